@@ -1,0 +1,200 @@
+//! Memory for columns: aligned to 64 bytes, reused from save to save.
+//!
+//! A buffer is always initialised, so no part of it ever needs `unsafe`. Growing asks the allocator for zeroed pages,
+//! which costs nothing until they are touched; a pooled buffer is warm and costs nothing at all.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytemuck::{Pod, Zeroable};
+use bytes::Bytes;
+
+/// Raw columns start at multiples of this in a file and in memory.
+pub const COLUMN_ALIGN: usize = 64;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; COLUMN_ALIGN]);
+
+#[expect(unsafe_code, reason = "bytemuck's marker traits")]
+// SAFETY: 64 bytes, size equal to alignment, so no padding; every bit pattern is a `[u8; 64]`.
+unsafe impl Zeroable for Line {}
+#[expect(unsafe_code, reason = "bytemuck's marker traits")]
+// SAFETY: as above; `Line` is `Copy`, `'static` and has no padding or interior mutability.
+unsafe impl Pod for Line {}
+
+/// A byte buffer whose start is aligned to 64 bytes.
+pub struct AlignedBuf {
+    lines: Vec<Line>,
+    len: usize,
+    home: Option<Arc<Mutex<Shelf>>>,
+}
+
+impl AlignedBuf {
+    /// A zeroed buffer of `len` bytes.
+    pub fn zeroed(len: usize) -> Self {
+        Self { lines: bytemuck::zeroed_vec(len.div_ceil(COLUMN_ALIGN)), len, home: None }
+    }
+
+    /// A copy of `bytes`, aligned.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut buffer = Self::zeroed(bytes.len());
+        buffer.as_mut().copy_from_slice(bytes);
+        buffer
+    }
+
+    /// The number of bytes that fit without growing.
+    pub fn capacity(&self) -> usize {
+        self.lines.len() * COLUMN_ALIGN
+    }
+
+    /// Hands the memory out as shared bytes. When the last of them is dropped, a pooled buffer goes home.
+    pub fn share(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+
+    /// Starts a column: the next `len` bytes at the next aligned offset, if they fit. Returns where they lie; what
+    /// they hold is whatever an earlier user left there.
+    pub(crate) fn claim(&mut self, len: usize) -> Option<std::ops::Range<usize>> {
+        let start = self.len.next_multiple_of(COLUMN_ALIGN);
+        let end = start.checked_add(len).filter(|&end| end <= self.capacity())?;
+        self.len = end;
+        Some(start..end)
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuf {
+    fn as_ref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+}
+
+impl AsMut<[u8]> for AlignedBuf {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            let lines = std::mem::take(&mut self.lines);
+            home.lock().unwrap_or_else(PoisonError::into_inner).put(lines);
+        }
+    }
+}
+
+/// Keeps the memory of dropped snapshots for the next ones.
+///
+/// Fresh memory costs several times what a copy into warm memory costs, so a game that saves more than once keeps one
+/// of these. Clones share the same memory. By default it holds at most 8 buffers and 1 GiB.
+///
+/// ```
+/// # use bonfire::{BufferPool, Registry, SnapshotWriter};
+/// let pool = BufferPool::default();
+/// let registry = Registry::new();
+/// for _ in 0..3 {
+///     let snapshot = SnapshotWriter::new(&registry).pool(&pool).finish().unwrap();
+///     drop(snapshot); // its buffers are back in the pool
+/// }
+/// ```
+#[derive(Clone)]
+pub struct BufferPool(Arc<Mutex<Shelf>>);
+
+struct Shelf {
+    free: Vec<Vec<Line>>,
+    scratch: Vec<u8>,
+    bytes: usize,
+    buffers_max: usize,
+    bytes_max: usize,
+}
+
+impl Shelf {
+    fn put(&mut self, lines: Vec<Line>) {
+        let bytes = lines.len() * COLUMN_ALIGN;
+        if bytes > 0 && self.free.len() < self.buffers_max && self.bytes + bytes <= self.bytes_max {
+            self.bytes += bytes;
+            self.free.push(lines);
+        }
+    }
+
+    /// The smallest buffer of at least `len` bytes.
+    fn take(&mut self, len: usize) -> Option<Vec<Line>> {
+        let fits = |lines: &Vec<Line>| lines.len() * COLUMN_ALIGN >= len;
+        let (index, _) =
+            self.free.iter().enumerate().filter(|(_, b)| fits(b)).min_by_key(|(_, b)| b.len())?;
+        let lines = self.free.swap_remove(index);
+        self.bytes -= lines.len() * COLUMN_ALIGN;
+        Some(lines)
+    }
+}
+
+impl Default for BufferPool {
+    fn default() -> Self {
+        Self::with_capacity(8, 1 << 30)
+    }
+}
+
+impl BufferPool {
+    /// A pool that keeps at most `buffers_max` buffers of `bytes_max` bytes together.
+    pub fn with_capacity(buffers_max: usize, bytes_max: usize) -> Self {
+        Self(Arc::new(Mutex::new(Shelf {
+            free: Vec::new(),
+            scratch: Vec::new(),
+            bytes: 0,
+            buffers_max,
+            bytes_max,
+        })))
+    }
+
+    /// Bytes that lie ready for reuse.
+    pub fn idle_bytes(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
+    /// Memory in which rows are encoded before they go to their column.
+    pub(crate) fn take_scratch(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).scratch)
+    }
+
+    pub(crate) fn put_scratch(&self, scratch: Vec<u8>) {
+        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if scratch.capacity() > shelf.scratch.capacity() && scratch.capacity() <= shelf.bytes_max {
+            shelf.scratch = scratch;
+        }
+    }
+
+    /// An empty buffer with room for at least `capacity` bytes.
+    pub(crate) fn take(&self, capacity: usize) -> AlignedBuf {
+        let warm = self.0.lock().unwrap_or_else(PoisonError::into_inner).take(capacity);
+        let lines = warm.unwrap_or_else(|| bytemuck::zeroed_vec(capacity.div_ceil(COLUMN_ALIGN)));
+        AlignedBuf { lines, len: 0, home: Some(Arc::clone(&self.0)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_start_aligned_and_fit_or_are_refused() {
+        let mut buffer = BufferPool::default().take(256);
+        assert_eq!(buffer.claim(10), Some(0..10));
+        assert_eq!(buffer.claim(64), Some(64..128));
+        assert_eq!(buffer.claim(129), None);
+        assert_eq!(buffer.claim(128), Some(128..256));
+        assert_eq!(buffer.as_ref().as_ptr() as usize % COLUMN_ALIGN, 0);
+        assert_eq!(buffer.claim(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_dropped_buffer_goes_home_and_the_pool_stays_bounded() {
+        let pool = BufferPool::with_capacity(1, 1 << 20);
+        let shared = pool.take(1000).share();
+        assert_eq!(pool.idle_bytes(), 0);
+        let part = shared.slice(0..0);
+        drop((shared, part));
+        assert_eq!(pool.idle_bytes(), 1024);
+        drop((pool.take(1).share(), pool.take(5000).share()));
+        assert_eq!(pool.0.lock().unwrap().free.len(), 1);
+    }
+}

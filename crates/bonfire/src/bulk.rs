@@ -1,0 +1,307 @@
+//! Copies between Rust values and bytes, whole columns at a time. The only module of the core that looks at a value's
+//! memory.
+//!
+//! Everything rests on one promise, made by [`Layout`]'s constructors: the leaves of a type are initialised in every
+//! value, and bytes that pass the leaves' checks, put into all leaves (with `fill_skipped` for the rest), are a value.
+//! Bulk copies are for little-endian hosts; elsewhere, and in tests, the portable twin in `descriptor::column` does the
+//! same through `encode` and `decode`.
+//!
+//! What it buys: `bonfire_bench` rows `encode_*`, `view_open_*`, `strided_*`.
+#![expect(unsafe_code, reason = "memory-speed columns")]
+
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::persist::Persist;
+use crate::row::{Move, RowLayout, check_rows};
+use crate::wire::Reader;
+
+/// Whether values lie in memory with the byte order of the format.
+pub(crate) const LITTLE_ENDIAN: bool = cfg!(target_endian = "little");
+
+/// Rows of a column in the memory of a world, without their type.
+///
+/// Front ends make these from what their storage gives them; the unsafe calls that take them say what must hold.
+#[derive(Clone, Copy, Debug)]
+pub enum RawRows<'a> {
+    /// `len` values one after the other.
+    Slice {
+        /// The first value.
+        base: *const u8,
+        /// How many there are.
+        len: usize,
+    },
+    /// Some values of such a slice.
+    Picked {
+        /// The first value of the slice.
+        base: *const u8,
+        /// Which ones, by position.
+        rows: &'a [u32],
+    },
+    /// Values anywhere in memory.
+    Pointers(&'a [*const u8]),
+}
+
+impl RawRows<'_> {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Slice { len, .. } => *len,
+            Self::Picked { rows, .. } => rows.len(),
+            Self::Pointers(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A pointer to a row of values of `size` bytes.
+    ///
+    /// # Safety
+    /// `row` must be below `len()`, and the rows must be what they say they are, with values of `size` bytes.
+    #[inline]
+    pub(crate) unsafe fn pointer(&self, row: usize, size: usize) -> *const u8 {
+        match self {
+            // SAFETY: the caller vouches that `row` values of `size` bytes lie before this one.
+            Self::Slice { base, .. } => unsafe { base.add(row * size) },
+            // SAFETY: as above, for the row's position in the slice.
+            Self::Picked { base, rows } => unsafe { base.add(rows[row] as usize * size) },
+            Self::Pointers(rows) => rows[row],
+        }
+    }
+
+    /// The rows as references to values.
+    ///
+    /// # Safety
+    /// Every row must be a live `T` that nobody writes to while the iterator is used.
+    pub(crate) unsafe fn iter<'a, T: 'a>(&'a self) -> impl ExactSizeIterator<Item = &'a T> + 'a {
+        (0..self.len()).map(|row| {
+            // SAFETY: `row` is in range and the caller vouches for the value.
+            unsafe { &*self.pointer(row, size_of::<T>()).cast::<T>() }
+        })
+    }
+}
+
+/// Fills `out` with the rows of a bulk type.
+///
+/// # Safety
+/// Every row must be a live value of a type whose layout is `layout`, and nobody may write to it meanwhile.
+pub(crate) unsafe fn gather(rows: RawRows<'_>, layout: &Layout, row: &RowLayout, out: &mut [u8]) {
+    let (size, stride, count) = (layout.size(), row.stride as usize, rows.len());
+    assert!(
+        LITTLE_ENDIAN && layout.is_bulk() && out.len() == stride * count,
+        "the sink has room for every row"
+    );
+    if stride == 0 {
+        return;
+    }
+    if let RawRows::Slice { base, .. } = rows {
+        if layout.is_plain() {
+            // SAFETY: plain values have no gaps, so all `count * size` bytes are initialised; `out` has as many, and
+            // is a separate buffer of ours.
+            unsafe { base.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+        } else {
+            // SAFETY: the moves lie inside the layout's leaves and inside the row, for which the slices have room.
+            unsafe { copy_rows(base, size, out.as_mut_ptr(), stride, count, &row.moves_from(layout)) };
+        }
+        return;
+    }
+    let moves = row.moves_from(layout);
+    for (i, to) in out.chunks_exact_mut(stride).enumerate() {
+        // SAFETY: `i` is below the number of rows.
+        let from = unsafe { rows.pointer(i, size) };
+        for step in &moves {
+            // SAFETY: leaves are initialised, and `step` lies inside the value and inside the row.
+            unsafe { copy_small(from.add(step.from), to.as_mut_ptr().add(step.to), step.len) };
+        }
+    }
+}
+
+/// Makes values from the rows of a raw column.
+pub(crate) fn scatter<T>(
+    bytes: &[u8],
+    row: &RowLayout,
+    layout: &Layout,
+    count: usize,
+    fill_skipped: unsafe fn(*mut T),
+) -> Result<Vec<T>> {
+    let stride = row.stride as usize;
+    if !LITTLE_ENDIAN || !layout.is_bulk() || layout.size() != size_of::<T>() || bytes.len() != stride * count
+    {
+        return Err(Error::corrupt(format!("{} bytes are not {count} rows of {stride} bytes", bytes.len())));
+    }
+    let mut leaves = layout.leaves().iter().zip(&row.offsets);
+    if layout.leaves().len() != row.offsets.len()
+        || leaves.any(|(leaf, offset)| u64::from(*offset) + u64::from(leaf.size) > stride as u64)
+    {
+        return Err(Error::corrupt(format!("rows of {stride} bytes do not have the leaves of their type")));
+    }
+    check_rows(bytes, row, layout)?;
+    let mut values = reserve::<T>(count)?;
+    let base = values.as_mut_ptr();
+    if layout.is_plain() && row.stride as usize == size_of::<T>() && *row == RowLayout::of(layout) {
+        // SAFETY: there is room for `count` values, and the bytes of all leaves, which are all bytes, were checked.
+        unsafe { bytes.as_ptr().copy_to_nonoverlapping(base.cast(), bytes.len()) };
+    } else {
+        let moves = row.moves_into(layout);
+        // SAFETY: each move lies inside the row, as was just checked, and inside the value.
+        unsafe { copy_rows(bytes.as_ptr(), stride, base.cast(), size_of::<T>(), count, &moves) };
+        for i in 0..count {
+            // SAFETY: all leaves of value `i` are written.
+            unsafe { fill_skipped(base.add(i)) };
+        }
+    }
+    // SAFETY: every value is complete now: its leaves are copied and checked, the rest was filled.
+    unsafe { values.set_len(count) };
+    Ok(values)
+}
+
+/// The rows of a raw column as values where they are, if they lie in memory exactly as values do.
+pub(crate) fn view<'a, T>(
+    bytes: &'a [u8],
+    row: &RowLayout,
+    layout: &Layout,
+    count: usize,
+) -> Option<Result<&'a [T]>> {
+    let fits = LITTLE_ENDIAN
+        && layout.is_plain()
+        && layout.size() == size_of::<T>()
+        && bytes.len() == count.checked_mul(size_of::<T>())?
+        && bytes.as_ptr().cast::<T>().is_aligned()
+        && *row == RowLayout::of(layout);
+    if !fits {
+        return None;
+    }
+    if let Err(error) = check_rows(bytes, row, layout) {
+        return Some(Err(error));
+    }
+    // SAFETY: aligned, of the right length, and checked: these bytes are `count` values of `T`. They are shared and
+    // immutable for `'a`, as the slice is. Types with interior mutability have no plain layout.
+    Some(Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) }))
+}
+
+/// The bytes of a slice whose memory is its encoded form.
+#[inline]
+pub(crate) fn dense_bytes<T: Persist>(slice: &[T]) -> Option<&[u8]> {
+    if !(LITTLE_ENDIAN && const { T::LAYOUT.is_dense() && T::LAYOUT.size() == size_of::<T>() }) {
+        return None;
+    }
+    // SAFETY: dense values are nothing but initialised leaves.
+    Some(unsafe { std::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) })
+}
+
+/// Reads `count` values whose memory is their encoded form.
+#[inline]
+pub(crate) fn dense_vec<T: Persist>(input: &mut Reader<'_>, count: usize) -> Option<Result<Vec<T>>> {
+    if !(LITTLE_ENDIAN && const { T::LAYOUT.is_dense() && T::LAYOUT.size() == size_of::<T>() }) {
+        return None;
+    }
+    let read = |input: &mut Reader<'_>| {
+        let Some(len) = count.checked_mul(size_of::<T>()) else {
+            return Err(input.corrupt("a list is longer than memory"));
+        };
+        let start = input.offset();
+        let bytes = input.raw(len)?;
+        if const { T::LAYOUT.is_checked() } {
+            let row = RowLayout::of(&T::LAYOUT);
+            check_rows(bytes, &row, &T::LAYOUT)
+                .map_err(|_| Error::corrupt("a list has a value that its type does not have").at(start))?;
+        }
+        let mut values = reserve::<T>(count)?;
+        // SAFETY: there is room for `count` values, and the bytes were checked to be values.
+        unsafe {
+            bytes.as_ptr().copy_to_nonoverlapping(values.as_mut_ptr().cast(), len);
+            values.set_len(count);
+        }
+        Ok(values)
+    };
+    Some(read(input))
+}
+
+/// An empty vector with room for `count` values, or an error where `with_capacity` would end the process.
+pub(crate) fn reserve<T>(count: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    match values.try_reserve_exact(count) {
+        Ok(()) => Ok(values),
+        Err(_) => Err(Error::limit(format!("there is no memory for {count} values"))),
+    }
+}
+
+/// How far a copy may run over: the widest piece that `copy_wide` moves at once.
+const WIDE: usize = 64;
+
+/// Copies rows by moves, which must be sorted by destination.
+///
+/// Most rows are copied in a few wide pieces that may run over the end of a leaf: what they spoil is written by a later
+/// move or a later row, and the last rows are copied exactly.
+///
+/// # Safety
+/// `from` must be readable for `count * from_stride` bytes and initialised wherever a move reads, `to` writable for
+/// `count * to_stride`, the two apart, and every move must lie inside both strides.
+unsafe fn copy_rows(
+    from: *const u8,
+    from_stride: usize,
+    to: *mut u8,
+    to_stride: usize,
+    count: usize,
+    moves: &[Move],
+) {
+    if from_stride == 0 || to_stride == 0 {
+        return;
+    }
+    let rows_over = WIDE / from_stride.min(to_stride) + 2;
+    let wide_rows = count.saturating_sub(rows_over);
+    for row in 0..count {
+        // SAFETY: `row` is below `count`.
+        let (from, to) = unsafe { (from.add(row * from_stride), to.add(row * to_stride)) };
+        for step in moves {
+            // SAFETY: the move lies inside the row. A wide copy reads and writes at most `WIDE` bytes from its start,
+            // which `rows_over` further rows have room for; what it writes beyond its own bytes lies at higher
+            // addresses and is overwritten by the moves and rows that follow.
+            unsafe {
+                let (from, to) = (from.add(step.from), to.add(step.to));
+                if row < wide_rows {
+                    copy_wide(from, to, step.len);
+                } else {
+                    copy_small(from, to, step.len);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `from` readable and `to` writable for `len` bytes rounded up to 8, 16, 32 or 64 (exactly `len` beyond 64).
+#[inline]
+unsafe fn copy_wide(from: *const u8, to: *mut u8, len: usize) {
+    use std::mem::MaybeUninit;
+    // SAFETY: the caller has room for the rounded length; `MaybeUninit` because the bytes after a leaf may be padding.
+    unsafe {
+        match len {
+            0..=8 => to.cast::<MaybeUninit<[u8; 8]>>().write(from.cast::<MaybeUninit<[u8; 8]>>().read()),
+            9..=16 => to.cast::<MaybeUninit<[u8; 16]>>().write(from.cast::<MaybeUninit<[u8; 16]>>().read()),
+            17..=32 => to.cast::<MaybeUninit<[u8; 32]>>().write(from.cast::<MaybeUninit<[u8; 32]>>().read()),
+            33..=WIDE => {
+                to.cast::<MaybeUninit<[u8; 64]>>().write(from.cast::<MaybeUninit<[u8; 64]>>().read())
+            }
+            _ => from.copy_to_nonoverlapping(to, len),
+        }
+    }
+}
+
+/// # Safety
+/// `from` readable and `to` writable for `len` bytes.
+#[inline]
+unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller says; byte arrays need no alignment.
+    unsafe {
+        match len {
+            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+            12 => to.cast::<[u8; 12]>().write(from.cast::<[u8; 12]>().read()),
+            16 => to.cast::<[u8; 16]>().write(from.cast::<[u8; 16]>().read()),
+            _ => from.copy_to_nonoverlapping(to, len),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What decoding a value may need besides its bytes: the id map, the policies, the budget.
+
+use std::any::Any;
+use std::cell::Cell;
+
+use crate::entity::{EntityId, EntityMap};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+
+/// What happens to a reference whose target was not saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Dangling {
+    /// It becomes null: `None` in an option, [`EntityId::NULL`] elsewhere.
+    #[default]
+    Null,
+    /// The component that holds it is left out on that entity.
+    DropComponent,
+    /// The load is refused.
+    Refuse,
+}
+
+/// What a load gives to every value that it decodes.
+///
+/// Custom codecs and adapters see it too: [`LoadContext::world`] is the world that is being loaded into, as the front
+/// end's type.
+pub struct LoadContext<'a> {
+    pub(crate) limits: &'a Limits,
+    entities: Option<&'a EntityMap>,
+    dangling: Dangling,
+    world: Option<&'a dyn Any>,
+    memory_left: Cell<u64>,
+    empty_left: Cell<u64>,
+    dangling_count: Cell<u64>,
+    dangling_in_row: Cell<bool>,
+}
+
+impl<'a> LoadContext<'a> {
+    /// A context that leaves references as they were saved.
+    pub fn new(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            entities: None,
+            dangling: Dangling::Null,
+            world: None,
+            memory_left: Cell::new(limits.memory_bytes_max),
+            empty_left: Cell::new(limits.empty_elements_max),
+            dangling_count: Cell::new(0),
+            dangling_in_row: Cell::new(false),
+        }
+    }
+
+    /// References are looked up in `map`; what is not there is treated as `dangling` says.
+    pub fn entities(mut self, map: &'a EntityMap, dangling: Dangling) -> Self {
+        self.entities = Some(map);
+        self.dangling = dangling;
+        self
+    }
+
+    /// The world that custom codecs may look at.
+    pub fn with_world(mut self, world: &'a dyn Any) -> Self {
+        self.world = Some(world);
+        self
+    }
+
+    /// The world that is being loaded into, if it is a `W`. It is not changed yet: nothing is, before the commit.
+    pub fn world<W: 'static>(&self) -> Option<&'a W> {
+        self.world?.downcast_ref()
+    }
+
+    /// What a saved reference became.
+    pub fn resolve(&self, saved: EntityId) -> Result<EntityId> {
+        let Some(map) = self.entities else { return Ok(saved) };
+        if saved.is_null() {
+            return Ok(saved);
+        }
+        match map.get(saved) {
+            Some(new) => Ok(new),
+            None if self.dangling == Dangling::Refuse => {
+                Err(Error::dangling(format!("refers to entity {saved}, which is not in the save")))
+            }
+            None => {
+                self.dangling_count.set(self.dangling_count.get() + 1);
+                self.dangling_in_row.set(true);
+                Ok(EntityId::NULL)
+            }
+        }
+    }
+
+    /// Whether a reference of the row that is being decoded dangles.
+    pub(crate) fn has_dangling(&self) -> bool {
+        self.dangling_in_row.get()
+    }
+
+    /// Whether the row decoded last must go because a reference in it dangles.
+    pub(crate) fn row_is_dropped(&self) -> bool {
+        self.dangling_in_row.replace(false) && self.dangling == Dangling::DropComponent
+    }
+
+    pub(crate) fn take_dangling_count(&self) -> u64 {
+        self.dangling_in_row.set(false);
+        self.dangling_count.replace(0)
+    }
+
+    /// Accounts for memory that is about to be allocated for decoded values.
+    #[inline]
+    pub(crate) fn claim_memory(&self, count: usize, bytes_each: usize) -> Result<()> {
+        let wanted = (count as u64).checked_mul(bytes_each as u64);
+        match wanted.and_then(|wanted| self.memory_left.get().checked_sub(wanted)) {
+            Some(left) => {
+                self.memory_left.set(left);
+                Ok(())
+            }
+            None => Err(Error::limit(format!(
+                "decoded values need more than the {} bytes that the limits allow",
+                self.limits.memory_bytes_max
+            ))),
+        }
+    }
+
+    pub(crate) fn claim_empty(&self, count: u64) -> Result<()> {
+        match self.empty_left.get().checked_sub(count) {
+            Some(left) => {
+                self.empty_left.set(left);
+                Ok(())
+            }
+            None => {
+                Err(Error::limit(format!("{count} elements without bytes are more than the limits allow")))
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The five ways from a row to its bytes, behind one trait.
+
+use std::marker::PhantomData;
+
+use crate::context::LoadContext;
+use crate::error::Result;
+use crate::persist::{Adapter, Persist};
+use crate::schema::{Node, Schema};
+use crate::value::{Value, decode_value, encode_value};
+use crate::wire::{Reader, Writer};
+
+/// Moves one row at a time. A column is one indirect call; inside it, these calls are direct.
+pub(super) trait RowCodec: Send + Sync + 'static {
+    type Row: 'static;
+
+    /// Writes a row. `false` means that it is to be left out, and then nothing was written.
+    fn encode(&self, row: &Self::Row, out: &mut Writer) -> bool;
+
+    /// Reads a row, or decides that there is none.
+    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Self::Row>>;
+
+    /// See [`Persist::fill_skipped`].
+    fn fill_skipped() -> unsafe fn(*mut Self::Row) {
+        |_| {}
+    }
+}
+
+pub(super) struct PersistCodec<T>(PhantomData<fn() -> T>);
+
+impl<T> PersistCodec<T> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Persist> RowCodec for PersistCodec<T> {
+    type Row = T;
+
+    #[inline]
+    fn encode(&self, row: &T, out: &mut Writer) -> bool {
+        row.encode(out);
+        true
+    }
+    #[inline]
+    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+        T::decode(input).map(Some)
+    }
+    fn fill_skipped() -> unsafe fn(*mut T) {
+        T::fill_skipped
+    }
+}
+
+pub(super) struct AdaptedCodec<T, A>(PhantomData<fn() -> (T, A)>);
+
+impl<T, A> AdaptedCodec<T, A> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: 'static, A: Adapter<T>> RowCodec for AdaptedCodec<T, A> {
+    type Row = T;
+
+    fn encode(&self, row: &T, out: &mut Writer) -> bool {
+        match A::save(row) {
+            Ok(saved) => saved.encode(out),
+            Err(error) => out.fail(error),
+        }
+        true
+    }
+    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+        let saved = A::Saved::decode(input)?;
+        A::load(saved, input.context()).map(Some)
+    }
+}
+
+pub(super) struct CustomCodec<T, S, Save, Load> {
+    save: Save,
+    load: Load,
+    types: PhantomData<fn() -> (T, S)>,
+}
+
+impl<T, S, Save, Load> CustomCodec<T, S, Save, Load> {
+    pub(super) fn new(save: Save, load: Load) -> Self {
+        Self { save, load, types: PhantomData }
+    }
+}
+
+impl<T, S, Save, Load> RowCodec for CustomCodec<T, S, Save, Load>
+where
+    T: 'static,
+    S: Persist,
+    Save: Fn(&T) -> Result<Option<S>> + Send + Sync + 'static,
+    Load: Fn(S, &LoadContext<'_>) -> Result<Option<T>> + Send + Sync + 'static,
+{
+    type Row = T;
+
+    fn encode(&self, row: &T, out: &mut Writer) -> bool {
+        match (self.save)(row) {
+            Ok(Some(saved)) => saved.encode(out),
+            Ok(None) => return false,
+            Err(error) => out.fail(error),
+        }
+        true
+    }
+    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+        let saved = S::decode(input)?;
+        (self.load)(saved, input.context())
+    }
+}
+
+pub(super) struct DynamicCodec(Schema);
+
+impl DynamicCodec {
+    pub(super) fn new(schema: Schema) -> Self {
+        Self(schema)
+    }
+}
+
+impl RowCodec for DynamicCodec {
+    type Row = Value;
+
+    fn encode(&self, row: &Value, out: &mut Writer) -> bool {
+        if let Err(error) = encode_value(&self.0, Node::ROOT, row, out) {
+            out.fail(error);
+        }
+        true
+    }
+    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Value>> {
+        decode_value(&self.0, Node::ROOT, input).map(Some)
+    }
+}

@@ -1,0 +1,311 @@
+//! A column of one component, out of a world and back, with the type erased: one indirect call per column.
+//!
+//! Each bulk path has a portable twin that goes through `encode` and `decode` row by row and gives the same bytes and
+//! the same values; big-endian hosts use only the twins, and property tests compare the two.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::codec::RowCodec;
+use super::staged::StagedColumn;
+use crate::bulk::{self, LITTLE_ENDIAN, RawRows};
+use crate::context::LoadContext;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::row::{Move, RowLayout};
+use crate::snapshot::bitmap::Bitmap;
+use crate::snapshot::column::{Body, Column, Group, Groups};
+use crate::snapshot::{BLOCK_BYTES, Component};
+use crate::wire::{Reader, Writer};
+
+/// Where an encoded column goes: memory for raw rows, and a scratch writer for encoded ones.
+pub(crate) trait Sink {
+    /// Memory for a column of `len` bytes; what it holds is undefined.
+    fn claim(&mut self, len: usize) -> (crate::snapshot::arena::Slot, &mut [u8]);
+    /// Copies finished bytes into column memory.
+    fn store(&mut self, bytes: &[u8]) -> crate::snapshot::arena::Slot {
+        let (slot, memory) = self.claim(bytes.len());
+        memory.copy_from_slice(bytes);
+        slot
+    }
+    /// An empty writer.
+    fn scratch(&mut self) -> Writer;
+    /// Takes the writer back for the next column.
+    fn recycle(&mut self, scratch: Writer);
+    /// Whether only the portable paths may be used.
+    fn portable(&self) -> bool;
+}
+
+/// A column that was just encoded.
+pub(crate) struct Encoded {
+    pub(crate) present: Option<Bitmap>,
+    pub(crate) rows: usize,
+    pub(crate) body: EncodedBody,
+}
+
+pub(crate) enum EncodedBody {
+    Tag,
+    Raw(crate::snapshot::arena::Slot),
+    /// Encoded rows, and where each one ends.
+    Rows {
+        bytes: Writer,
+        ends: Vec<usize>,
+    },
+}
+
+type Skip<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
+
+/// The functions of one component.
+pub(crate) trait ErasedColumn: Send + Sync {
+    /// Encodes rows.
+    ///
+    /// # Safety
+    /// The rows must be live values of the component's type that nobody writes to meanwhile.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink) -> Result<Encoded>;
+
+    /// Decodes a column of equal schema.
+    fn decode<'s>(
+        &self,
+        column: &'s Column,
+        component: &Component,
+        shared: Option<&'s Groups>,
+        context: &LoadContext<'_>,
+        portable: bool,
+    ) -> Result<StagedColumn<'s>>;
+
+    /// The same functions, leaving out rows for which `skip`, a `Skip<T>`, is true.
+    fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
+}
+
+pub(super) struct TypedColumn<C: RowCodec> {
+    codec: Arc<C>,
+    layout: Layout,
+    row: RowLayout,
+    skip: Option<Skip<C::Row>>,
+}
+
+impl<C: RowCodec> TypedColumn<C> {
+    pub(super) fn new(codec: C, layout: Layout, row: RowLayout) -> Self {
+        Self { codec: Arc::new(codec), layout, row, skip: None }
+    }
+
+    /// Encodes rows one by one. Returns which were left out, if any.
+    fn encode_rows<'a>(
+        &self,
+        rows: impl ExactSizeIterator<Item = &'a C::Row>,
+        out: &mut Writer,
+        mut ended: impl FnMut(usize),
+    ) -> Result<Option<Bitmap>> {
+        let mut present: Option<Bitmap> = None;
+        let count = rows.len();
+        for (i, row) in rows.enumerate() {
+            let kept = !self.skip.as_ref().is_some_and(|skip| skip(row)) && self.codec.encode(row, out);
+            if kept {
+                ended(out.len());
+            } else {
+                present.get_or_insert_with(|| Bitmap::full(count)).clear(i);
+            }
+        }
+        out.take_error()?;
+        Ok(present)
+    }
+}
+
+impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink) -> Result<Encoded> {
+        let count = rows.len();
+        let raw = self.layout.is_bulk();
+        if raw && self.skip.is_none() && LITTLE_ENDIAN && !sink.portable() {
+            if self.row.stride == 0 {
+                return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag });
+            }
+            let (slot, memory) = sink.claim(count * self.row.stride as usize);
+            // SAFETY: the caller vouches for the rows; the layout is that of the row type.
+            unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
+            return Ok(Encoded { present: None, rows: count, body: EncodedBody::Raw(slot) });
+        }
+        // SAFETY: the caller vouches for the rows.
+        let rows = unsafe { rows.iter::<C::Row>() };
+        let mut out = sink.scratch();
+        let mut ends = Vec::with_capacity(if raw { 0 } else { count });
+        let mut kept = 0;
+        let present = self.encode_rows(rows, &mut out, |end| {
+            kept += 1;
+            if !raw {
+                ends.push(end);
+            }
+        })?;
+        if !raw {
+            return Ok(Encoded { present, rows: kept, body: EncodedBody::Rows { bytes: out, ends } });
+        }
+        // The portable twin: encoded rows have their leaves in the order of the schema; put them where they belong.
+        let body = if self.row.stride == 0 {
+            EncodedBody::Tag
+        } else {
+            let (slot, memory) = sink.claim(kept * self.row.stride as usize);
+            let moves = dense_moves(&self.layout, &self.row);
+            permute(out.as_bytes(), self.layout.data_size(), memory, self.row.stride as usize, &moves);
+            EncodedBody::Raw(slot)
+        };
+        sink.recycle(out);
+        Ok(Encoded { present, rows: kept, body })
+    }
+
+    fn decode<'s>(
+        &self,
+        column: &'s Column,
+        component: &Component,
+        shared: Option<&'s Groups>,
+        context: &LoadContext<'_>,
+        portable: bool,
+    ) -> Result<StagedColumn<'s>> {
+        let count = column.rows;
+        context.claim_memory(count, size_of::<C::Row>())?;
+        let bulk = self.layout.is_bulk() && LITTLE_ENDIAN && !portable;
+        let mut staging =
+            Staging { codec: &*self.codec, context, count, rows: bulk::reserve(count)?, lost: vec![] };
+        match &column.body {
+            Body::Tag if bulk && self.layout.data_size() == 0 => {
+                let rows = bulk::scatter(&[], &RowLayout::default(), &self.layout, count, C::fill_skipped())?;
+                return Ok(StagedColumn::owned(rows, column.present.clone()));
+            }
+            Body::Tag => {
+                let mut input = Reader::new(&[], context);
+                (0..count).try_for_each(|row| staging.row(row, &mut input))?;
+            }
+            Body::Raw(rope) if bulk => {
+                let bytes = rope.contiguous();
+                if let std::borrow::Cow::Borrowed(bytes) = bytes
+                    && let Some(rows) = bulk::view::<C::Row>(bytes, &component.row, &self.layout, count)
+                {
+                    return Ok(StagedColumn::borrowed(rows?, column.present.clone()));
+                }
+                let rows = bulk::scatter(&bytes, &component.row, &self.layout, count, C::fill_skipped())?;
+                return Ok(StagedColumn::owned(rows, column.present.clone()));
+            }
+            Body::Raw(rope) => {
+                let bytes = rope.contiguous();
+                let leaves = component.row.check(component.schema()?)?;
+                let moves = component.row.moves_encoded(&leaves, true);
+                let dense = leaves.iter().map(|leaf| leaf.size as usize).sum();
+                let mut row_bytes = vec![0; dense];
+                for (i, row) in bytes.chunks_exact(component.row.stride as usize).enumerate() {
+                    permute(row, row.len(), &mut row_bytes, dense, &moves);
+                    let mut input = Reader::new(&row_bytes, context);
+                    staging.row(i, &mut input)?;
+                    input.finish()?;
+                }
+            }
+            Body::Rows(groups) => staging.groups(groups)?,
+            Body::Dictionary { values, indices } => {
+                let spans = values.spans(&*component.schema()?, context.limits)?;
+                staging.indexed(&values.bytes, &spans, indices.iter())?;
+            }
+            Body::Shared { indices, .. } => {
+                let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
+                let spans = values.spans(&*component.schema()?, context.limits)?;
+                staging.indexed(&values.bytes, &spans, indices.iter())?;
+            }
+        }
+        let Staging { rows, lost, .. } = staging;
+        Ok(StagedColumn::owned(rows, Bitmap::without(column.present.as_ref(), count, &lost)))
+    }
+
+    fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
+        let skip = skip.downcast::<Skip<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
+        Arc::new(Self { codec: Arc::clone(&self.codec), layout: self.layout, row: self.row.clone(), skip })
+    }
+}
+
+/// Rows as they are decoded. A row may decide to be left out; its place among the column's rows is remembered.
+struct Staging<'a, C: RowCodec> {
+    codec: &'a C,
+    context: &'a LoadContext<'a>,
+    count: usize,
+    rows: Vec<C::Row>,
+    lost: Vec<usize>,
+}
+
+impl<C: RowCodec> Staging<'_, C> {
+    #[inline]
+    fn row(&mut self, number: usize, input: &mut Reader<'_>) -> Result<()> {
+        match self.codec.decode(input).map_err(|error| error.in_field(format_args!("row {number}")))? {
+            Some(row) if !self.context.row_is_dropped() => self.rows.push(row),
+            _ => self.lost.push(number),
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self, groups: &Groups) -> Result<()> {
+        let mut number = 0;
+        for (group, bytes) in groups.iter() {
+            let mut input = Reader::new(bytes, self.context);
+            for _ in 0..group.rows {
+                self.row(number, &mut input)?;
+                number += 1;
+            }
+            input.finish()?;
+        }
+        if number != self.count {
+            return Err(Error::corrupt(format!("{number} rows of {}", self.count)));
+        }
+        Ok(())
+    }
+
+    fn indexed(
+        &mut self,
+        bytes: &[u8],
+        spans: &[(usize, usize)],
+        indices: impl Iterator<Item = u32>,
+    ) -> Result<()> {
+        for (number, index) in indices.enumerate() {
+            let Some(&(start, end)) = spans.get(index as usize) else {
+                return Err(Error::corrupt(format!(
+                    "row {number} refers to value {index} of {}",
+                    spans.len()
+                )));
+            };
+            self.row(number, &mut Reader::new(&bytes[start..end], self.context))?;
+        }
+        Ok(())
+    }
+}
+
+/// From encoded rows, whose leaves are in the order of the schema, to raw ones.
+fn dense_moves(layout: &Layout, row: &RowLayout) -> Vec<Move> {
+    let mut at = 0;
+    let step = |(leaf, &offset): (&crate::layout::Leaf, &u32)| {
+        let (from, len) = (at, leaf.size as usize);
+        at += len;
+        Move { from, to: offset as usize, len }
+    };
+    layout.leaves().iter().zip(&row.offsets).map(step).collect()
+}
+
+pub(crate) fn permute(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize, moves: &[Move]) {
+    for (from, to) in from.chunks_exact(from_stride).zip(to.chunks_exact_mut(to_stride)) {
+        for step in moves {
+            to[step.to..step.to + step.len].copy_from_slice(&from[step.from..step.from + step.len]);
+        }
+    }
+}
+
+/// Cuts encoded rows into groups that each fit a block, so that damage to a block costs the rows in it and no others.
+pub(crate) fn group_rows(ends: &[usize]) -> Vec<Group> {
+    let mut groups = Vec::new();
+    let (mut start, mut rows, mut last) = (0, 0_u32, 0);
+    for &end in ends {
+        if end - start > BLOCK_BYTES && rows > 0 {
+            groups.push(Group { rows, bytes: (last - start) as u64 });
+            (start, rows) = (last, 0);
+        }
+        rows += 1;
+        last = end;
+    }
+    if rows > 0 {
+        groups.push(Group { rows, bytes: (last - start) as u64 });
+    }
+    groups
+}

@@ -1,0 +1,270 @@
+//! What the registry knows of a component: key, version, schema, and the functions that move its columns.
+//!
+//! `#[derive(Persist)]` is the usual way to get one; the other constructors are for types of other crates, for types
+//! that only have serde, for codecs of the game's own, and for components that have no Rust type at all.
+
+mod codec;
+mod column;
+mod staged;
+
+use std::any::TypeId;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+pub(crate) use self::column::{EncodedBody, ErasedColumn, Sink, group_rows, permute};
+pub use self::staged::StagedColumn;
+
+use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCodec};
+use self::column::TypedColumn;
+use crate::context::LoadContext;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::persist::{Adapter, Keyed, Persist};
+use crate::row::RowLayout;
+use crate::schema::{Fingerprint, Schema, Type};
+use crate::value::Value;
+
+/// How a component's columns are stored, as its type decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ColumnKind {
+    /// Presence only.
+    Tag,
+    /// Every byte of the value is saved: one copy per column.
+    Plain,
+    /// Fixed-size fields with gaps: gathered and scattered.
+    Strided,
+    /// Everything else that the derive understands: encoded row by row.
+    Rows,
+    /// A type known through serde or reflection only: values that carry their own types.
+    Value,
+    /// The game's own functions.
+    Custom,
+}
+
+impl ColumnKind {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Tag, Self::Plain, Self::Strided, Self::Rows, Self::Value, Self::Custom];
+
+    /// The name that tools show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tag => "tag",
+            Self::Plain => "plain",
+            Self::Strided => "strided",
+            Self::Rows => "rows",
+            Self::Value => "value",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// How rows that repeat are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// One by one.
+    #[default]
+    Plain,
+    /// Each distinct value of a column once.
+    Dictionary,
+    /// Each distinct value of the whole snapshot once.
+    Shared,
+}
+
+/// Everything about one component. Cheap to clone.
+#[derive(Clone)]
+pub struct Descriptor {
+    pub(crate) key: Cow<'static, str>,
+    pub(crate) version: u32,
+    pub(crate) kind: ColumnKind,
+    pub(crate) transient: bool,
+    pub(crate) repeats: Repeats,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) row: RowLayout,
+    pub(crate) type_id: TypeId,
+    pub(crate) type_name: &'static str,
+    /// Found by key only: several such components may share one Rust type.
+    pub(crate) by_key_only: bool,
+    pub(crate) column: Arc<dyn ErasedColumn>,
+}
+
+impl Descriptor {
+    /// A type with a derived key.
+    pub fn of<T: Keyed>() -> Self {
+        let mut descriptor = Self::new::<T>(T::KEY).version(T::VERSION);
+        descriptor.transient = T::TRANSIENT;
+        descriptor
+    }
+
+    /// A saveable type under a key of the caller's choice.
+    pub fn new<T: Persist>(key: impl Into<Cow<'static, str>>) -> Self {
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<T>(), T::LAYOUT, PersistCodec::<T>::new())
+    }
+
+    /// A type of another crate, saved through an [`Adapter`].
+    pub fn adapted<T: 'static, A: Adapter<T>>(key: impl Into<Cow<'static, str>>) -> Self {
+        let codec = AdaptedCodec::<T, A>::new();
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), A::LAYOUT, codec)
+    }
+
+    /// A type that only has serde. References to entities inside it are not mapped.
+    #[cfg(feature = "serde")]
+    pub fn serde<T>(key: impl Into<Cow<'static, str>>) -> Self
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned + 'static,
+    {
+        let mut descriptor = Self::adapted::<T, crate::value::Serde>(key);
+        descriptor.kind = ColumnKind::Value;
+        descriptor
+    }
+
+    /// Functions of the game's own. `save` may return `None`: then the entity is saved without the component. `load`
+    /// sees the world through its context and may return `None` too. What is saved has a schema like everything else,
+    /// so tools can show it.
+    pub fn custom<T: 'static, S: Persist>(
+        key: impl Into<Cow<'static, str>>,
+        save: impl Fn(&T) -> Result<Option<S>> + Send + Sync + 'static,
+        load: impl Fn(S, &LoadContext<'_>) -> Result<Option<T>> + Send + Sync + 'static,
+    ) -> Self {
+        let codec = CustomCodec::new(save, load);
+        Self::build(key.into(), ColumnKind::Custom, Schema::of::<S>(), Layout::ROWS, codec)
+    }
+
+    /// A component without a Rust type: its values are [`Value`]s of this schema.
+    pub fn dynamic(key: impl Into<Cow<'static, str>>, schema: Schema) -> Self {
+        let codec = DynamicCodec::new(schema.clone());
+        let mut descriptor = Self::build(key.into(), ColumnKind::Rows, schema, Layout::ROWS, codec);
+        descriptor.by_key_only = true;
+        descriptor
+    }
+
+    fn build<C: RowCodec>(
+        key: Cow<'static, str>,
+        kind: ColumnKind,
+        schema: Schema,
+        layout: Layout,
+        codec: C,
+    ) -> Self {
+        let layout = if layout_matches(&layout, &schema) { layout } else { Layout::ROWS };
+        let row = if layout.is_bulk() { RowLayout::of(&layout) } else { RowLayout::default() };
+        let kind = match kind {
+            ColumnKind::Rows if is_tag(&schema) && layout.is_bulk() && layout.size() == 0 => ColumnKind::Tag,
+            ColumnKind::Rows if layout.is_plain() => ColumnKind::Plain,
+            ColumnKind::Rows if layout.is_bulk() => ColumnKind::Strided,
+            kind => kind,
+        };
+        Self {
+            key,
+            version: 1,
+            kind,
+            transient: false,
+            repeats: Repeats::Plain,
+            type_id: TypeId::of::<C::Row>(),
+            type_name: std::any::type_name::<C::Row>(),
+            by_key_only: false,
+            column: Arc::new(TypedColumn::new(codec, layout, row.clone())),
+            row,
+            schema: Arc::new(schema),
+        }
+    }
+
+    /// Sets the version. Default: 1.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Never saves the component, though its entity is saved. What comes back is what a normal spawn gives.
+    pub fn transient(mut self) -> Self {
+        self.transient = true;
+        self
+    }
+
+    /// Leaves the component out on entities for which this is true of its value. `T` must be the component's type.
+    pub fn skip_if<T: 'static>(mut self, skip: impl Fn(&T) -> bool + Send + Sync + 'static) -> Result<Self> {
+        if TypeId::of::<T>() != self.type_id {
+            let (key, named, given) = (&self.key, self.type_name, std::any::type_name::<T>());
+            return Err(Error::misuse(format!(
+                "`{key}` holds `{named}`, but `skip_if` was given a `{given}`"
+            )));
+        }
+        let skip: Arc<dyn Fn(&T) -> bool + Send + Sync> = Arc::new(skip);
+        self.column = self.column.with_skip(Arc::new(skip));
+        Ok(self)
+    }
+
+    /// Chooses how repeated values are stored. Default: one by one.
+    pub fn repeats(mut self, repeats: Repeats) -> Self {
+        self.repeats = repeats;
+        self
+    }
+
+    /// The name in every save.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+    /// The registered version.
+    pub fn get_version(&self) -> u32 {
+        self.version
+    }
+    /// How columns are stored.
+    pub fn kind(&self) -> ColumnKind {
+        self.kind
+    }
+    /// Whether the component is never saved.
+    pub fn is_transient(&self) -> bool {
+        self.transient
+    }
+    /// What a value is made of.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    /// The layout of raw rows, empty if columns are not raw.
+    pub fn row_layout(&self) -> &RowLayout {
+        &self.row
+    }
+    /// Permits rows to be copied as they are.
+    pub fn layout_fingerprint(&self) -> Fingerprint {
+        self.row.fingerprint(self.schema.fingerprint())
+    }
+    /// The Rust type, for messages.
+    pub fn type_name(&self) -> &'static str {
+        self.type_name
+    }
+    /// The Rust type.
+    pub fn type_id(&self) -> TypeId {
+        self.type_id
+    }
+    /// Whether this component has the Rust type `Value` and is found by its key only.
+    pub fn is_dynamic(&self) -> bool {
+        self.by_key_only && self.type_id == TypeId::of::<Value>()
+    }
+}
+
+/// A layout that does not fit its schema is not trusted: rows are always right.
+fn layout_matches(layout: &Layout, schema: &Schema) -> bool {
+    let Some(leaves) = schema.fixed_leaves() else { return false };
+    layout.is_bulk()
+        && leaves.len() == layout.leaves().len()
+        && leaves.iter().zip(layout.leaves()).all(|(fixed, leaf)| fixed.size == u64::from(leaf.size))
+}
+
+fn is_tag(schema: &Schema) -> bool {
+    match schema.root() {
+        Type::Unit => true,
+        Type::Struct(fields) => fields.is_empty(),
+        Type::Tuple(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+impl std::fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Descriptor")
+            .field("key", &self.key)
+            .field("version", &self.version)
+            .field("kind", &self.kind)
+            .field("type", &self.type_name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Identity across a save: what an id is in a file, and how old ids become new ones.
+//!
+//! A saved id is 64 opaque bits. By convention the low half is the slot and the high half the generation, and the map
+//! is dense over slots, but nothing is lost if an engine packs its ids in another way. A lookup compares all 64 bits:
+//! a handle whose generation is stale never finds the entity that took over its slot.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// An entity as a save knows it: the source world's slot and generation, opaque to everyone else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct EntityId(u64);
+
+impl EntityId {
+    /// No entity.
+    pub const NULL: Self = Self(u64::MAX);
+
+    /// From a slot and its generation.
+    pub const fn new(index: u32, generation: u32) -> Self {
+        Self(index as u64 | (generation as u64) << 32)
+    }
+    /// From all 64 bits.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+    /// All 64 bits.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+    /// The slot.
+    pub const fn index(self) -> u32 {
+        self.0 as u32
+    }
+    /// How often the slot was reused before this entity.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// Whether this is [`EntityId::NULL`].
+    pub const fn is_null(self) -> bool {
+        self.0 == Self::NULL.0
+    }
+}
+
+#[expect(unsafe_code, reason = "bytemuck's marker traits")]
+// SAFETY: transparent around a `u64`.
+unsafe impl bytemuck::Zeroable for EntityId {}
+#[expect(unsafe_code, reason = "bytemuck's marker traits")]
+// SAFETY: transparent around a `u64`.
+unsafe impl bytemuck::Pod for EntityId {}
+
+impl Default for EntityId {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl fmt::Debug for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for EntityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_null() { f.write_str("null") } else { write!(f, "{}v{}", self.index(), self.generation()) }
+    }
+}
+
+/// Saved ids and what they became.
+///
+/// ```
+/// # use bonfire::{EntityId, EntityMap};
+/// let saved = [EntityId::new(7, 2), EntityId::new(9, 0)];
+/// let map = EntityMap::new(&saved, &[EntityId::new(0, 0), EntityId::new(1, 0)])?;
+/// assert_eq!(map.get(EntityId::new(7, 2)), Some(EntityId::new(0, 0)));
+/// assert_eq!(map.get(EntityId::new(7, 1)), None); // an older entity in the same slot
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct EntityMap {
+    lookup: Lookup,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Lookup {
+    /// By slot: the saved id there and the new one. Free slots hold `NULL`.
+    Dense(Vec<(EntityId, EntityId)>),
+    Sparse(HashMap<EntityId, EntityId>),
+}
+
+impl Default for Lookup {
+    fn default() -> Self {
+        Self::Dense(Vec::new())
+    }
+}
+
+impl EntityMap {
+    /// Pairs `saved[i]` with `new[i]`. Fails if an id is null, is there twice, or the lengths differ.
+    pub fn new(saved: &[EntityId], new: &[EntityId]) -> Result<Self> {
+        if saved.len() != new.len() {
+            return Err(Error::misuse(format!("{} saved ids, but {} new ones", saved.len(), new.len())));
+        }
+        Self::build(saved.len(), || saved.iter().copied().zip(new.iter().copied()))
+    }
+
+    /// Maps every id to itself: for tools, and for loads that keep ids.
+    pub fn identity(ids: &[EntityId]) -> Result<Self> {
+        Self::build(ids.len(), || ids.iter().map(|&id| (id, id)))
+    }
+
+    fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
+        let slots = pairs().map(|(id, _)| id.index() as usize + 1).max().unwrap_or(0);
+        // Dense while the slots are at least a quarter full; a hostile or odd numbering falls back to hashing. Two
+        // ids that share a slot with different generations need hashing too.
+        if slots <= len * 4 + 1024 {
+            let mut table = vec![(EntityId::NULL, EntityId::NULL); slots];
+            let mut shared_slot = false;
+            for (saved, new) in pairs() {
+                if saved.is_null() {
+                    return Err(Error::corrupt("an entity has the null id"));
+                }
+                let slot = &mut table[saved.index() as usize];
+                if slot.0 == saved {
+                    return Err(Error::corrupt(format!("entity {saved} is there twice")));
+                }
+                shared_slot |= !slot.0.is_null();
+                *slot = (saved, new);
+            }
+            if !shared_slot {
+                return Ok(Self { lookup: Lookup::Dense(table), len });
+            }
+        }
+        let mut table = HashMap::with_capacity(len);
+        for (saved, new) in pairs() {
+            if saved.is_null() {
+                return Err(Error::corrupt("an entity has the null id"));
+            }
+            if table.insert(saved, new).is_some() {
+                return Err(Error::corrupt(format!("entity {saved} is there twice")));
+            }
+        }
+        Ok(Self { lookup: Lookup::Sparse(table), len })
+    }
+
+    /// What a saved id became, or `None` if no such entity was saved.
+    #[inline]
+    pub fn get(&self, saved: EntityId) -> Option<EntityId> {
+        match &self.lookup {
+            Lookup::Dense(table) => {
+                table.get(saved.index() as usize).filter(|slot| slot.0 == saved).map(|slot| slot.1)
+            }
+            Lookup::Sparse(table) => table.get(&saved).copied(),
+        }
+    }
+
+    /// The number of entities.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no entities.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All pairs of saved and new ids, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (EntityId, EntityId)> + '_ {
+        let (dense, sparse) = match &self.lookup {
+            Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
+            Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
+        };
+        dense.into_iter().flatten().chain(sparse.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_numberings_work_too() {
+        let ids = [EntityId::from_bits(u64::MAX - 1), EntityId::new(3, 9), EntityId::new(3, 4)];
+        let map = EntityMap::identity(&ids).unwrap();
+        assert!(ids.iter().all(|&id| map.get(id) == Some(id)));
+        assert_eq!(map.get(EntityId::new(3, 5)), None);
+        assert_eq!(map.iter().count(), 3);
+        let map = EntityMap::identity(&[EntityId::new(3, 9), EntityId::new(3, 4)]).unwrap();
+        assert_eq!(map.get(EntityId::new(3, 4)), Some(EntityId::new(3, 4)));
+    }
+
+    #[test]
+    fn doubles_and_null_are_refused() {
+        let id = EntityId::new(1, 1);
+        assert!(EntityMap::identity(&[id, id]).unwrap_err().is_corrupt());
+        assert!(EntityMap::identity(&[EntityId::NULL]).unwrap_err().is_corrupt());
+        assert!(EntityMap::new(&[id], &[]).unwrap_err().is_misuse());
+    }
+}

@@ -1,0 +1,207 @@
+//! The one error of this crate.
+//!
+//! It is opaque: callers ask it what to do next (`is_corrupt`, `is_newer_format`, ..) and print it. Where something
+//! went wrong is data (key, field path, section, offset), added on the way up, so that a message always names it.
+
+use std::fmt::{self, Display, Write as _};
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation on a snapshot, a schema or a registry failed.
+///
+/// ```
+/// let error = bonfire::Snapshot::open(b"not a save").unwrap_err();
+/// assert!(error.is_corrupt());
+/// assert!(error.to_string().contains("not a Bonfire file"));
+/// ```
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    key: Option<String>,
+    path: Vec<String>,
+    section: Option<&'static str>,
+    offset: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Corrupt,
+    NewerFormat,
+    Limit,
+    Schema,
+    Unknown,
+    Dangling,
+    Unsupported,
+    Misuse,
+    Custom,
+}
+
+impl Error {
+    fn new(kind: Kind, message: impl Display) -> Self {
+        let message = message.to_string();
+        Self(Box::new(Inner { kind, message, key: None, path: Vec::new(), section: None, offset: None }))
+    }
+
+    pub(crate) fn corrupt(message: impl Display) -> Self {
+        Self::new(Kind::Corrupt, message)
+    }
+    pub(crate) fn newer_format(message: impl Display) -> Self {
+        Self::new(Kind::NewerFormat, message)
+    }
+    pub(crate) fn limit(message: impl Display) -> Self {
+        Self::new(Kind::Limit, message)
+    }
+    pub(crate) fn schema(message: impl Display) -> Self {
+        Self::new(Kind::Schema, message)
+    }
+    pub(crate) fn unknown(message: impl Display) -> Self {
+        Self::new(Kind::Unknown, message)
+    }
+    pub(crate) fn dangling(message: impl Display) -> Self {
+        Self::new(Kind::Dangling, message)
+    }
+    pub(crate) fn unsupported(message: impl Display) -> Self {
+        Self::new(Kind::Unsupported, message)
+    }
+    /// An error for a call that cannot be right, whatever the bytes: front ends use it for their own rules.
+    pub fn misuse(message: impl Display) -> Self {
+        Self::new(Kind::Misuse, message)
+    }
+    /// An error of the game's own, from a custom codec, an adapter or a hook.
+    pub fn custom(message: impl Display) -> Self {
+        Self::new(Kind::Custom, message)
+    }
+
+    /// The bytes are damaged, truncated or not ours: offer the backup.
+    pub fn is_corrupt(&self) -> bool {
+        self.0.kind == Kind::Corrupt
+    }
+    /// The bytes come from a newer version of the format, or of the game: offer an update.
+    pub fn is_newer_format(&self) -> bool {
+        self.0.kind == Kind::NewerFormat
+    }
+    /// Something is larger than [`Limits`](crate::Limits) allow.
+    pub fn is_limit(&self) -> bool {
+        self.0.kind == Kind::Limit
+    }
+    /// The saved schema cannot become the registered one.
+    pub fn is_schema(&self) -> bool {
+        self.0.kind == Kind::Schema
+    }
+    /// A component or data key is not registered and the caller asked to refuse such saves.
+    pub fn is_unknown(&self) -> bool {
+        self.0.kind == Kind::Unknown
+    }
+    /// A reference points to no entity and the caller asked to refuse such saves.
+    pub fn is_dangling(&self) -> bool {
+        self.0.kind == Kind::Dangling
+    }
+    /// This build lacks what the bytes need, such as a compression codec behind a feature.
+    pub fn is_unsupported(&self) -> bool {
+        self.0.kind == Kind::Unsupported
+    }
+    /// The call itself is wrong, such as two types registered under one key.
+    pub fn is_misuse(&self) -> bool {
+        self.0.kind == Kind::Misuse
+    }
+
+    /// The component or data key that the error is about.
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+    /// The section that the error is about.
+    pub fn section(&self) -> Option<&str> {
+        self.0.section
+    }
+    /// Where in the file, or in the section if one is named, the error was met.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// Names the component or data key, unless a more precise one is there already.
+    pub fn in_key(mut self, key: &str) -> Self {
+        self.0.key.get_or_insert_with(|| key.to_owned());
+        self
+    }
+    /// Puts a field (or variant, or element) in front of the path to the value that failed.
+    #[cold]
+    pub fn in_field(mut self, field: impl Display) -> Self {
+        self.0.path.push(field.to_string());
+        self
+    }
+    pub(crate) fn in_section(mut self, section: &'static str) -> Self {
+        self.0.section.get_or_insert(section);
+        self
+    }
+    pub(crate) fn at(mut self, offset: usize) -> Self {
+        self.0.offset.get_or_insert(offset as u64);
+        self
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { message, key, path, section, offset, .. } = &*self.0;
+        if let Some(key) = key {
+            write!(f, "`{}`", key.escape_debug())?;
+            for field in path.iter().rev() {
+                write!(f, ".{}", field.escape_debug())?;
+            }
+            f.write_str(": ")?;
+        } else if !path.is_empty() {
+            for (i, field) in path.iter().rev().enumerate() {
+                write!(f, "{}{}", if i == 0 { "`" } else { "." }, field.escape_debug())?;
+            }
+            f.write_str("`: ")?;
+        }
+        f.write_str(message)?;
+        match (section, offset) {
+            (Some(section), Some(offset)) => write!(f, " (section {section}, byte {offset})"),
+            (Some(section), None) => write!(f, " (section {section})"),
+            (None, Some(offset)) => write!(f, " (byte {offset})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write!(text, "{self}")?;
+        write!(f, "Error({:?}: {text})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_key_path_and_place() {
+        let error = Error::corrupt("invalid bool 7").in_field("open").in_field("door").in_key("game.house");
+        assert_eq!(error.to_string(), "`game.house`.door.open: invalid bool 7");
+        let error = error.in_section("columns").at(12);
+        assert_eq!(error.to_string(), "`game.house`.door.open: invalid bool 7 (section columns, byte 12)");
+        assert!(error.is_corrupt() && !error.is_limit());
+        assert_eq!(error.key(), Some("game.house"));
+    }
+
+    #[test]
+    fn the_first_key_and_place_win_because_they_are_the_most_precise() {
+        let error = Error::limit("too long").in_key("inner").in_key("outer").at(1).at(2);
+        assert_eq!((error.key(), error.offset()), (Some("inner"), Some(1)));
+    }
+
+    #[test]
+    fn control_characters_from_a_save_are_shown_escaped() {
+        let error = Error::unknown("not registered").in_key("a\u{1b}[31m");
+        assert!(!error.to_string().contains('\u{1b}'));
+    }
+}

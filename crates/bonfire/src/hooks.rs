@@ -1,0 +1,212 @@
+//! Callbacks around saving and loading, for plugins that keep state outside of the world or derive some of it.
+//!
+//! The order is fixed. Saving: every save hook in the order of registration, before any archetype is walked; what they
+//! attach follows the columns, reserved keys (`bonfire.`) first, then in the order of the calls. Loading, after the
+//! world is complete: every load hook registers its data callbacks; then, entry by entry, all callbacks of its key in
+//! the order of registration; then every finish hook. Entries without a callback are not lost: they are handed back, to
+//! be carried.
+//!
+//! What a hook leaves out, its owner makes again: the contract is symmetric.
+
+use crate::context::LoadContext;
+use crate::error::{Error, Result};
+use crate::load::LoadReport;
+use crate::persist::Persist;
+use crate::registry::Registry;
+use crate::snapshot::data::RESERVED_PREFIX;
+use crate::snapshot::{DataEntry, Prelude};
+
+type SaveHook<W> = Box<dyn FnMut(&W, &mut SaveStarting<'_>) -> Result<()> + Send + Sync>;
+type LoadHook<W> = Box<dyn FnMut(&mut LoadStarting<W>) + Send + Sync>;
+type DataCallback<W> = Box<dyn FnMut(&mut W, &DataEntry, &LoadContext<'_>) -> Result<()> + Send + Sync>;
+type FinishHook<W> = Box<dyn FnMut(&mut W, &LoadFinished<'_>) + Send + Sync>;
+
+/// The callbacks of a world of type `W`.
+///
+/// ```
+/// # use bonfire::Hooks;
+/// struct World { rng_seed: u64 }
+///
+/// let mut hooks = Hooks::<World>::new();
+/// hooks.on_save(|world, save| save.attach("game.rng", &world.rng_seed));
+/// hooks.on_load(|load| load.on_data("game.rng", |world: &mut World, entry, _| {
+///     world.rng_seed = entry.get()?;
+///     Ok(())
+/// }));
+/// ```
+pub struct Hooks<W> {
+    save: Vec<SaveHook<W>>,
+    load: Vec<LoadHook<W>>,
+    finish: Vec<FinishHook<W>>,
+}
+
+impl<W> Default for Hooks<W> {
+    fn default() -> Self {
+        Self { save: Vec::new(), load: Vec::new(), finish: Vec::new() }
+    }
+}
+
+impl<W> Hooks<W> {
+    /// No callbacks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs at the start of every save. It may attach data and exclude entities; an error makes the save fail.
+    pub fn on_save(
+        &mut self,
+        hook: impl FnMut(&W, &mut SaveStarting<'_>) -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.save.push(Box::new(hook));
+    }
+
+    /// Runs in every load once the world is complete. It registers callbacks for data.
+    pub fn on_load(&mut self, hook: impl FnMut(&mut LoadStarting<W>) + Send + Sync + 'static) {
+        self.load.push(Box::new(hook));
+    }
+
+    /// Runs at the end of every load, after all data callbacks.
+    pub fn on_finish(&mut self, hook: impl FnMut(&mut W, &LoadFinished<'_>) + Send + Sync + 'static) {
+        self.finish.push(Box::new(hook));
+    }
+
+    /// A plugin's state under one key: `save` gives it (or nothing), `load` takes it back.
+    pub fn handler<T: Persist>(
+        &mut self,
+        key: impl Into<String>,
+        mut save: impl FnMut(&W) -> Option<T> + Send + Sync + 'static,
+        load: impl FnMut(&mut W, T) -> Result<()> + Send + Sync + Clone + 'static,
+    ) -> Result<()>
+    where
+        W: 'static,
+    {
+        let key = key.into();
+        if key.is_empty() {
+            return Err(Error::misuse("a handler needs a name, such as `physics.world`"));
+        }
+        let saved = key.clone();
+        self.on_save(move |world, starting| match save(world) {
+            Some(value) => starting.attach(saved.clone(), &value),
+            None => Ok(()),
+        });
+        self.on_load(move |starting| {
+            let mut load = load.clone();
+            starting.on_data(key.clone(), move |world, entry, context| load(world, entry.get_in(context)?));
+        });
+        Ok(())
+    }
+
+    /// For front ends: runs the save hooks.
+    pub fn run_save<'r>(&mut self, world: &W, registry: &'r Registry) -> Result<SaveStarting<'r>> {
+        let mut starting = SaveStarting { registry, data: Vec::new(), excluded: Vec::new() };
+        for hook in &mut self.save {
+            hook(world, &mut starting)?;
+        }
+        starting.data.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
+        Ok(starting)
+    }
+
+    /// For front ends: dispatches the data of a save to a complete world and finishes the load. Returns the entries
+    /// that nobody asked for. Errors of callbacks are in the report; they do not stop the others.
+    pub fn run_load(
+        &mut self,
+        world: &mut W,
+        prelude: &Prelude,
+        data: &[DataEntry],
+        context: &LoadContext<'_>,
+        report: &mut LoadReport,
+    ) -> Vec<DataEntry> {
+        let mut starting = LoadStarting { callbacks: Vec::new() };
+        for hook in &mut self.load {
+            hook(&mut starting);
+        }
+        let mut entries: Vec<&DataEntry> = data.iter().collect();
+        entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
+        let mut unclaimed = Vec::new();
+        for entry in entries {
+            let mut claimed = false;
+            for (key, callback) in &mut starting.callbacks {
+                if key == entry.key() {
+                    claimed = true;
+                    if let Err(error) = callback(world, entry, context) {
+                        report.callback_errors.push(error.in_key(key));
+                    }
+                }
+            }
+            if !claimed {
+                report.unclaimed_data.push(entry.key().to_owned());
+                unclaimed.push(entry.clone());
+            }
+        }
+        let finished = LoadFinished { prelude, report };
+        for hook in &mut self.finish {
+            hook(world, &finished);
+        }
+        unclaimed
+    }
+}
+
+/// What a save hook may do.
+pub struct SaveStarting<'r> {
+    registry: &'r Registry,
+    data: Vec<DataEntry>,
+    excluded: Vec<usize>,
+}
+
+impl SaveStarting<'_> {
+    /// Attaches data to the save. Use keys with the owner in front: `"physics.world"`.
+    pub fn attach<T: Persist>(&mut self, key: impl Into<String>, value: &T) -> Result<()> {
+        let key = key.into();
+        let entry = DataEntry::new(key.clone(), value).map_err(|error| error.in_key(&key))?;
+        self.data.push(entry);
+        Ok(())
+    }
+
+    /// Leaves out all entities that have this component.
+    pub fn exclude<T: 'static>(&mut self) -> Result<()> {
+        let index = self.registry.require::<T>()?;
+        self.excluded.push(index);
+        Ok(())
+    }
+
+    /// Leaves out all entities that have the component with this key.
+    pub fn exclude_key(&mut self, key: &str) -> Result<()> {
+        let index = self.registry.index_of_key(key);
+        self.excluded.push(index.ok_or_else(|| Error::misuse("excluded, but not registered").in_key(key))?);
+        Ok(())
+    }
+
+    /// For front ends: what was attached, reserved keys first.
+    pub fn data(&self) -> &[DataEntry] {
+        &self.data
+    }
+
+    /// For front ends: the numbers of the excluded components.
+    pub fn excluded(&self) -> &[usize] {
+        &self.excluded
+    }
+}
+
+/// What a load hook may do.
+pub struct LoadStarting<W> {
+    callbacks: Vec<(String, DataCallback<W>)>,
+}
+
+impl<W> LoadStarting<W> {
+    /// Calls `callback` for every data entry with this key. Several hooks may ask for one key.
+    pub fn on_data(
+        &mut self,
+        key: impl Into<String>,
+        callback: impl FnMut(&mut W, &DataEntry, &LoadContext<'_>) -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.callbacks.push((key.into(), Box::new(callback)));
+    }
+}
+
+/// What a finish hook sees.
+pub struct LoadFinished<'a> {
+    /// The head of the save.
+    pub prelude: &'a Prelude,
+    /// What the load did.
+    pub report: &'a LoadReport,
+}

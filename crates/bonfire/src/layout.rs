@@ -1,0 +1,219 @@
+//! How the persisted fields of a type lie in memory, known at compile time.
+//!
+//! A type is *bulk* if all its persisted data is a handful of fixed-size leaves at fixed offsets. If the leaves cover
+//! the type, its column is one copy (*plain*); if there are gaps from padding or skipped fields, it is gathered and
+//! scattered (*strided*); everything else goes through encoded *rows*. The derive computes a [`Layout`] in a `const`
+//! from `offset_of!` and the fields' own layouts, so users never write `repr(C)`.
+//!
+//! The order of leaves is the order of the schema, whatever order the compiler chose in memory.
+
+/// More leaves than this and a type is stored as rows.
+pub const LEAVES_MAX: usize = 32;
+
+/// Which bit patterns of a leaf are values of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// All of them.
+    Any,
+    /// Bytes 0 and 1.
+    Bool,
+    /// Unicode scalar values, as 32 bits.
+    Char,
+    /// Bytes below this number: an enum without data.
+    Below(u8),
+    /// Everything but zero.
+    NonZero,
+}
+
+/// A run of bytes that holds one number, or an array of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where it starts in the type, in bytes.
+    pub offset: u32,
+    /// How many bytes it has.
+    pub size: u32,
+    /// How many bytes one element has; `size` is a multiple of it.
+    pub unit: u32,
+    /// What each element must satisfy.
+    pub check: Check,
+}
+
+/// The leaves of a type, in the order of its schema, or the fact that it has none ([`Layout::ROWS`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    size: u32,
+    bulk: bool,
+    count: u8,
+    leaves: [Leaf; LEAVES_MAX],
+}
+
+impl Layout {
+    const NONE: Leaf = Leaf { offset: 0, size: 0, unit: 1, check: Check::Any };
+
+    /// The layout of everything that is encoded row by row.
+    pub const ROWS: Self = Self { size: 0, bulk: false, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
+
+    /// A type without data, such as a unit struct.
+    pub const UNIT: Self = Self { size: 0, bulk: true, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
+
+    /// A single number of `size` bytes.
+    ///
+    /// # Safety
+    /// The type must have exactly `size` bytes, all initialised in every value; its value on a little-endian host
+    /// must be the same bytes that its `encode` writes; and all bytes that pass `check` must be a value of it.
+    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
+    pub const unsafe fn leaf(size: usize, check: Check) -> Self {
+        let mut layout = Self::UNIT;
+        layout.size = size as u32;
+        layout.count = 1;
+        layout.leaves[0] = Leaf { offset: 0, size: size as u32, unit: size as u32, check };
+        layout
+    }
+
+    /// A struct or tuple of `size` bytes with persisted `fields` (offset and layout), in the order of the schema.
+    /// Bytes outside of them are padding or fields that `fill_skipped` writes.
+    ///
+    /// # Safety
+    /// Each offset must be that of a field with that layout, no field may be there twice, and the type must have no
+    /// validity rule beyond those of its fields.
+    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
+    pub const unsafe fn aggregate(size: usize, fields: &[(usize, Self)]) -> Self {
+        let mut layout = Self::UNIT;
+        layout.size = size as u32;
+        if size > u32::MAX as usize {
+            return Self::ROWS;
+        }
+        let mut field = 0;
+        while field < fields.len() {
+            let (offset, inner) = &fields[field];
+            if !inner.bulk || layout.count as usize + inner.count as usize > LEAVES_MAX {
+                return Self::ROWS;
+            }
+            let mut leaf = 0;
+            while leaf < inner.count as usize {
+                let mut moved = inner.leaves[leaf];
+                moved.offset += *offset as u32;
+                layout.leaves[layout.count as usize] = moved;
+                layout.count += 1;
+                leaf += 1;
+            }
+            field += 1;
+        }
+        layout
+    }
+
+    /// An array of `len` elements. It is one leaf if the elements are dense and uniform, otherwise rows.
+    ///
+    /// # Safety
+    /// `element` must be the layout of the element type.
+    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
+    pub const unsafe fn array(element: Self, len: usize) -> Self {
+        let Some(size) = (element.size as usize).checked_mul(len) else { return Self::ROWS };
+        if !element.is_dense() || size > u32::MAX as usize {
+            return Self::ROWS;
+        }
+        if size == 0 {
+            return Self::UNIT;
+        }
+        let mut unit = element.size;
+        let mut check = Check::Any;
+        let mut leaf = 0;
+        while leaf < element.count as usize {
+            if !matches!(element.leaves[leaf].check, Check::Any) {
+                if element.count > 1 {
+                    return Self::ROWS;
+                }
+                check = element.leaves[leaf].check;
+                unit = element.leaves[leaf].unit;
+            }
+            leaf += 1;
+        }
+        let mut layout = Self::UNIT;
+        layout.size = size as u32;
+        layout.count = 1;
+        layout.leaves[0] = Leaf { offset: 0, size: size as u32, unit, check };
+        layout
+    }
+
+    /// An enum without data, given all its variants in order. It is one byte if the compiler stores the variant's
+    /// number, otherwise rows.
+    ///
+    /// # Safety
+    /// `E` must be an enum without fields and `variants` must be all of its variants.
+    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
+    pub const unsafe fn unit_enum<E>(variants: &[E]) -> Self {
+        if size_of::<E>() != 1 || variants.len() > 128 {
+            return Self::ROWS;
+        }
+        let mut i = 0;
+        while i < variants.len() {
+            // SAFETY: `E` has one byte, and an enum without fields that has one byte initialises it.
+            let byte = unsafe { *variants.as_ptr().add(i).cast::<u8>() };
+            if byte as usize != i {
+                return Self::ROWS;
+            }
+            i += 1;
+        }
+        // SAFETY: the type has one byte, which is the variant's number; `encode` writes that number as one byte
+        // because there are at most 128; and every number below the count is a variant.
+        unsafe { Self::leaf(1, Check::Below(variants.len() as u8)) }
+    }
+
+    /// Whether columns of the type can be copied without looking at rows one by one.
+    pub const fn is_bulk(&self) -> bool {
+        self.bulk
+    }
+
+    /// The leaves, in the order of the schema.
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves[..self.count as usize]
+    }
+
+    /// The bytes of one value in memory.
+    pub const fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// The bytes of all leaves.
+    pub const fn data_size(&self) -> usize {
+        let mut sum = 0;
+        let mut leaf = 0;
+        while leaf < self.count as usize {
+            sum += self.leaves[leaf].size as usize;
+            leaf += 1;
+        }
+        sum
+    }
+
+    /// Whether every byte of a value belongs to a leaf.
+    pub const fn is_plain(&self) -> bool {
+        self.bulk && self.data_size() == self.size as usize
+    }
+
+    /// Whether the bytes in memory are exactly the bytes of an encoded row: plain, and in the order of the schema.
+    pub const fn is_dense(&self) -> bool {
+        let mut at = 0;
+        let mut leaf = 0;
+        while leaf < self.count as usize {
+            if self.leaves[leaf].offset != at {
+                return false;
+            }
+            at += self.leaves[leaf].size;
+            leaf += 1;
+        }
+        self.bulk && at == self.size
+    }
+
+    /// Whether some bit patterns are not values.
+    pub const fn is_checked(&self) -> bool {
+        let mut leaf = 0;
+        while leaf < self.count as usize {
+            if !matches!(self.leaves[leaf].check, Check::Any) {
+                return true;
+            }
+            leaf += 1;
+        }
+        false
+    }
+}

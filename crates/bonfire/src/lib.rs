@@ -1,0 +1,96 @@
+//! The core of Bonfire, the save system for games: a world as bytes that describe themselves.
+//!
+//! Goals, in order of importance:
+//! 1. Never lose a player's world: every block has a checksum, damage stays in its block, unknown data is carried.
+//! 2. Every save can be read by any tool, without the game's code: schemas are part of the save.
+//! 3. As fast as memory: columns are copied, not walked, and opening a file copies nothing.
+//! 4. Nothing to write per component but `#[derive(Persist)]`.
+//!
+//! This crate has no I/O, no clock, no threads and no ECS: it takes and returns bytes and plain data. Games use it
+//! through a front end for their engine; an engine of one's own uses it as below.
+//!
+//! ```
+//! use bonfire::{EntityId, EntityMap, LoadOptions, LoadPlan, Persist, Registry, Snapshot, SnapshotWriter};
+//!
+//! #[derive(Persist)]
+//! #[persist(key = "game.position")]
+//! struct Position { x: f32, y: f32 }
+//!
+//! #[derive(Persist)]
+//! #[persist(key = "game.follows")]
+//! struct Follows(EntityId); // references are mapped on load
+//!
+//! let mut registry = Registry::new();
+//! registry.register::<Position>()?;
+//! registry.register::<Follows>()?;
+//!
+//! // Save: ids and columns, archetype by archetype.
+//! let (wolf, sheep) = (EntityId::new(7, 1), EntityId::new(9, 0));
+//! let mut writer = SnapshotWriter::new(&registry);
+//! let mut archetype = writer.archetype(&[wolf, sheep])?;
+//! archetype.column(&[Position { x: 0.0, y: 1.0 }, Position { x: 5.0, y: 1.0 }])?;
+//! archetype.column_sparse(&[Some(&Follows(sheep)), None])?;
+//! let bytes = writer.finish()?.encode(&Default::default())?.to_vec();
+//!
+//! // Load: new ids first, then everything that may fail, then the world.
+//! let snapshot = Snapshot::open(&bytes)?;
+//! let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
+//! let map = EntityMap::new(&plan.entities(), &[EntityId::new(0, 0), EntityId::new(1, 0)])?;
+//! let mut staged = plan.stage(&map, None)?;
+//! let (_, follows) = staged.archetypes[0].columns.remove(0);
+//! assert_eq!(follows.into_rows::<Follows>()?[0].0, EntityId::new(1, 0));
+//! # Ok::<(), bonfire::Error>(())
+//! ```
+//!
+//! The format is described byte by byte in FORMAT.md, the inside of the crate in ARCHITECTURE.md.
+
+mod buffer;
+mod bulk;
+mod context;
+mod descriptor;
+mod entity;
+mod error;
+mod hooks;
+mod layout;
+mod limits;
+mod load;
+mod one;
+mod persist;
+mod registry;
+mod row;
+mod schema;
+mod snapshot;
+#[cfg(feature = "json")]
+mod table;
+mod value;
+mod wire;
+
+#[cfg(feature = "derive")]
+pub use bonfire_derive::Persist;
+pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
+pub use bulk::RawRows;
+pub use context::{Dangling, LoadContext};
+pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn};
+pub use entity::{EntityId, EntityMap};
+pub use error::{Error, Result};
+pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
+pub use layout::{Check, LEAVES_MAX, Layout, Leaf};
+pub use limits::Limits;
+pub use load::{
+    ComponentReport, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight, Resolution, Staged,
+    StagedArchetype, StagedExtra, Unknown, preflight,
+};
+pub use one::{decode_one, encode_one};
+pub use persist::{Adapter, AsText, Keyed, Persist};
+pub use registry::Registry;
+pub use row::RowLayout;
+pub use schema::{Field, FieldRules, Fingerprint, Node, Schema, SchemaBuilder, Type, Variant};
+pub use snapshot::{
+    ArchetypeView, ArchetypeWriter, BLOCK_BYTES, Bitmap, Carry, ColumnView, Component, Compression, Damage,
+    DamagedBlock, DamagedPart, DataEntry, EncodeOptions, FORMAT_VERSION, OpenOptions, Prelude,
+    RESERVED_PREFIX, Rope, SectionInfo, Snapshot, SnapshotWriter,
+};
+#[cfg(feature = "serde")]
+pub use value::{Serde, from_value, to_value};
+pub use value::{Value, decode_value, encode_value};
+pub use wire::{Reader, Writer};

@@ -1,0 +1,20 @@
+//! Snapshot to world, as a plan: schemas are resolved, ids are mapped, everything that can fail is done, and only then
+//! does the front end touch the world.
+//!
+//! | step | may fail | |
+//! |---|---|---|
+//! | [`LoadPlan::new`] | yes | every saved component finds its registered one, or what happens to it is decided |
+//! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::EntityMap) |
+//! | [`LoadPlan::stage`] | yes | all columns are decoded, references mapped, unknown ones carried |
+//! | front end | no | commits: spawns, moves rows in |
+//! | [`Hooks`](crate::Hooks) | reported | data callbacks, finish |
+
+mod plan;
+mod preflight;
+mod report;
+mod stage;
+
+pub use self::plan::{LoadOptions, LoadPlan, Resolution, Unknown};
+pub use self::preflight::{Preflight, preflight};
+pub use self::report::{ComponentReport, LoadReport, Outcome};
+pub use self::stage::{Staged, StagedArchetype, StagedExtra};

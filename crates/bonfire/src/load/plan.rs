@@ -1,0 +1,173 @@
+//! What happens to each saved component, decided before anything is decoded.
+
+use std::collections::HashSet;
+
+use crate::context::Dangling;
+use crate::descriptor::Descriptor;
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::registry::Registry;
+use crate::snapshot::{Component, Snapshot};
+
+/// What happens to components, resources and data that this build does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unknown {
+    /// They are carried and written again by the next save.
+    #[default]
+    Keep,
+    /// They are dropped, and the report says so.
+    Drop,
+    /// The load is refused.
+    Refuse,
+}
+
+/// How a snapshot is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Components and data that are not registered. Default: kept.
+    pub unknown: Unknown,
+    /// References to entities that are not in the save. Default: null.
+    pub dangling: Dangling,
+    /// What decoding may cost.
+    pub limits: Limits,
+    /// Uses the portable twin of every bulk copy: slower, the same values.
+    pub portable: bool,
+}
+
+/// What a load does with one saved component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// Loaded as it is, into the registered component with this number.
+    Same(usize),
+    /// Loaded field by field: the same fields, laid out in another way by the compiler that made the save.
+    OtherLayout(usize),
+    /// Dropped: this build has the component as transient.
+    Transient(usize),
+    /// Not registered: carried, dropped or refused.
+    Unknown,
+}
+
+impl Resolution {
+    /// The number of the registered component that the rows go to.
+    pub fn target(&self) -> Option<usize> {
+        match self {
+            Self::Same(index) | Self::OtherLayout(index) => Some(*index),
+            Self::Transient(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// A snapshot, and what loading it will do.
+///
+/// ```
+/// # use bonfire::*;
+/// # let registry = Registry::new();
+/// # let snapshot = SnapshotWriter::new(&registry).finish()?;
+/// let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
+/// let saved = plan.entities();
+/// let new: Vec<EntityId> = (0..saved.len() as u32).map(|index| EntityId::new(index, 0)).collect();
+/// let map = EntityMap::new(&saved, &new)?;
+/// let staged = plan.stage(&map, None)?; // the last step that may fail
+/// for archetype in staged.archetypes {
+///     for (component, column) in archetype.columns { /* move the rows in */ }
+/// }
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub struct LoadPlan<'s, 'r> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) registry: &'r Registry,
+    pub(super) options: LoadOptions,
+    pub(super) resolutions: Vec<Resolution>,
+}
+
+impl<'s, 'r> LoadPlan<'s, 'r> {
+    /// Resolves every saved component. Fails if one cannot be loaded, or is unknown and refused.
+    pub fn new(snapshot: &'s Snapshot, registry: &'r Registry, options: LoadOptions) -> Result<Self> {
+        let resolutions = (snapshot.components().iter())
+            .map(|component| {
+                let resolution = resolve(component, registry)?;
+                if resolution == Resolution::Unknown && options.unknown == Unknown::Refuse {
+                    return Err(unregistered(component));
+                }
+                Ok(resolution)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let plan = Self { snapshot, registry, options, resolutions };
+        plan.check_targets()?;
+        Ok(plan)
+    }
+
+    /// Two columns of an archetype must not become the same component.
+    fn check_targets(&self) -> Result<()> {
+        let archetypes = self.snapshot.archetypes.iter().map(|archetype| &archetype.columns);
+        let mut seen = HashSet::new();
+        for columns in archetypes.chain([&self.snapshot.resources]) {
+            seen.clear();
+            for column in columns {
+                if let Some(target) = self.resolutions[column.component as usize].target()
+                    && !seen.insert(target)
+                {
+                    let key = &self.snapshot.components[column.component as usize].key;
+                    return Err(Error::corrupt("an archetype has the component twice").in_key(key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The saved ids that need new ones, archetype by archetype, in row order.
+    pub fn entities(&self) -> Vec<EntityId> {
+        self.snapshot.entities()
+    }
+
+    /// What happens to each component of [`Snapshot::components`].
+    pub fn resolutions(&self) -> &[Resolution] {
+        &self.resolutions
+    }
+
+    /// The snapshot that is loaded.
+    pub fn snapshot(&self) -> &'s Snapshot {
+        self.snapshot
+    }
+}
+
+/// How a saved component becomes a registered one. The evolution of schemas has its place here: by name, by migration.
+pub(super) fn resolve(component: &Component, registry: &Registry) -> Result<Resolution> {
+    let Some(index) = registry.index_of_key(&component.key) else { return Ok(Resolution::Unknown) };
+    let descriptor = &registry.descriptors()[index];
+    if descriptor.is_transient() {
+        return Ok(Resolution::Transient(index));
+    }
+    check_version(component, descriptor).map_err(|error| error.in_key(&component.key))?;
+    if component.schema_fingerprint != descriptor.schema().fingerprint() {
+        let difference = component.schema()?.difference(descriptor.schema()).unwrap_or_default();
+        return Err(Error::schema(format!(
+            "the save's fields are not those of this build and no migration is registered: {difference}"
+        ))
+        .in_key(&component.key));
+    }
+    Ok(match component.row == descriptor.row {
+        true => Resolution::Same(index),
+        false => Resolution::OtherLayout(index),
+    })
+}
+
+fn check_version(component: &Component, descriptor: &Descriptor) -> Result<()> {
+    let (saved, known) = (component.version, descriptor.get_version());
+    if saved > known {
+        let message = format!("version {saved} is newer than this build ({known}): update the game");
+        return Err(Error::newer_format(message));
+    }
+    if saved < known {
+        let message = format!("version {saved} needs a migration to version {known}, and none is registered");
+        return Err(Error::schema(message));
+    }
+    Ok(())
+}
+
+pub(super) fn unregistered(component: &Component) -> Error {
+    Error::unknown("it is in the save but not registered: register it, or load with `Unknown::Keep`")
+        .in_key(&component.key)
+}

@@ -1,0 +1,82 @@
+//! What a load would do, without a world: for menus that want to say "needs mod X" before the player waits.
+
+use std::fmt;
+
+use super::plan::{LoadOptions, Resolution, resolve};
+use crate::error::{Error, Result};
+use crate::registry::Registry;
+use crate::snapshot::{OpenOptions, Prelude};
+use crate::value::Value;
+
+/// What a load of some bytes would do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Preflight {
+    /// What the save holds.
+    pub prelude: Prelude,
+    /// What the game wrote about the save.
+    pub metadata: Vec<(String, Value)>,
+    /// Each component and what would happen to it.
+    pub components: Vec<(String, Result<Resolution>)>,
+    /// The keys of the data section.
+    pub data: Vec<String>,
+}
+
+impl Preflight {
+    /// Whether a load with default options would succeed, as far as schemas go.
+    pub fn is_loadable(&self) -> bool {
+        self.components.iter().all(|(_, resolution)| resolution.is_ok())
+    }
+    /// Components that are not registered: they would be carried.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        let unknown = |resolution: &Result<Resolution>| matches!(resolution, Ok(Resolution::Unknown));
+        self.components.iter().filter(move |(_, resolution)| unknown(resolution)).map(|(key, _)| &**key)
+    }
+    /// Why a load would fail.
+    pub fn errors(&self) -> impl Iterator<Item = &Error> {
+        self.components.iter().filter_map(|(_, resolution)| resolution.as_ref().err())
+    }
+}
+
+impl fmt::Display for Preflight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Prelude { entity_count, archetype_count, .. } = &self.prelude;
+        writeln!(f, "{entity_count} entities in {archetype_count} archetypes")?;
+        for (key, resolution) in &self.components {
+            let key = key.escape_debug();
+            match resolution {
+                Ok(Resolution::Same(_)) => writeln!(f, "`{key}`: loads as it is")?,
+                Ok(Resolution::OtherLayout(_)) => writeln!(f, "`{key}`: loads field by field")?,
+                Ok(Resolution::Transient(_)) => writeln!(f, "`{key}`: dropped, transient in this build")?,
+                Ok(Resolution::Unknown) => writeln!(f, "`{key}`: not registered, carried for the next save")?,
+                Err(error) => writeln!(f, "{error}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens bytes and says what a load would do. Fails only if the bytes cannot be opened.
+///
+/// ```
+/// # use bonfire::*;
+/// # let registry = Registry::new();
+/// # let bytes = SnapshotWriter::new(&registry).finish()?.encode(&Default::default())?.to_vec();
+/// let preflight = bonfire::preflight(&bytes, &registry)?;
+/// for key in preflight.unknown() {
+///     println!("made with a mod that you do not have: {key}");
+/// }
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub fn preflight(bytes: &[u8], registry: &Registry) -> Result<Preflight> {
+    let snapshot = OpenOptions::new().limits(LoadOptions::default().limits).registry(registry).open(bytes)?;
+    let components = (snapshot.components().iter())
+        .map(|component| (component.key.clone(), resolve(component, registry)))
+        .collect();
+    Ok(Preflight {
+        prelude: snapshot.prelude(),
+        metadata: snapshot.metadata().to_vec(),
+        components,
+        data: snapshot.data().iter().map(|entry| entry.key().to_owned()).collect(),
+    })
+}

@@ -1,0 +1,185 @@
+//! Decodes everything, with references mapped: the last step that may fail.
+
+use std::any::Any;
+use std::borrow::Cow;
+
+use super::plan::{LoadPlan, Resolution, Unknown};
+use super::report::{ComponentReport, LoadReport, Outcome};
+use crate::context::{Dangling, LoadContext};
+use crate::descriptor::StagedColumn;
+use crate::entity::{EntityId, EntityMap};
+use crate::error::Result;
+use crate::snapshot::carry::{Carry, CarryKind};
+use crate::snapshot::column::Column;
+
+/// Everything that a commit needs. Dropping it undoes nothing, because nothing was done yet.
+pub struct Staged<'s> {
+    /// Entities and their columns.
+    pub archetypes: Vec<StagedArchetype<'s>>,
+    /// Resources, by the number of their registered component; each column has one row.
+    pub resources: Vec<(usize, StagedColumn<'s>)>,
+    /// Components that come back from being carried, for some of the entities.
+    pub extras: Vec<StagedExtra<'s>>,
+    /// What this build does not know: keep it and hand it to the next save.
+    pub carry: Carry,
+    /// What was done so far.
+    pub report: LoadReport,
+}
+
+/// Entities with the same components, ready to be spawned.
+pub struct StagedArchetype<'s> {
+    /// Their saved ids.
+    pub ids: Cow<'s, [EntityId]>,
+    /// Their columns, by the number of the registered component.
+    pub columns: Vec<(usize, StagedColumn<'s>)>,
+}
+
+/// A component for entities of any archetypes.
+pub struct StagedExtra<'s> {
+    /// The number of the registered component.
+    pub component: usize,
+    /// The saved ids of the entities.
+    pub ids: Cow<'s, [EntityId]>,
+    /// One row per entity that has a value.
+    pub column: StagedColumn<'s>,
+}
+
+impl<'s> LoadPlan<'s, '_> {
+    /// Decodes all columns. `map` says what each saved entity becomes, `world` is what custom codecs may look at.
+    pub fn stage(&self, map: &EntityMap, world: Option<&dyn Any>) -> Result<Staged<'s>> {
+        let limits = &self.options.limits;
+        let mut context = LoadContext::new(limits).entities(map, self.options.dangling);
+        let mut carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
+        if let Some(world) = world {
+            context = context.with_world(world);
+            carry_context = carry_context.with_world(world);
+        }
+        let mut stager = Stager {
+            plan: self,
+            map,
+            context,
+            carry_context,
+            carry: Carry::default(),
+            report: LoadReport {
+                entities: self.snapshot.entity_count(),
+                damage: self.snapshot.damage.clone(),
+                ..LoadReport::default()
+            },
+        };
+        let mut archetypes = Vec::with_capacity(self.snapshot.archetypes.len());
+        for archetype in &self.snapshot.archetypes {
+            let ids = archetype.ids();
+            let mut columns = Vec::with_capacity(archetype.columns.len());
+            for column in &archetype.columns {
+                columns.extend(stager.column(column, CarryKind::Component, &ids)?);
+            }
+            archetypes.push(StagedArchetype { ids, columns });
+        }
+        let mut resources = Vec::new();
+        for column in &self.snapshot.resources {
+            resources.extend(
+                stager.column(column, CarryKind::Resource, &[])?.filter(|(_, column)| !column.is_empty()),
+            );
+        }
+        let mut extras = Vec::new();
+        for record in &self.snapshot.carried {
+            let ids = record.ids();
+            // Fields that an older type had stay what they are: no registered component has their schema.
+            let fields = record.kind == CarryKind::Fields;
+            let staged = match fields {
+                true => stager.unknown(&record.column, record.kind, &ids).map(|()| None)?,
+                false => stager.column(&record.column, record.kind, &ids)?,
+            };
+            match staged {
+                Some((component, column)) if record.kind == CarryKind::Resource => {
+                    stager.restored(&record.column);
+                    resources.push((component, column));
+                }
+                Some((component, column)) => {
+                    stager.restored(&record.column);
+                    extras.push(StagedExtra { component, ids, column });
+                }
+                None => {}
+            }
+        }
+        Ok(Staged { archetypes, resources, extras, carry: stager.carry, report: stager.report })
+    }
+}
+
+struct Stager<'p, 's, 'r> {
+    plan: &'p LoadPlan<'s, 'r>,
+    map: &'p EntityMap,
+    context: LoadContext<'p>,
+    carry_context: LoadContext<'p>,
+    carry: Carry,
+    report: LoadReport,
+}
+
+impl<'s> Stager<'_, 's, '_> {
+    fn column(
+        &mut self,
+        column: &'s Column,
+        kind: CarryKind,
+        ids: &[EntityId],
+    ) -> Result<Option<(usize, StagedColumn<'s>)>> {
+        let component = &self.plan.snapshot.components[column.component as usize];
+        let resolution = &self.plan.resolutions[column.component as usize];
+        let (target, outcome) = match resolution {
+            Resolution::Same(target) => (*target, Outcome::Loaded),
+            Resolution::OtherLayout(target) => (*target, Outcome::OtherLayout),
+            Resolution::Transient(_) => {
+                self.line(column, Outcome::Transient).rows += column.rows;
+                return Ok(None);
+            }
+            Resolution::Unknown => {
+                self.unknown(column, kind, ids)?;
+                return Ok(None);
+            }
+        };
+        let descriptor = &self.plan.registry.descriptors()[target];
+        let shared = self.plan.snapshot.shared_values(column);
+        // The registered schema is the saved one; it may be there by hash only.
+        let mut known = component.clone();
+        known.schema.get_or_insert_with(|| descriptor.schema.clone());
+        let portable = self.plan.options.portable;
+        let staged = descriptor.column.decode(column, &known, shared, &self.context, portable);
+        let staged = staged.map_err(|error| error.in_key(&component.key))?;
+        let dangling = self.context.take_dangling_count();
+        let (rows, left_out) = (column.rows, column.rows - staged.len());
+        let line = self.line(column, outcome);
+        line.rows += rows;
+        line.dangling += dangling;
+        line.left_out += left_out;
+        Ok(Some((target, staged)))
+    }
+
+    fn unknown(&mut self, column: &Column, kind: CarryKind, ids: &[EntityId]) -> Result<()> {
+        if self.plan.options.unknown != Unknown::Keep {
+            self.line(column, Outcome::Dropped).rows += column.rows;
+            return Ok(());
+        }
+        self.carry.keep_column(self.plan.snapshot, column, kind, ids, self.map, &self.carry_context)?;
+        let dangling = self.carry_context.take_dangling_count();
+        let line = self.line(column, Outcome::Carried);
+        line.rows += column.rows;
+        line.dangling += dangling;
+        Ok(())
+    }
+
+    fn restored(&mut self, column: &Column) {
+        let key = &self.plan.snapshot.components[column.component as usize].key;
+        if let Some(line) = self.report.components.iter_mut().find(|line| line.key == *key) {
+            line.outcome = Outcome::Restored;
+        }
+    }
+
+    fn line(&mut self, column: &Column, outcome: Outcome) -> &mut ComponentReport {
+        let key = &self.plan.snapshot.components[column.component as usize].key;
+        let lines = &mut self.report.components;
+        let index = lines.iter().position(|line| line.key == *key).unwrap_or_else(|| {
+            lines.push(ComponentReport { key: key.clone(), outcome, rows: 0, dangling: 0, left_out: 0 });
+            lines.len() - 1
+        });
+        &mut lines[index]
+    }
+}

@@ -1,0 +1,47 @@
+//! A single value as a save of its own: settings, profiles, a high-score list. The same container as a world, so it is
+//! checksummed, describes itself, and every tool can show it.
+
+use crate::entity::EntityMap;
+use crate::error::{Error, Result};
+use crate::load::{LoadOptions, LoadPlan};
+use crate::persist::Keyed;
+use crate::registry::Registry;
+use crate::snapshot::{EncodeOptions, OpenOptions, SnapshotWriter};
+
+/// Encodes a value with its key, version and schema.
+///
+/// ```
+/// use bonfire::{Persist, decode_one, encode_one};
+///
+/// #[derive(Debug, PartialEq, Persist)]
+/// #[persist(key = "game.settings")]
+/// struct Settings { volume: f32, name: String }
+///
+/// let settings = Settings { volume: 0.5, name: "Ada".into() };
+/// let bytes = encode_one(&settings)?;
+/// assert_eq!(decode_one::<Settings>(&bytes)?, settings);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub fn encode_one<T: Keyed>(value: &T) -> Result<Vec<u8>> {
+    let mut registry = Registry::new();
+    registry.register::<T>()?;
+    if T::TRANSIENT {
+        return Err(Error::misuse("a transient type is never saved").in_key(T::KEY));
+    }
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.resource(value)?;
+    Ok(writer.finish()?.encode(&EncodeOptions::default())?.to_vec())
+}
+
+/// Decodes what [`encode_one`] made.
+pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
+    let mut registry = Registry::new();
+    registry.register::<T>()?;
+    let snapshot = OpenOptions::new().registry(&registry).open(bytes)?;
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
+    let staged = plan.stage(&EntityMap::default(), None)?;
+    let mut resources = staged.resources.into_iter();
+    let value = resources.next().map(|(_, column)| column.into_rows::<T>()).transpose()?;
+    let value = value.and_then(|mut rows| rows.pop());
+    value.ok_or_else(|| Error::unknown("the bytes hold no such value").in_key(T::KEY))
+}

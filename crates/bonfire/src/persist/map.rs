@@ -1,0 +1,124 @@
+//! Maps and sets, always written in the order of their encoded keys: the same content gives the same bytes, whatever
+//! hasher and history it has.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+
+use super::Persist;
+use crate::error::Result;
+use crate::schema::{Node, SchemaBuilder, Type};
+use crate::wire::{Reader, Writer};
+
+/// Writes entries sorted by the bytes of their keys.
+fn encode_sorted<'a, K: Persist, V: 'a>(
+    entries: impl ExactSizeIterator<Item = (&'a K, V)>,
+    out: &mut Writer,
+    mut encode_value: impl FnMut(V, &mut Writer),
+) {
+    out.varint(entries.len() as u64);
+    out.nested(|out| {
+        let start = out.len();
+        let mut spans = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let from = out.len();
+            key.encode(out);
+            let split = out.len();
+            encode_value(value, out);
+            spans.push((from, split, out.len()));
+        }
+        let bytes = out.as_bytes();
+        if !spans.is_sorted_by(|a, b| bytes[a.0..a.1] <= bytes[b.0..b.1]) {
+            let unsorted = bytes[start..].to_vec();
+            let at = |from: usize, to: usize| &unsorted[from - start..to - start];
+            spans.sort_by(|a, b| at(a.0, a.1).cmp(at(b.0, b.1)));
+            out.truncate(start);
+            for (from, _, to) in spans {
+                out.raw(at(from, to));
+            }
+        }
+    });
+}
+
+fn decode_pairs<K: Persist, V: Persist>(
+    input: &mut Reader<'_>,
+    mut insert: impl FnMut(K, V) -> bool,
+) -> Result<()> {
+    let count = input.count(size_of::<(K, V)>())?;
+    input.nested(|input| {
+        for i in 0..count {
+            let key = K::decode(input).map_err(|error| error.in_field(i))?;
+            let value = V::decode(input).map_err(|error| error.in_field(i))?;
+            // Two keys may become one when both refer to entities that are gone: that is not damage.
+            if !insert(key, value) && !input.context().has_dangling() {
+                return Err(input.corrupt("a key is there twice"));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn map_schema<K: Persist, V: Persist>(types: &mut SchemaBuilder) -> Node {
+    let (key, value) = (K::schema(types), V::schema(types));
+    types.add(Type::Map(key, value))
+}
+
+fn set_schema<T: Persist>(types: &mut SchemaBuilder) -> Node {
+    let element = T::schema(types);
+    types.add(Type::Set(element))
+}
+
+impl<K: Persist + Eq + Hash, V: Persist, S: BuildHasher + Default + 'static> Persist for HashMap<K, V, S> {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        map_schema::<K, V>(types)
+    }
+    fn encode(&self, out: &mut Writer) {
+        encode_sorted(self.iter(), out, V::encode);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let mut map = Self::default();
+        decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
+        Ok(map)
+    }
+}
+
+impl<K: Persist + Ord, V: Persist> Persist for BTreeMap<K, V> {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        map_schema::<K, V>(types)
+    }
+    fn encode(&self, out: &mut Writer) {
+        encode_sorted(self.iter(), out, V::encode);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let mut map = Self::new();
+        decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
+        Ok(map)
+    }
+}
+
+impl<T: Persist + Eq + Hash, S: BuildHasher + Default + 'static> Persist for HashSet<T, S> {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        set_schema::<T>(types)
+    }
+    fn encode(&self, out: &mut Writer) {
+        encode_sorted(self.iter().map(|element| (element, ())), out, |(), _| {});
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let mut set = Self::default();
+        decode_pairs(input, |element, ()| set.insert(element))?;
+        Ok(set)
+    }
+}
+
+impl<T: Persist + Ord> Persist for BTreeSet<T> {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        set_schema::<T>(types)
+    }
+    fn encode(&self, out: &mut Writer) {
+        encode_sorted(self.iter().map(|element| (element, ())), out, |(), _| {});
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let mut set = Self::new();
+        decode_pairs(input, |element, ()| set.insert(element))?;
+        Ok(set)
+    }
+}

@@ -1,0 +1,122 @@
+//! What makes a Rust type saveable.
+//!
+//! [`Persist`] is about values: a schema, and bytes both ways. [`Keyed`] adds the name and version under which a type is
+//! a component, a resource or a save of its own. Both come from `#[derive(Persist)]`. [`Adapter`] is the bridge for
+//! types of other crates.
+
+mod container;
+mod map;
+mod number;
+mod text;
+mod tuple;
+mod wrapper;
+
+pub use text::AsText;
+
+use crate::context::LoadContext;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::schema::{Node, SchemaBuilder};
+use crate::wire::{Reader, Writer};
+
+/// A value that can be saved and loaded. Derive it.
+///
+/// ```
+/// use bonfire::Persist;
+///
+/// #[derive(Persist)]
+/// #[persist(key = "game.health")]
+/// struct Health {
+///     current: f32,
+///     #[persist(default = 100.0)] // for saves older than this field
+///     max: f32,
+///     #[persist(skip)] // never saved
+///     flash: f32,
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be saved: it does not implement `Persist`",
+    label = "this type has no saved form",
+    note = "derive it: `#[derive(Persist)]`",
+    note = "for a field whose type is from another crate: `#[persist(with = SomeAdapter)]`, or `#[persist(skip)]`"
+)]
+pub trait Persist: Sized + 'static {
+    /// Where the persisted bytes lie in memory, if they lie still. [`Layout::ROWS`] is always right.
+    const LAYOUT: Layout = Layout::ROWS;
+
+    /// Describes the type.
+    fn schema(types: &mut SchemaBuilder) -> Node;
+
+    /// Writes the value in the form that the schema describes.
+    fn encode(&self, out: &mut Writer);
+
+    /// Reads a value back. It must consume exactly what `encode` wrote.
+    fn decode(input: &mut Reader<'_>) -> Result<Self>;
+
+    /// Whether this is a reference to nothing, so that an option around it becomes `None`.
+    #[doc(hidden)]
+    #[inline]
+    fn is_null(&self) -> bool {
+        false
+    }
+
+    /// Writes the fields that are not saved into a value whose saved fields were just copied.
+    ///
+    /// # Safety
+    /// `row` must be valid for writes and hold the bytes of all persisted leaves of a value.
+    #[doc(hidden)]
+    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
+    unsafe fn fill_skipped(_row: *mut Self) {}
+}
+
+/// A type with a name of its own in a save.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no key, so it cannot be a component, a resource or a save of its own",
+    label = "no key",
+    note = "give it one that never changes: `#[persist(key = \"game.name\")]`"
+)]
+pub trait Keyed: Persist {
+    /// The name in every save, chosen by the game and never taken from the Rust type.
+    const KEY: &'static str;
+    /// Counts up when the meaning of the saved fields changes.
+    const VERSION: u32 = 1;
+    /// Whether the component is never saved, though its entity is.
+    const TRANSIENT: bool = false;
+}
+
+/// Saves a `T` as something else: the bridge for types of other crates, used by `#[persist(with = Adapter)]`.
+///
+/// ```
+/// use bonfire::{Adapter, LoadContext, Persist, Result};
+///
+/// /// `std::net::Ipv4Addr` as its four bytes.
+/// struct AsOctets;
+/// impl Adapter<std::net::Ipv4Addr> for AsOctets {
+///     type Saved = [u8; 4];
+///     fn save(value: &std::net::Ipv4Addr) -> Result<[u8; 4]> {
+///         Ok(value.octets())
+///     }
+///     fn load(saved: [u8; 4], _: &LoadContext<'_>) -> Result<std::net::Ipv4Addr> {
+///         Ok(saved.into())
+///     }
+/// }
+///
+/// #[derive(Persist)]
+/// struct Server {
+///     #[persist(with = AsOctets)]
+///     address: std::net::Ipv4Addr,
+/// }
+/// ```
+pub trait Adapter<T: 'static>: 'static {
+    /// What is saved in its place.
+    type Saved: Persist;
+
+    /// Where the bytes of `Saved` lie in a `T`, if they lie there as they are saved.
+    const LAYOUT: Layout = Layout::ROWS;
+
+    /// Converts for saving; an error makes the whole save fail.
+    fn save(value: &T) -> Result<Self::Saved>;
+
+    /// Converts back; fails if the saved value is not a `T`.
+    fn load(saved: Self::Saved, context: &LoadContext<'_>) -> Result<T>;
+}

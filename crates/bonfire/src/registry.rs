@@ -1,0 +1,126 @@
+//! All components that a game saves, by key and by type.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+
+use crate::descriptor::{ColumnKind, Descriptor};
+use crate::error::{Error, Result};
+use crate::persist::Keyed;
+use crate::schema::Fingerprint;
+
+/// What a game saves. Registration finds mistakes: two types under one key, a transient type with its own codec.
+///
+/// ```
+/// use bonfire::{Persist, Registry};
+///
+/// #[derive(Persist)]
+/// #[persist(key = "game.health")]
+/// struct Health(f32);
+///
+/// let mut registry = Registry::new();
+/// registry.register::<Health>()?;
+/// assert_eq!(registry.by_key("game.health").unwrap().schema().to_string(), "(f32)");
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    descriptors: Vec<Descriptor>,
+    keys: HashMap<String, usize>,
+    types: HashMap<TypeId, usize>,
+}
+
+impl Registry {
+    /// A registry without components.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a type with a derived key. The same type again is fine and changes nothing.
+    pub fn register<T: Keyed>(&mut self) -> Result<()> {
+        self.add(Descriptor::of::<T>()).map(|_| ())
+    }
+
+    /// Registers a descriptor and returns its number.
+    pub fn add(&mut self, descriptor: Descriptor) -> Result<usize> {
+        let Descriptor { key, type_name, .. } = &descriptor;
+        if key.is_empty() || key.len() > 255 || key.chars().any(char::is_control) {
+            let key = key.escape_debug();
+            return Err(Error::misuse(format!(
+                "`{key}` is no key for `{type_name}`: 1 to 255 bytes without control characters, such as `game.health`"
+            )));
+        }
+        if descriptor.transient && descriptor.kind == ColumnKind::Custom {
+            return Err(Error::misuse(format!(
+                "`{type_name}` (`{key}`) is transient and has a custom codec that would never run: keep one of the two"
+            )));
+        }
+        if let Some(&index) = self.keys.get(&**key) {
+            let known = &self.descriptors[index];
+            let same = known.type_id == descriptor.type_id
+                && known.version == descriptor.version
+                && known.schema == descriptor.schema
+                && known.kind == descriptor.kind
+                && known.transient == descriptor.transient;
+            if same {
+                return Ok(index);
+            }
+            let (old, new) = (known.type_name, type_name);
+            return Err(Error::misuse(format!(
+                "key `{key}` is registered for `{old}` and for `{new}`: rename one"
+            )));
+        }
+        if !descriptor.by_key_only
+            && let Some(&index) = self.types.get(&descriptor.type_id)
+        {
+            let (old, new) = (self.descriptors[index].key(), key);
+            return Err(Error::misuse(format!(
+                "`{type_name}` is registered as `{old}` and as `{new}`: keep one"
+            )));
+        }
+        let index = self.descriptors.len();
+        self.keys.insert(key.to_string(), index);
+        if !descriptor.by_key_only {
+            self.types.insert(descriptor.type_id, index);
+        }
+        self.descriptors.push(descriptor);
+        Ok(index)
+    }
+
+    /// All descriptors; their numbers are their positions.
+    pub fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors
+    }
+    /// The component saved under `key`.
+    pub fn by_key(&self, key: &str) -> Option<&Descriptor> {
+        self.index_of_key(key).map(|index| &self.descriptors[index])
+    }
+    /// The number of the component saved under `key`.
+    pub fn index_of_key(&self, key: &str) -> Option<usize> {
+        self.keys.get(key).copied()
+    }
+    /// The number of the component with the Rust type `T`.
+    pub fn index_of<T: 'static>(&self) -> Option<usize> {
+        self.types.get(&TypeId::of::<T>()).copied()
+    }
+    pub(crate) fn require<T: 'static>(&self) -> Result<usize> {
+        self.index_of::<T>().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            Error::misuse(format!("`{name}` is not registered: call `registry.register::<{name}>()` first"))
+        })
+    }
+
+    /// One hash of all keys, versions and schemas, whatever the order of registration: two builds with the same hash
+    /// understand each other's bytes without a word about schemas.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut entries: Vec<_> =
+            self.descriptors.iter().filter(|descriptor| !descriptor.transient).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut out = crate::wire::Writer::new();
+        for descriptor in entries {
+            out.text(&descriptor.key);
+            out.u32(descriptor.version);
+            out.raw(&descriptor.schema.fingerprint().0);
+        }
+        Fingerprint::of(out.as_bytes())
+    }
+}

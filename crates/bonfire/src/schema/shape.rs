@@ -1,0 +1,96 @@
+//! Which values have a fixed number of bytes, and where their numbers lie: what raw columns are made of.
+//!
+//! Computed once per schema in one pass over the nodes, however they share or contain each other.
+
+use super::{Node, Schema, Type};
+use crate::layout::LEAVES_MAX;
+
+/// A number, or an array of them, inside a fixed-size value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FixedLeaf {
+    pub(crate) node: Node,
+    pub(crate) size: u64,
+}
+
+impl Schema {
+    /// The bytes of each node's encoded value, if every value has the same number. References have no fixed place in
+    /// raw columns, because they must be mapped, so they count as not fixed.
+    pub(crate) fn fixed_sizes(&self) -> Vec<Option<u64>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut sizes = vec![None; self.nodes.len()];
+        let mut marks = vec![Mark::New; self.nodes.len()];
+        let mut stack: Vec<Node> = (0..self.nodes.len() as u32).rev().map(Node).collect();
+        while let Some(&node) = stack.last() {
+            match marks[node.index()] {
+                Mark::New => {
+                    marks[node.index()] = Mark::Open;
+                    let fresh = self.get(node).children().filter(|child| marks[child.index()] == Mark::New);
+                    stack.extend(fresh.collect::<Vec<_>>());
+                }
+                Mark::Open => {
+                    // A child that is still open contains this node: not fixed, and `sizes` says so.
+                    sizes[node.index()] = self.fixed_size(node, &sizes);
+                    marks[node.index()] = Mark::Done;
+                    stack.pop();
+                }
+                Mark::Done => {
+                    stack.pop();
+                }
+            }
+        }
+        sizes
+    }
+
+    fn fixed_size(&self, node: Node, sizes: &[Option<u64>]) -> Option<u64> {
+        let sum =
+            |ty: &Type| ty.children().try_fold(0_u64, |sum, node| sum.checked_add(sizes[node.index()]?));
+        match self.get(node) {
+            Type::Unit => Some(0),
+            Type::Bool | Type::U8 | Type::I8 => Some(1),
+            Type::U16 | Type::I16 => Some(2),
+            Type::U32 | Type::I32 | Type::F32 | Type::Char => Some(4),
+            Type::U64 | Type::I64 | Type::F64 => Some(8),
+            Type::U128 | Type::I128 => Some(16),
+            Type::Array(element, len) => sizes[element.index()]?.checked_mul(*len),
+            ty @ (Type::Tuple(_) | Type::Struct(_)) => sum(ty),
+            Type::Enum(variants) => {
+                let unit = |node: Node| matches!(self.get(node), Type::Unit);
+                (variants.len() <= 128 && variants.iter().all(|variant| unit(variant.node))).then_some(1)
+            }
+            _ => None,
+        }
+    }
+
+    /// The leaves of a raw row in the order of the schema, or `None` if values have no fixed size or too many leaves.
+    pub(crate) fn fixed_leaves(&self) -> Option<Vec<FixedLeaf>> {
+        let sizes = self.fixed_sizes();
+        sizes[0]?;
+        let mut leaves = Vec::new();
+        let mut stack = vec![Node::ROOT];
+        while let Some(node) = stack.pop() {
+            let size = sizes[node.index()]?;
+            // Parts without bytes are passed over: they could be very many.
+            let parts: Vec<Node> = match self.get(node) {
+                Type::Tuple(_) | Type::Struct(_) => {
+                    self.get(node).children().filter(|child| sizes[child.index()] != Some(0)).collect()
+                }
+                _ => {
+                    if size > 0 {
+                        leaves.push(FixedLeaf { node, size });
+                    }
+                    continue;
+                }
+            };
+            if leaves.len() + parts.len() > LEAVES_MAX || stack.len() > LEAVES_MAX {
+                return None;
+            }
+            stack.extend(parts.into_iter().rev());
+        }
+        (leaves.len() <= LEAVES_MAX).then_some(leaves)
+    }
+}

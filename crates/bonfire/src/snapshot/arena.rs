@@ -1,0 +1,77 @@
+//! The memory that a capture writes into: a few large buffers from the pool, columns one after the other.
+
+use bytes::Bytes;
+
+use crate::buffer::{AlignedBuf, BufferPool};
+use crate::descriptor::Sink;
+use crate::wire::Writer;
+
+const FIRST_BYTES: usize = 64 << 10;
+
+/// A column's place in the arena.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    buffer: usize,
+    range: std::ops::Range<usize>,
+}
+
+pub(crate) struct Arena {
+    pool: BufferPool,
+    buffers: Vec<AlignedBuf>,
+    scratch: Option<Writer>,
+    reserve: usize,
+    portable: bool,
+}
+
+impl Arena {
+    pub(crate) fn new(pool: BufferPool, reserve: usize, portable: bool) -> Self {
+        Self { pool, buffers: Vec::new(), scratch: None, reserve, portable }
+    }
+
+    /// Seals the memory; slots become shared bytes.
+    pub(crate) fn finish(self) -> Sealed {
+        if let Some(scratch) = self.scratch {
+            self.pool.put_scratch(scratch.into_memory());
+        }
+        Sealed(self.buffers.into_iter().map(AlignedBuf::share).collect())
+    }
+}
+
+impl Sink for Arena {
+    fn claim(&mut self, len: usize) -> (Slot, &mut [u8]) {
+        let fits = |buffer: &mut AlignedBuf| buffer.claim(len);
+        let range = match self.buffers.last_mut().and_then(fits) {
+            Some(range) => range,
+            None => {
+                let last = self.buffers.last().map_or(FIRST_BYTES, |buffer| buffer.capacity() * 2);
+                self.buffers.push(self.pool.take(len.max(last).max(self.reserve)));
+                self.reserve = 0;
+                let fresh = self.buffers.last_mut().and_then(fits);
+                fresh.unwrap_or_else(|| unreachable!("a buffer of at least {len} bytes was just added"))
+            }
+        };
+        let buffer = self.buffers.len() - 1;
+        (Slot { buffer, range: range.clone() }, &mut self.buffers[buffer].as_mut()[range])
+    }
+
+    fn scratch(&mut self) -> Writer {
+        self.scratch.take().unwrap_or_else(|| Writer::with_memory(self.pool.take_scratch()))
+    }
+
+    fn recycle(&mut self, mut scratch: Writer) {
+        scratch.clear();
+        self.scratch = Some(scratch);
+    }
+
+    fn portable(&self) -> bool {
+        self.portable
+    }
+}
+
+pub(crate) struct Sealed(Vec<Bytes>);
+
+impl Sealed {
+    pub(crate) fn bytes(&self, slot: Slot) -> Bytes {
+        self.0[slot.buffer].slice(slot.range)
+    }
+}

@@ -1,0 +1,155 @@
+//! A snapshot without accidents: the same world gives the same bytes, whatever ids its entities have, in whatever order
+//! archetypes were made and components registered, and however its columns were stored.
+
+use std::collections::BTreeMap;
+
+use super::dense::{column_from, remap};
+use super::{Archetype, Component, Damage, Rope, Snapshot};
+use crate::buffer::AlignedBuf;
+use crate::context::{Dangling, LoadContext};
+use crate::entity::{EntityId, EntityMap};
+use crate::error::Result;
+use crate::limits::Limits;
+
+type Row = BTreeMap<u32, Vec<u8>>;
+
+impl Snapshot {
+    /// Archetypes merged by their components and sorted by their keys, ids counted up in row order, references
+    /// following, every column encoded row by row, nothing about ids or sections left. For comparing worlds; not
+    /// fast.
+    pub fn canonical(&self) -> Result<Self> {
+        self.canonical_with(false)
+    }
+
+    /// As [`Snapshot::canonical`], with the rows of each archetype sorted by their content too: for content hashes of
+    /// worlds whose row order has no meaning. Entities that differ in nothing but whom they refer to keep their order.
+    pub fn canonical_sorted(&self) -> Result<Self> {
+        self.canonical_with(true)
+    }
+
+    fn canonical_with(&self, sort_rows: bool) -> Result<Self> {
+        let limits = Limits::default();
+        // Archetypes are what their rows have: an entity without a value of a sparse column has not that component.
+        let mut archetypes: BTreeMap<Vec<&str>, Vec<(EntityId, Row)>> = BTreeMap::new();
+        for archetype in &self.archetypes {
+            let ids = archetype.ids();
+            let columns = (archetype.columns.iter())
+                .map(|column| {
+                    Ok((column.component, self.dense(column, archetype.rows, &limits, &|_| false)?))
+                })
+                .collect::<Result<Vec<_>>>()?;
+            for (row, id) in ids.iter().enumerate() {
+                let values =
+                    columns.iter().filter_map(|(number, dense)| Some((*number, dense.get(row)?.to_vec())));
+                let values: Row = values.collect();
+                let mut keys: Vec<&str> =
+                    values.keys().map(|&number| &*self.components[number as usize].key).collect();
+                keys.sort_unstable();
+                archetypes.entry(keys).or_default().push((*id, values));
+            }
+        }
+        if sort_rows {
+            let nowhere = EntityMap::default();
+            let context = LoadContext::new(&limits).entities(&nowhere, Dangling::Null);
+            for rows in archetypes.values_mut() {
+                let without_references = |(_, values): &(EntityId, Row)| {
+                    let plain =
+                        |(number, bytes): (&u32, &Vec<u8>)| match &self.components[*number as usize].schema {
+                            Some(schema) if schema.has_entities() => {
+                                remap(schema, bytes, &context).unwrap_or_else(|_| bytes.clone())
+                            }
+                            _ => bytes.clone(),
+                        };
+                    values.iter().map(plain).collect::<Vec<_>>()
+                };
+                rows.sort_by_cached_key(without_references);
+            }
+        }
+        let saved: Vec<EntityId> = archetypes.values().flatten().map(|(id, _)| *id).collect();
+        let numbered: Vec<EntityId> = (0..saved.len() as u32).map(|index| EntityId::new(index, 0)).collect();
+        let map = EntityMap::new(&saved, &numbered)?;
+        let context = LoadContext::new(&limits).entities(&map, Dangling::Null);
+
+        let components: Vec<Component> = (self.components.iter().cloned())
+            .map(|component| Component { row: crate::row::RowLayout::default(), ..component })
+            .collect();
+        let mut order: Vec<u32> = (0..components.len() as u32).collect();
+        order.sort_by(|&a, &b| components[a as usize].key.cmp(&components[b as usize].key));
+        let mapped = |number: u32, bytes: &[u8]| match &components[number as usize].schema {
+            Some(schema) if schema.has_entities() => remap(schema, bytes, &context),
+            _ => Ok(bytes.to_vec()),
+        };
+        let position = |number: u32| order.iter().position(|&old| old == number).unwrap_or(0) as u32;
+
+        let mut next = 0;
+        let mut canonical = Vec::new();
+        for rows in archetypes.values() {
+            let ids: Vec<u8> = (next..next + rows.len() as u64).flat_map(u64::to_le_bytes).collect();
+            next += rows.len() as u64;
+            let mut columns = Vec::new();
+            for &number in &order {
+                let values = (rows.iter())
+                    .map(|(_, values)| values.get(&number).map(|bytes| mapped(number, bytes)).transpose())
+                    .collect::<Result<Vec<_>>>()?;
+                let values: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
+                columns.extend(column_from(
+                    position(number),
+                    &components[number as usize],
+                    values.into_iter(),
+                )?);
+            }
+            let ids = AlignedBuf::copy_from(&ids).share().into();
+            canonical.push(Archetype { rows: rows.len(), ids, columns });
+        }
+        let mut resources = Vec::new();
+        for column in &self.resources {
+            let dense = self.dense(column, 1, &limits, &|_| false)?;
+            if let Some(bytes) = dense.get(0) {
+                let bytes = mapped(column.component, bytes)?;
+                let component = &components[column.component as usize];
+                resources.extend(column_from(
+                    position(column.component),
+                    component,
+                    [Some(&*bytes)].into_iter(),
+                )?);
+            }
+        }
+        resources.sort_by_key(|column| column.component);
+        let mut carried = Vec::new();
+        for record in &self.carried {
+            let ids: Vec<EntityId> = record.ids().iter().filter_map(|id| map.get(*id)).collect();
+            let dense = self.dense(&record.column, record.rows, &limits, &|_| false)?;
+            let values = (dense.iter())
+                .map(|row| row.map(|bytes| mapped(record.column.component, bytes)).transpose())
+                .collect::<Result<Vec<_>>>()?;
+            let values: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
+            let component = &components[record.column.component as usize];
+            let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
+            let number = position(record.column.component);
+            if let Some(column) = column_from(number, component, values.into_iter())? {
+                let ids: Rope = AlignedBuf::copy_from(&ids).share().into();
+                carried.push(super::carry::Carried { kind: record.kind, rows: record.rows, ids, column });
+            }
+        }
+        carried.sort_by_key(|record| (record.column.component, record.kind.number()));
+        let data = self.data.iter().map(|entry| entry.remapped(&context)).collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            metadata: self.metadata.clone(),
+            next_entity_id: next,
+            components: order.iter().map(|&number| components[number as usize].clone()).collect(),
+            archetypes: canonical,
+            resources,
+            shared: Vec::new(),
+            data,
+            carried,
+            sections: Vec::new(),
+            damage: Damage::default(),
+        })
+    }
+
+    /// 128 bits that are equal for equal canonical snapshots.
+    pub fn content_hash(&self) -> Result<crate::schema::Fingerprint> {
+        let bytes = self.canonical()?.encode(&super::EncodeOptions::default())?.to_vec();
+        Ok(crate::schema::Fingerprint::of(&bytes))
+    }
+}

@@ -1,0 +1,193 @@
+//! What a load met and this build does not know: kept beside the world and written again by the next save, so that
+//! putting a mod back brings everything back.
+//!
+//! A load turns unknown columns into a [`Carry`] with the new ids, and maps the references inside them through the
+//! schema that the file has. The next save writes those rows whose entities still exist.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+use super::column::{Column, Rope};
+use super::data::DataEntry;
+use super::dense::{column_from, remap};
+use super::{Archetype, Component, Snapshot, ids_from_bytes};
+use crate::buffer::AlignedBuf;
+use crate::context::LoadContext;
+use crate::entity::{EntityId, EntityMap};
+use crate::error::Result;
+
+/// What a carried record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CarryKind {
+    /// A component that is not registered.
+    Component,
+    /// Fields of a component that this build's type no longer has; the schema is a struct of just those fields.
+    Fields,
+    /// A resource that is not registered.
+    Resource,
+}
+
+impl CarryKind {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Component => 1,
+            Self::Fields => 2,
+            Self::Resource => 3,
+        }
+    }
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        [Self::Component, Self::Fields, Self::Resource].into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// A carried column as a snapshot holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    pub(crate) kind: CarryKind,
+    pub(crate) rows: usize,
+    /// Empty for a resource.
+    pub(crate) ids: Rope,
+    pub(crate) column: Column,
+}
+
+impl Carried {
+    pub(crate) fn ids(&self) -> Cow<'_, [EntityId]> {
+        ids_from_bytes(self.ids.contiguous())
+    }
+}
+
+/// Everything that the last load did not know. Hand it to the next save.
+///
+/// ```
+/// # use bonfire::{Carry, Registry, SnapshotWriter};
+/// # let (registry, carry) = (Registry::new(), Carry::default());
+/// let mut writer = SnapshotWriter::new(&registry);
+/// writer.carry(&carry);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Carry {
+    columns: Vec<CarriedColumn>,
+    data: Vec<DataEntry>,
+}
+
+#[derive(Clone, Debug)]
+struct CarriedColumn {
+    kind: CarryKind,
+    component: Component,
+    /// Whose row it is (null for a resource), and its encoded value.
+    rows: Vec<(EntityId, Vec<u8>)>,
+}
+
+impl Carry {
+    /// Whether there is nothing to carry.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty() && self.data.is_empty()
+    }
+
+    /// How many rows are carried for each unknown key.
+    pub fn component_rows(&self) -> BTreeMap<&str, usize> {
+        let mut rows = BTreeMap::new();
+        for column in &self.columns {
+            *rows.entry(&*column.component.key).or_default() += column.rows.len();
+        }
+        rows
+    }
+
+    /// The data entries that nobody asked for.
+    pub fn data(&self) -> &[DataEntry] {
+        &self.data
+    }
+
+    /// Adds what another load did not know, for worlds that are merged.
+    pub fn extend(&mut self, other: Self) {
+        self.columns.extend(other.columns);
+        for entry in other.data {
+            self.keep_data(entry);
+        }
+    }
+
+    /// Keeps a data entry, in the place of an earlier one with its key.
+    pub(crate) fn keep_data(&mut self, entry: DataEntry) {
+        self.data.retain(|known| known.key() != entry.key());
+        self.data.push(entry);
+    }
+
+    /// Keeps the rows of an unknown column. `ids` are the saved ids of the column's archetype.
+    pub(crate) fn keep_column(
+        &mut self,
+        snapshot: &Snapshot,
+        column: &Column,
+        kind: CarryKind,
+        ids: &[EntityId],
+        map: &EntityMap,
+        context: &LoadContext<'_>,
+    ) -> Result<()> {
+        let component = &snapshot.components[column.component as usize];
+        let rows = if kind == CarryKind::Resource { 1 } else { ids.len() };
+        let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;
+        let schema = component.schema()?;
+        let mut kept = Vec::new();
+        for row in 0..rows {
+            let Some(bytes) = dense.get(row) else { continue };
+            let id = match kind {
+                CarryKind::Resource => EntityId::NULL,
+                _ => match map.get(ids[row]) {
+                    Some(id) => id,
+                    None => continue,
+                },
+            };
+            context.claim_memory(bytes.len(), 1)?;
+            let bytes = if schema.has_entities() {
+                remap(schema, bytes, context).map_err(|error| error.in_key(&component.key))?
+            } else {
+                bytes.to_vec()
+            };
+            kept.push((id, bytes));
+        }
+        if !kept.is_empty() {
+            self.columns.push(CarriedColumn { kind, component: component.clone(), rows: kept });
+        }
+        Ok(())
+    }
+
+    /// Adds the carried columns and data to a snapshot that is being made.
+    pub(super) fn write(
+        &self,
+        archetypes: &[Archetype],
+        components: &mut Vec<Component>,
+        carried: &mut Vec<Carried>,
+        data: &mut Vec<DataEntry>,
+    ) -> Result<()> {
+        let alive: HashSet<EntityId> =
+            archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).collect();
+        let written: HashSet<String> = components.iter().map(|component| component.key.clone()).collect();
+        let mut columns: Vec<&CarriedColumn> = self.columns.iter().collect();
+        columns.sort_by(|a, b| (&a.component.key, a.kind.number()).cmp(&(&b.component.key, b.kind.number())));
+        for column in columns {
+            if column.kind != CarryKind::Fields && written.contains(&column.component.key) {
+                continue; // The game has the component itself by now.
+            }
+            let rows: Vec<&(EntityId, Vec<u8>)> = (column.rows.iter())
+                .filter(|(id, _)| column.kind == CarryKind::Resource || alive.contains(id))
+                .collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let number = components.len() as u32;
+            let values: Vec<Option<&[u8]>> = rows.iter().map(|(_, bytes)| Some(&**bytes)).collect();
+            let Some(body) = column_from(number, &column.component, values.into_iter())? else { continue };
+            let ids = match column.kind {
+                CarryKind::Resource => Rope::default(),
+                _ => {
+                    let ids: Vec<u8> = rows.iter().flat_map(|(id, _)| id.to_bits().to_le_bytes()).collect();
+                    AlignedBuf::copy_from(&ids).share().into()
+                }
+            };
+            components.push(column.component.clone());
+            carried.push(Carried { kind: column.kind, rows: rows.len(), ids, column: body });
+        }
+        let taken: HashSet<String> = data.iter().map(|entry| entry.key().to_owned()).collect();
+        data.extend(self.data.iter().filter(|entry| !taken.contains(entry.key())).cloned());
+        Ok(())
+    }
+}

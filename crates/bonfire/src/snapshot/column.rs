@@ -1,0 +1,196 @@
+//! A column of a snapshot: whose rows they are, which entities have one, and how the rows are stored.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::bitmap::Bitmap;
+use crate::context::LoadContext;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::schema::{Node, Schema};
+use crate::value::decode_value;
+use crate::wire::Reader;
+
+/// Bytes in several pieces of memory, some of them shared with other snapshots.
+#[derive(Clone, Debug, Default)]
+pub struct Rope {
+    parts: Vec<Bytes>,
+    len: usize,
+}
+
+impl Rope {
+    /// Appends a piece.
+    pub fn push(&mut self, bytes: Bytes) {
+        self.len += bytes.len();
+        if !bytes.is_empty() {
+            self.parts.push(bytes);
+        }
+    }
+    /// The pieces in order.
+    pub fn parts(&self) -> &[Bytes] {
+        &self.parts
+    }
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// All bytes in one piece: borrowed if they lie in one, else copied.
+    pub fn contiguous(&self) -> Cow<'_, [u8]> {
+        match &*self.parts {
+            [] => Cow::Borrowed(&[]),
+            [part] => Cow::Borrowed(part),
+            _ => Cow::Owned(self.to_vec()),
+        }
+    }
+    /// A copy of all bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        self.parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+}
+
+impl From<Bytes> for Rope {
+    fn from(bytes: Bytes) -> Self {
+        let mut rope = Self::default();
+        rope.push(bytes);
+        rope
+    }
+}
+
+/// The rows of one component in one archetype.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) component: u32,
+    /// Which of the archetype's rows have a value; `None` if all have.
+    pub(crate) present: Option<Bitmap>,
+    /// How many have one.
+    pub(crate) rows: usize,
+    pub(crate) body: Body,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// No bytes.
+    Tag,
+    /// `rows` times the component's stride.
+    Raw(Rope),
+    /// Encoded values one after the other.
+    Rows(Groups),
+    /// Each distinct value once, and per row which one.
+    Dictionary { values: Groups, indices: Indices },
+    /// Per row which value of a table that all archetypes share.
+    Shared { table: u32, indices: Indices },
+}
+
+impl Body {
+    pub(crate) fn encoding(&self) -> &'static str {
+        match self {
+            Self::Tag => "tag",
+            Self::Raw(_) => "raw",
+            Self::Rows(_) => "rows",
+            Self::Dictionary { .. } => "dictionary",
+            Self::Shared { .. } => "shared",
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Tag => 0,
+            Self::Raw(rope) => rope.len(),
+            Self::Rows(groups) => groups.bytes.len(),
+            Self::Dictionary { values, indices } => values.bytes.len() + indices.bytes.len(),
+            Self::Shared { indices, .. } => indices.bytes.len(),
+        }
+    }
+}
+
+/// Encoded rows in groups that each fit a block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    pub(crate) bytes: Bytes,
+    pub(crate) groups: Vec<Group>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) rows: u32,
+    pub(crate) bytes: u64,
+}
+
+impl Groups {
+    pub(crate) fn rows(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.rows)).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Group, &[u8])> + '_ {
+        let mut at = 0;
+        self.groups.iter().map(move |&group| {
+            let start = at;
+            at += group.bytes as usize;
+            (group, &self.bytes[start..at])
+        })
+    }
+
+    /// Where each value starts and ends, found by walking the schema.
+    pub(crate) fn spans(&self, schema: &Schema, limits: &Limits) -> Result<Vec<(usize, usize)>> {
+        let context = LoadContext::new(limits);
+        let mut spans = Vec::new();
+        let mut base = 0;
+        for (group, bytes) in self.iter() {
+            let mut input = Reader::new(bytes, &context);
+            for _ in 0..group.rows {
+                let start = input.offset();
+                decode_value(schema, Node::ROOT, &mut input)
+                    .map_err(|error| error.in_field(format_args!("row {}", spans.len())))?;
+                spans.push((base + start, base + input.offset()));
+            }
+            input.finish()?;
+            base += bytes.len();
+        }
+        Ok(spans)
+    }
+}
+
+/// Small numbers, one per row, with as few bytes as the largest needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Indices {
+    pub(crate) width: u8,
+    pub(crate) bytes: Bytes,
+}
+
+impl Indices {
+    /// Bytes per number when the largest is below `count`.
+    pub(crate) fn width_for(count: usize) -> u8 {
+        match count {
+            0..=0x100 => 1,
+            0x101..=0x1_0000 => 2,
+            _ => 4,
+        }
+    }
+
+    pub(crate) fn encode(numbers: &[u32], width: u8) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(usize::from(width))).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.bytes.chunks_exact(usize::from(self.width)).map(|bytes| {
+            let mut number = [0; 4];
+            number[..bytes.len()].copy_from_slice(bytes);
+            u32::from_le_bytes(number)
+        })
+    }
+
+    pub(crate) fn check(&self, rows: usize) -> Result<()> {
+        if !matches!(self.width, 1 | 2 | 4) || self.bytes.len() != rows * usize::from(self.width) {
+            let (bytes, width) = (self.bytes.len(), self.width);
+            return Err(Error::corrupt(format!("{bytes} bytes are not {rows} numbers of {width} bytes")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Rows of any column as encoded values, one by one: for tools, for the JSON table, for carrying, for the canonical
+//! form, for salvage. The fast paths never come here.
+
+use bytes::Bytes;
+
+use super::bitmap::Bitmap;
+use super::column::{Body, Column, Groups};
+use super::{Component, Snapshot};
+use crate::context::LoadContext;
+use crate::descriptor::{group_rows, permute};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::schema::{Node, Schema};
+use crate::value::{decode_value, encode_value};
+use crate::wire::{Reader, Writer};
+
+/// The rows of an archetype for one component; `None` for entities that do not have it.
+pub(crate) struct DenseRows<'a> {
+    bytes: std::borrow::Cow<'a, [u8]>,
+    spans: Vec<Option<(usize, usize)>>,
+}
+
+impl DenseRows<'_> {
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
+        self.spans[row].map(|(start, end)| &self.bytes[start..end])
+    }
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + '_ {
+        (0..self.len()).map(|row| self.get(row))
+    }
+}
+
+impl Snapshot {
+    /// The rows of a column of an archetype with `rows` entities. `lost` tells which of the column's own rows are
+    /// damaged and must not be looked at.
+    pub(crate) fn dense<'a>(
+        &'a self,
+        column: &'a Column,
+        rows: usize,
+        limits: &Limits,
+        lost: &dyn Fn(usize) -> bool,
+    ) -> Result<DenseRows<'a>> {
+        let component = &self.components[column.component as usize];
+        dense_rows(column, component, self.shared_values(column), rows, limits, lost)
+            .map_err(|error| error.in_key(&component.key))
+    }
+}
+
+pub(crate) fn dense_rows<'a>(
+    column: &'a Column,
+    component: &Component,
+    shared: Option<&'a Groups>,
+    rows: usize,
+    limits: &Limits,
+    lost: &dyn Fn(usize) -> bool,
+) -> Result<DenseRows<'a>> {
+    let schema = component.schema()?;
+    let (bytes, spans): (std::borrow::Cow<'a, [u8]>, Vec<(usize, usize)>) = match &column.body {
+        Body::Tag => (b"".into(), vec![(0, 0); column.rows]),
+        Body::Raw(rope) => {
+            let leaves = component.row.check(schema)?;
+            let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
+            let moves = component.row.moves_encoded(&leaves, true);
+            let raw = rope.contiguous();
+            let spans = (0..column.rows).map(|row| (row * size, (row + 1) * size)).collect();
+            let dense = if moves.len() == 1 && size == component.row.stride as usize {
+                raw
+            } else {
+                let mut dense = vec![0; size * column.rows];
+                permute(&raw, component.row.stride as usize, &mut dense, size, &moves);
+                dense.into()
+            };
+            (dense, spans)
+        }
+        Body::Rows(groups) => ((&*groups.bytes).into(), row_spans(groups, schema, limits, lost)?),
+        Body::Dictionary { values, indices } => {
+            let spans = pick(&values.spans(schema, limits)?, indices.iter(), lost)?;
+            ((&*values.bytes).into(), spans)
+        }
+        Body::Shared { indices, .. } => {
+            let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
+            let spans = pick(&values.spans(schema, limits)?, indices.iter(), lost)?;
+            ((&*values.bytes).into(), spans)
+        }
+    };
+    let mut own = 0;
+    let spans = (0..rows)
+        .map(|row| {
+            if column.present.as_ref().is_some_and(|present| !present.get(row)) {
+                return None;
+            }
+            own += 1;
+            if lost(own - 1) { None } else { spans.get(own - 1).copied() }
+        })
+        .collect();
+    Ok(DenseRows { bytes, spans })
+}
+
+/// Where each row starts and ends. Groups whose rows are all lost are passed over unread.
+fn row_spans(
+    groups: &Groups,
+    schema: &Schema,
+    limits: &Limits,
+    lost: &dyn Fn(usize) -> bool,
+) -> Result<Vec<(usize, usize)>> {
+    let context = LoadContext::new(limits);
+    let mut spans = Vec::new();
+    let mut base = 0;
+    for (group, bytes) in groups.iter() {
+        if group.rows > 0 && lost(spans.len()) {
+            spans.extend((0..group.rows).map(|_| (base, base)));
+        } else {
+            let mut input = Reader::new(bytes, &context);
+            for _ in 0..group.rows {
+                let start = base + input.offset();
+                decode_value(schema, Node::ROOT, &mut input)
+                    .map_err(|error| error.in_field(format_args!("row {}", spans.len())))?;
+                spans.push((start, base + input.offset()));
+            }
+            input.finish()?;
+        }
+        base += bytes.len();
+    }
+    Ok(spans)
+}
+
+fn pick(
+    spans: &[(usize, usize)],
+    indices: impl Iterator<Item = u32>,
+    lost: &dyn Fn(usize) -> bool,
+) -> Result<Vec<(usize, usize)>> {
+    indices
+        .enumerate()
+        .map(|(row, index)| match spans.get(index as usize) {
+            Some(&span) => Ok(span),
+            None if lost(row) => Ok((0, 0)),
+            None => Err(Error::corrupt(format!("row {row} refers to value {index} of {}", spans.len()))),
+        })
+        .collect()
+}
+
+/// A column made of encoded values: raw if the component has a row layout, else rows. `None` if nobody has it.
+pub(crate) fn column_from<'a>(
+    number: u32,
+    component: &Component,
+    rows: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+) -> Result<Option<Column>> {
+    let count = rows.clone().flatten().count();
+    if count == 0 {
+        return Ok(None);
+    }
+    let present = Bitmap::from_rows(rows.clone().map(|row| row.is_some()));
+    let body = if component.row.stride > 0 {
+        let leaves = component.row.check(component.schema()?)?;
+        let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
+        let moves = component.row.moves_encoded(&leaves, false);
+        let stride = component.row.stride as usize;
+        let mut raw = crate::buffer::AlignedBuf::zeroed(stride * count);
+        for (to, from) in raw.as_mut().chunks_exact_mut(stride).zip(rows.flatten()) {
+            if from.len() != size {
+                return Err(Error::corrupt(format!("a row of {} bytes, {size} expected", from.len())));
+            }
+            permute(from, size, to, stride, &moves);
+        }
+        Body::Raw(raw.share().into())
+    } else {
+        let mut bytes = Vec::new();
+        let mut ends = Vec::with_capacity(count);
+        for row in rows.flatten() {
+            bytes.extend_from_slice(row);
+            ends.push(bytes.len());
+        }
+        if bytes.is_empty() {
+            Body::Tag
+        } else {
+            Body::Rows(Groups { bytes: Bytes::from(bytes), groups: group_rows(&ends) })
+        }
+    };
+    Ok(Some(Column { component: number, present, rows: count, body }))
+}
+
+/// An encoded value with its references mapped.
+pub(crate) fn remap(schema: &Schema, bytes: &[u8], context: &LoadContext<'_>) -> Result<Vec<u8>> {
+    let mut input = Reader::new(bytes, context);
+    let value = decode_value(schema, Node::ROOT, &mut input)?;
+    input.finish()?;
+    let mut out = Writer::new();
+    encode_value(schema, Node::ROOT, &value, &mut out)?;
+    out.finish()
+}

@@ -1,0 +1,173 @@
+//! Snapshot to bytes. Headers and checksums are added around the columns, which are not copied.
+
+use bytes::Bytes;
+
+use super::column::Rope;
+use super::compress::Compression;
+use super::header::{HEADER_BYTES, Header};
+use super::prelude::{Describer, encode_schemas};
+use super::section::{FLAG_COPY, FLAG_CRITICAL, Pieces, SectionHeader, kind};
+use super::{BLOCK_BYTES, Snapshot};
+use crate::error::{Error, Result};
+use crate::persist::Persist;
+use crate::wire::Writer;
+
+/// The metadata section must lie in the first block of a file with its header, so that lists of saves read little.
+pub(super) const METADATA_BYTES_MAX: usize = 60 << 10;
+
+/// How a snapshot becomes bytes. The default is uncompressed, with its schemas and without a root hash.
+#[derive(Clone, Debug)]
+pub struct EncodeOptions {
+    /// Compression of columns and data. Default: none.
+    pub compression: Compression,
+    /// Whether schemas are written or only their fingerprints. Without them the bytes are smaller, but only a reader
+    /// that knows the schemas can read them. Default: written.
+    pub inline_schemas: bool,
+    /// Whether the footer holds a BLAKE3 hash over everything before it, for signatures. Default: no.
+    pub root_hash: bool,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self { compression: Compression::None, inline_schemas: true, root_hash: false }
+    }
+}
+
+impl Snapshot {
+    /// The bytes of the snapshot, in pieces that share memory with it.
+    pub fn encode(&self, options: &EncodeOptions) -> Result<Rope> {
+        let mut columns = Pieces::default();
+        let mut describer = Describer { out: Writer::new(), columns: &mut columns };
+        describer.prelude(self, options.inline_schemas);
+        let prelude = Bytes::from(describer.out.into_memory());
+        let mut describer = Describer { out: Writer::new(), columns: &mut columns };
+        describer.carry(&self.carried);
+        let carry = Bytes::from(if self.carried.is_empty() { vec![] } else { describer.out.into_memory() });
+        let schemas =
+            Bytes::from(if options.inline_schemas { encode_schemas(&self.components) } else { vec![] });
+        let metadata = Bytes::from(self.encode_metadata()?);
+
+        let mut file = File { rope: Rope::default(), sections: Vec::new() };
+        // The small sections that everything else depends on are there twice, far apart.
+        let described = [
+            (kind::METADATA, metadata, false),
+            (kind::PRELUDE, prelude, true),
+            (kind::SCHEMAS, schemas, true),
+            (kind::CARRY, carry, false),
+        ];
+        for (kind, content, critical) in &described {
+            file.small(*kind, content, if *critical { FLAG_CRITICAL } else { 0 })?;
+        }
+        file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression)?;
+        if !self.data.is_empty() {
+            file.section(kind::DATA, 0, self.encode_data(), options.compression)?;
+        }
+        for (kind, content, _) in &described {
+            file.small(*kind, content, FLAG_COPY)?;
+        }
+        file.finish(options.root_hash)
+    }
+
+    fn encode_metadata(&self) -> Result<Vec<u8>> {
+        let mut out = Writer::new();
+        out.varint(self.metadata.len() as u64);
+        for (name, value) in &self.metadata {
+            out.text(name);
+            value.encode(&mut out);
+        }
+        let bytes = out.finish()?;
+        if bytes.len() > METADATA_BYTES_MAX {
+            let len = bytes.len();
+            return Err(Error::limit(format!(
+                "{len} bytes of metadata, at most {METADATA_BYTES_MAX} fit the head of a file: use the data section"
+            )));
+        }
+        Ok(bytes)
+    }
+
+    fn encode_data(&self) -> Pieces {
+        let mut out = Writer::new();
+        out.varint(self.data.len() as u64);
+        for entry in &self.data {
+            out.text(entry.key());
+            out.blob(&entry.schema().to_bytes());
+            out.varint(entry.as_bytes().len() as u64);
+        }
+        let mut pieces = Pieces::default();
+        let directory = out.into_memory();
+        pieces.push(Bytes::copy_from_slice(&(directory.len() as u64).to_le_bytes()));
+        pieces.push_parts([Bytes::from(directory)], false);
+        pieces.push_parts([], true);
+        for entry in &self.data {
+            pieces.push_parts([entry.shared_bytes()], entry.as_bytes().len() >= BLOCK_BYTES);
+        }
+        pieces
+    }
+}
+
+struct File {
+    rope: Rope,
+    sections: Vec<(u64, SectionHeader)>,
+}
+
+impl File {
+    fn small(&mut self, kind: u16, content: &Bytes, flags: u8) -> Result<()> {
+        if content.is_empty() {
+            return Ok(());
+        }
+        let mut pieces = Pieces::default();
+        pieces.push(content.clone());
+        self.section(kind, flags, pieces, Compression::None)
+    }
+
+    fn section(&mut self, kind: u16, flags: u8, pieces: Pieces, compression: Compression) -> Result<()> {
+        let offset = (HEADER_BYTES + self.rope.len()) as u64;
+        let header = pieces.write(kind, flags, compression, &mut self.rope)?;
+        self.sections.push((offset, header));
+        Ok(())
+    }
+
+    fn finish(mut self, root_hash: bool) -> Result<Rope> {
+        let mut out = Writer::new();
+        out.u32(self.sections.len() as u32);
+        for (offset, section) in &self.sections {
+            out.u16(section.kind);
+            out.u8(section.flags);
+            out.u8(section.codec);
+            out.u32(section.block_count);
+            out.u64(*offset);
+            out.u64(section.raw_len);
+            out.u64(section.stored_len);
+        }
+        let footer_offset = (HEADER_BYTES + self.rope.len()) as u64;
+        let len = out.len() as u64 + if root_hash { 33 } else { 1 };
+        let block_count = len.div_ceil(BLOCK_BYTES as u64) as u32;
+        let footer = SectionHeader {
+            kind: kind::FOOTER,
+            flags: FLAG_CRITICAL,
+            codec: 0,
+            raw_len: len,
+            stored_len: len,
+            block_count,
+        };
+        let total = footer.total_bytes().and_then(|len| len.checked_add(footer_offset));
+        let file_len = total.ok_or_else(|| Error::limit("the file would be larger than 2^64 bytes"))?;
+        let header = Header { file_len, footer_offset }.encode();
+        if root_hash {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&header);
+            self.rope.parts().iter().for_each(|part| {
+                hasher.update(part);
+            });
+            out.u8(1);
+            out.raw(hasher.finalize().as_bytes());
+        } else {
+            out.u8(0);
+        }
+        self.small(kind::FOOTER, &Bytes::from(out.into_memory()), FLAG_CRITICAL)?;
+        let mut file = Rope::from(Bytes::copy_from_slice(&header));
+        self.rope.parts().iter().for_each(|part| file.push(part.clone()));
+        debug_assert_eq!(file.len() as u64, file_len);
+        Ok(file)
+    }
+}

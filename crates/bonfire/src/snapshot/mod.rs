@@ -1,0 +1,245 @@
+//! A world at one moment, as data: what a capture makes, what a file holds, what a load starts from.
+//!
+//! There is one form in memory, whether it was captured or opened. Columns are shared byte slices, so a snapshot is
+//! cheap to clone, encoding copies no column, and opening an aligned, uncompressed file copies nothing at all.
+//!
+//! | file | |
+//! |---|---|
+//! | `writer` | world to snapshot |
+//! | `encode`, `decode` | snapshot to bytes and back; `header`, `section`, `compress`, `prelude`, `data` are their parts |
+//! | `salvage` | what is left of a damaged file |
+//! | `dense` | rows of any column as encoded values, for everything that is not in a hurry |
+//! | `canonical` | a form without accidents, for comparing worlds |
+//! | `carry` | what this build does not know and must not lose |
+
+pub(crate) mod arena;
+pub(crate) mod bitmap;
+mod canonical;
+pub(crate) mod carry;
+pub(crate) mod column;
+mod compress;
+pub(crate) mod data;
+mod decode;
+pub(crate) mod dense;
+mod encode;
+mod header;
+mod prelude;
+mod salvage;
+mod section;
+mod view;
+mod writer;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use self::bitmap::Bitmap;
+pub use self::carry::Carry;
+pub use self::column::Rope;
+pub use self::compress::Compression;
+pub use self::data::{DataEntry, RESERVED_PREFIX};
+pub use self::decode::OpenOptions;
+pub use self::encode::EncodeOptions;
+pub use self::salvage::{Damage, DamagedBlock, DamagedPart};
+pub use self::section::SectionInfo;
+pub use self::view::{ArchetypeView, ColumnView};
+pub use self::writer::{ArchetypeWriter, SnapshotWriter};
+
+use self::carry::Carried;
+use self::column::{Column, Groups};
+use crate::descriptor::ColumnKind;
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::row::RowLayout;
+use crate::schema::{Fingerprint, Schema};
+use crate::value::Value;
+
+/// The version of the format that this crate writes, and the newest that it reads.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Checksums, compression and salvage work on blocks of at most this many bytes.
+pub const BLOCK_BYTES: usize = 64 << 10;
+
+/// A component as a snapshot describes it.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Its name, chosen by the game.
+    pub key: String,
+    /// The version it was saved with.
+    pub version: u32,
+    /// How its type is stored.
+    pub kind: ColumnKind,
+    /// Stands for the schema.
+    pub schema_fingerprint: Fingerprint,
+    /// The layout of raw rows; its stride is 0 if there are none.
+    pub row: RowLayout,
+    pub(crate) schema: Option<Arc<Schema>>,
+}
+
+impl Component {
+    /// What a value is made of. Fails if the snapshot names its schema by hash and nobody knows it.
+    pub fn schema(&self) -> Result<&Arc<Schema>> {
+        self.schema.as_ref().ok_or_else(|| {
+            let hash = self.schema_fingerprint;
+            Error::unknown(format!("its schema is saved by hash only ({hash}), and no table at hand has it"))
+                .in_key(&self.key)
+        })
+    }
+
+    /// Permits rows to be copied as they are.
+    pub fn layout_fingerprint(&self) -> Fingerprint {
+        self.row.fingerprint(self.schema_fingerprint)
+    }
+}
+
+/// The head of a snapshot: what it holds, without looking at any entity.
+#[derive(Clone, Debug)]
+pub struct Prelude {
+    /// The version of the format.
+    pub version: u16,
+    /// The next id that the saved world would have given out, as its engine counts.
+    pub next_entity_id: u64,
+    /// How many entities there are.
+    pub entity_count: usize,
+    /// How many archetypes they are in.
+    pub archetype_count: usize,
+    /// All components, sorted by key.
+    pub components: Vec<Component>,
+}
+
+/// Entities that have the same components.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Archetype {
+    pub(crate) rows: usize,
+    pub(crate) ids: Rope,
+    pub(crate) columns: Vec<Column>,
+}
+
+impl Archetype {
+    /// The ids, in row order.
+    pub(crate) fn ids(&self) -> Cow<'_, [EntityId]> {
+        ids_from_bytes(self.ids.contiguous())
+    }
+}
+
+pub(crate) fn ids_from_bytes(bytes: Cow<'_, [u8]>) -> Cow<'_, [EntityId]> {
+    if cfg!(target_endian = "little")
+        && let Cow::Borrowed(bytes) = bytes
+        && let Ok(ids) = bytemuck::try_cast_slice(bytes)
+    {
+        return Cow::Borrowed(ids);
+    }
+    let id = |bytes: &[u8]| EntityId::from_bits(u64::from_le_bytes(bytes.try_into().unwrap_or([0xff; 8])));
+    Cow::Owned(bytes.chunks_exact(8).map(id).collect())
+}
+
+/// A world at one moment.
+///
+/// Capture one with a [`SnapshotWriter`], turn it into bytes with [`Snapshot::encode`], get it back with
+/// [`Snapshot::open`], and bring it into a world with a [`LoadPlan`](crate::LoadPlan).
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub(crate) metadata: Vec<(String, Value)>,
+    pub(crate) next_entity_id: u64,
+    pub(crate) components: Vec<Component>,
+    pub(crate) archetypes: Vec<Archetype>,
+    /// One row; each column is a resource.
+    pub(crate) resources: Vec<Column>,
+    pub(crate) shared: Vec<SharedTable>,
+    pub(crate) data: Vec<DataEntry>,
+    pub(crate) carried: Vec<Carried>,
+    pub(crate) sections: Vec<SectionInfo>,
+    pub(crate) damage: Damage,
+}
+
+/// Values of one component that all archetypes refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedTable {
+    pub(crate) component: u32,
+    pub(crate) values: Groups,
+}
+
+impl Snapshot {
+    /// Checks and opens a file or message. The bytes are copied once into aligned memory; to avoid that, read into an
+    /// [`AlignedBuf`](crate::AlignedBuf) and use [`OpenOptions::open_shared`].
+    pub fn open(bytes: &[u8]) -> Result<Self> {
+        OpenOptions::new().open(bytes)
+    }
+
+    /// Limits, schemas known from elsewhere, salvage.
+    pub fn options<'a>() -> OpenOptions<'a> {
+        OpenOptions::new()
+    }
+
+    /// What the snapshot holds.
+    pub fn prelude(&self) -> Prelude {
+        Prelude {
+            version: FORMAT_VERSION,
+            next_entity_id: self.next_entity_id,
+            entity_count: self.entity_count(),
+            archetype_count: self.archetypes.len(),
+            components: self.components.clone(),
+        }
+    }
+
+    /// How many entities there are.
+    pub fn entity_count(&self) -> usize {
+        self.archetypes.iter().map(|archetype| archetype.rows).sum()
+    }
+
+    /// All ids, archetype by archetype, in row order.
+    pub fn entities(&self) -> Vec<EntityId> {
+        let mut ids = Vec::with_capacity(self.entity_count());
+        self.archetypes.iter().for_each(|archetype| ids.extend_from_slice(&archetype.ids()));
+        ids
+    }
+
+    /// All components, sorted by key.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// What the game wrote about the save itself (its name, play time, ..), readable without the rest.
+    pub fn metadata(&self) -> &[(String, Value)] {
+        &self.metadata
+    }
+
+    /// The game's own data, in the order it was added.
+    pub fn data(&self) -> &[DataEntry] {
+        &self.data
+    }
+
+    /// The file's sections; empty if the snapshot was not opened from a file.
+    pub fn sections(&self) -> &[SectionInfo] {
+        &self.sections
+    }
+
+    /// What was lost when a damaged file was salvaged.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    pub(crate) fn shared_values(&self, column: &Column) -> Option<&Groups> {
+        match &column.body {
+            column::Body::Shared { table, .. } => self.shared.get(*table as usize).map(|table| &table.values),
+            _ => None,
+        }
+    }
+
+    /// Bytes of all columns, not counting headers.
+    pub fn column_bytes(&self) -> usize {
+        let ids: usize = self.archetypes.iter().map(|archetype| archetype.ids.len()).sum();
+        let columns = self.archetypes.iter().flat_map(|archetype| &archetype.columns).chain(&self.resources);
+        ids + columns.map(|column| column.body.len()).sum::<usize>()
+    }
+
+    /// How many rows each component has, by key.
+    pub fn component_rows(&self) -> BTreeMap<&str, usize> {
+        let mut rows = BTreeMap::new();
+        let columns = self.archetypes.iter().flat_map(|archetype| &archetype.columns).chain(&self.resources);
+        for column in columns {
+            *rows.entry(&*self.components[column.component as usize].key).or_default() += column.rows;
+        }
+        rows
+    }
+}

@@ -1,0 +1,195 @@
+//! What is left of a damaged file: rows whose blocks are whole, without those whose blocks are not.
+//!
+//! A row is lost when its id is; a component of a row is lost when its bytes are. Everything that is lost is listed.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use super::column::{Column, Groups};
+use super::dense::{column_from, dense_rows};
+use super::{Archetype, Component, Snapshot};
+use crate::error::Result;
+use crate::limits::Limits;
+
+/// What was damaged in a file and what that cost.
+#[derive(Clone, Debug, Default)]
+pub struct Damage {
+    /// The damaged places.
+    pub blocks: Vec<DamagedBlock>,
+    /// What is missing because of them.
+    pub losses: Vec<DamagedPart>,
+}
+
+impl Damage {
+    /// Whether nothing was damaged.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.losses.is_empty()
+    }
+}
+
+/// A damaged place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedBlock {
+    /// The section, or "header".
+    pub section: &'static str,
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes cannot be trusted.
+    pub bytes: u64,
+}
+
+impl fmt::Display for DamagedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} bytes at {} are damaged", self.section, self.bytes, self.offset)
+    }
+}
+
+/// Something that is missing after a salvage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DamagedPart {
+    /// Entities whose ids are lost.
+    Entities(usize),
+    /// Values of a component.
+    Component {
+        /// Its key.
+        key: String,
+        /// How many entities lost it.
+        rows: usize,
+    },
+    /// An entry of the data section.
+    Data(String),
+    /// A whole section.
+    Section(&'static str),
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entities(count) => write!(f, "{count} entities are lost"),
+            Self::Component { key, rows } => write!(f, "`{}` is lost on {rows} entities", key.escape_debug()),
+            Self::Data(key) => write!(f, "data `{}` is lost", key.escape_debug()),
+            Self::Section(name) => write!(f, "section {name} is lost"),
+        }
+    }
+}
+
+/// Damaged ranges of the columns section, and what they cost so far.
+#[derive(Default)]
+pub(super) struct Lost {
+    pub(super) ranges: Vec<Range<u64>>,
+    pub(super) tables: HashSet<u32>,
+    pub(super) losses: Vec<DamagedPart>,
+}
+
+impl Lost {
+    pub(super) fn touches(&self, offset: u64, len: u64) -> bool {
+        len > 0 && self.ranges.iter().any(|range| range.start < offset + len && offset < range.end)
+    }
+
+    pub(super) fn column(&mut self, component: &Component, rows: usize) {
+        self.losses.push(DamagedPart::Component { key: component.key.clone(), rows });
+    }
+}
+
+/// Rows of a column that damage took.
+#[derive(Default)]
+pub(super) struct RowRanges(Vec<Range<usize>>);
+
+impl RowRanges {
+    /// Rows of `stride` bytes each that lie at `offset`.
+    pub(super) fn add_fixed(&mut self, lost: &Lost, offset: u64, len: u64, stride: u64) {
+        for range in &lost.ranges {
+            let start = range.start.max(offset);
+            let end = range.end.min(offset + len);
+            if start < end {
+                let rows = (start - offset) / stride..(end - offset).div_ceil(stride);
+                self.0.push(rows.start as usize..rows.end as usize);
+            }
+        }
+    }
+
+    pub(super) fn add_groups(&mut self, lost: &Lost, offset: u64, groups: &Groups) {
+        if lost.ranges.is_empty() {
+            return;
+        }
+        let (mut at, mut row) = (offset, 0);
+        for group in &groups.groups {
+            let rows = row..row + group.rows as usize;
+            if lost.touches(at, group.bytes) {
+                self.0.push(rows.clone());
+            }
+            at += group.bytes;
+            row = rows.end;
+        }
+    }
+
+    fn contains(&self, row: usize) -> bool {
+        self.0.iter().any(|rows| rows.contains(&row))
+    }
+
+    /// The column without the lost rows. `None` if none are left.
+    pub(super) fn apply(
+        self,
+        column: Column,
+        component: &Component,
+        rows: usize,
+        snapshot: &Snapshot,
+        limits: &Limits,
+        lost: &mut Lost,
+    ) -> Result<Option<Column>> {
+        if self.0.is_empty() {
+            return Ok(Some(column));
+        }
+        let gone = (0..column.rows).filter(|&row| self.contains(row)).count();
+        let left = dense_rows(&column, component, snapshot.shared_values(&column), rows, limits, &|row| {
+            self.contains(row)
+        });
+        match left {
+            Ok(dense) => {
+                lost.column(component, gone);
+                let spans: Vec<_> = dense.iter().collect();
+                column_from(column.component, component, spans.into_iter())
+            }
+            // Without a schema, or with rows that cannot be told apart, nothing can be picked out.
+            Err(_) => {
+                lost.column(component, column.rows);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The archetype without entities whose ids are lost.
+    pub(super) fn apply_to_archetype(
+        self,
+        archetype: Archetype,
+        snapshot: &Snapshot,
+        limits: &Limits,
+        lost: &mut Lost,
+    ) -> Result<Option<Archetype>> {
+        if self.0.is_empty() {
+            return Ok(Some(archetype));
+        }
+        let kept: Vec<usize> = (0..archetype.rows).filter(|&row| !self.contains(row)).collect();
+        lost.losses.push(DamagedPart::Entities(archetype.rows - kept.len()));
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        let ids = archetype.ids.contiguous();
+        let ids: Vec<u8> = kept.iter().flat_map(|&row| ids[row * 8..row * 8 + 8].iter().copied()).collect();
+        let mut columns = Vec::new();
+        for column in &archetype.columns {
+            let component = &snapshot.components[column.component as usize];
+            let shared = snapshot.shared_values(column);
+            match dense_rows(column, component, shared, archetype.rows, limits, &|_| false) {
+                Ok(dense) => {
+                    let rows: Vec<_> = kept.iter().map(|&row| dense.get(row)).collect();
+                    columns.extend(column_from(column.component, component, rows.into_iter())?);
+                }
+                Err(_) => lost.column(component, column.rows),
+            }
+        }
+        let ids = crate::buffer::AlignedBuf::copy_from(&ids).share().into();
+        Ok(Some(Archetype { rows: kept.len(), ids, columns }))
+    }
+}

@@ -1,0 +1,450 @@
+//! World to snapshot. A front end walks its archetypes once and hands over ids and columns; what is written is decided
+//! by the registry.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::arena::{Arena, Sealed, Slot};
+use super::bitmap::Bitmap;
+use super::carry::{Carried, Carry};
+use super::column::{Body, Column, Group, Groups, Indices};
+use super::data::DataEntry;
+use super::{Archetype, Component, SharedTable, Snapshot};
+use crate::buffer::BufferPool;
+use crate::bulk::RawRows;
+use crate::descriptor::{Descriptor, EncodedBody, Repeats, Sink, group_rows};
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::persist::Persist;
+use crate::registry::Registry;
+use crate::value::Value;
+
+/// Makes a [`Snapshot`] out of columns.
+///
+/// ```
+/// use bonfire::{EntityId, Persist, Registry, SnapshotWriter};
+///
+/// #[derive(Persist)]
+/// #[persist(key = "game.position")]
+/// struct Position { x: f32, y: f32 }
+///
+/// let mut registry = Registry::new();
+/// registry.register::<Position>()?;
+///
+/// let mut writer = SnapshotWriter::new(&registry);
+/// let mut archetype = writer.archetype(&[EntityId::new(0, 0), EntityId::new(1, 0)])?;
+/// archetype.column(&[Position { x: 1.0, y: 2.0 }, Position { x: 3.0, y: 4.0 }])?;
+/// let bytes = writer.finish()?.encode(&Default::default())?.to_vec();
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub struct SnapshotWriter<'r> {
+    registry: &'r Registry,
+    arena: Arena,
+    pool: BufferPool,
+    archetypes: Vec<Pending>,
+    resources: Pending,
+    shared: HashMap<usize, SharedValues>,
+    data: Vec<DataEntry>,
+    metadata: Vec<(String, Value)>,
+    carry: Option<&'r Carry>,
+    next_entity_id: u64,
+}
+
+/// An archetype whose columns still lie in the arena and whose components have the registry's numbers.
+#[derive(Default)]
+struct Pending {
+    rows: usize,
+    ids: Option<Slot>,
+    columns: Vec<PendingColumn>,
+}
+
+struct PendingColumn {
+    component: usize,
+    present: Option<Bitmap>,
+    rows: usize,
+    body: PendingBody,
+}
+
+enum PendingBody {
+    Tag,
+    Raw(Slot),
+    Rows(Slot, Vec<Group>),
+    Dictionary { values: Slot, groups: Vec<Group>, width: u8, indices: Slot },
+    Shared(Vec<u32>),
+}
+
+/// Distinct values of one component, in the order they were met.
+#[derive(Default)]
+struct SharedValues {
+    numbers: HashMap<Vec<u8>, u32>,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl SharedValues {
+    fn number(&mut self, value: &[u8]) -> u32 {
+        if let Some(&number) = self.numbers.get(value) {
+            return number;
+        }
+        let number = self.ends.len() as u32;
+        self.numbers.insert(value.to_vec(), number);
+        self.bytes.extend_from_slice(value);
+        self.ends.push(self.bytes.len());
+        number
+    }
+}
+
+impl<'r> SnapshotWriter<'r> {
+    /// A writer for the registered components.
+    pub fn new(registry: &'r Registry) -> Self {
+        let pool = BufferPool::with_capacity(0, 0);
+        Self {
+            registry,
+            arena: Arena::new(pool.clone(), 0, false),
+            pool,
+            archetypes: Vec::new(),
+            resources: Pending { rows: 1, ..Pending::default() },
+            shared: HashMap::new(),
+            data: Vec::new(),
+            metadata: Vec::new(),
+            carry: None,
+            next_entity_id: 0,
+        }
+    }
+
+    /// Takes memory from a pool; it goes back there when the snapshot and everything made from it is dropped. Call it
+    /// before anything is written.
+    pub fn pool(mut self, pool: &BufferPool) -> Self {
+        self.pool = pool.clone();
+        self.arena = Arena::new(pool.clone(), 0, false);
+        self
+    }
+
+    /// Says how many bytes the columns will have, so that they get one buffer. Call it before anything is written.
+    pub fn reserve(mut self, bytes: usize) -> Self {
+        self.arena = Arena::new(self.pool.clone(), bytes, false);
+        self
+    }
+
+    /// Uses the portable twin of every bulk copy: slower, the same bytes. For tests and unusual hosts. Call it before
+    /// anything is written.
+    pub fn portable(mut self) -> Self {
+        self.arena = Arena::new(self.pool.clone(), 0, true);
+        self
+    }
+
+    /// The next id that the world would give out.
+    pub fn next_entity_id(&mut self, id: u64) {
+        self.next_entity_id = id;
+    }
+
+    /// Something about the save that can be read without the rest, such as its name. The metadata of a save must fit
+    /// 60 KiB.
+    pub fn metadata(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.metadata.push((name.into(), value.into()));
+    }
+
+    /// Data of the game's own, kept in the order it is added. Use keys with the owner in front: `"physics.world"`.
+    pub fn data<T: Persist>(&mut self, key: impl Into<String>, value: &T) -> Result<()> {
+        let key = key.into();
+        let entry = DataEntry::new(key.clone(), value).map_err(|error| error.in_key(&key))?;
+        self.data_entry(entry);
+        Ok(())
+    }
+
+    /// Data that is already encoded.
+    pub fn data_entry(&mut self, entry: DataEntry) {
+        self.data.push(entry);
+    }
+
+    /// What an earlier load met and did not know. It is written for the entities that are saved now.
+    pub fn carry(&mut self, carry: &'r Carry) {
+        self.carry = Some(carry);
+    }
+
+    /// Starts an archetype: entities that have the same components. Add a column for each of them.
+    pub fn archetype(&mut self, ids: &[EntityId]) -> Result<ArchetypeWriter<'_, 'r>> {
+        if u32::try_from(ids.len()).is_err() {
+            return Err(Error::limit(format!(
+                "{} entities in one archetype are more than 2^32 - 1",
+                ids.len()
+            )));
+        }
+        let (slot, memory) = self.arena.claim(ids.len() * 8);
+        if cfg!(target_endian = "little") {
+            memory.copy_from_slice(bytemuck::cast_slice(ids));
+        } else {
+            memory
+                .chunks_exact_mut(8)
+                .zip(ids)
+                .for_each(|(to, id)| to.copy_from_slice(&id.to_bits().to_le_bytes()));
+        }
+        // An archetype without entities is no archetype: it takes columns and leaves no trace.
+        self.archetypes.retain(|archetype| archetype.rows > 0);
+        self.archetypes.push(Pending { rows: ids.len(), ids: Some(slot), columns: Vec::new() });
+        let index = self.archetypes.len() - 1;
+        Ok(ArchetypeWriter { writer: self, target: Target::Archetype(index) })
+    }
+
+    /// Adds a resource: a value that exists once and belongs to no entity.
+    pub fn resource<T: 'static>(&mut self, value: &T) -> Result<()> {
+        ArchetypeWriter { writer: self, target: Target::Resources }.column(std::slice::from_ref(value))
+    }
+
+    /// Adds a resource that has no Rust type, or whose type is known by pointer only: see
+    /// [`ArchetypeWriter::column_raw`].
+    pub fn resources(&mut self) -> ArchetypeWriter<'_, 'r> {
+        ArchetypeWriter { writer: self, target: Target::Resources }
+    }
+
+    /// The snapshot. Its component table is sorted by key, so that the order of registration leaves no trace.
+    pub fn finish(mut self) -> Result<Snapshot> {
+        self.archetypes.retain(|archetype| archetype.rows > 0);
+        let mut used: Vec<usize> = (self.archetypes.iter().flat_map(|archetype| &archetype.columns))
+            .chain(&self.resources.columns)
+            .map(|column| column.component)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let descriptors = self.registry.descriptors();
+        used.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
+        let mut components: Vec<Component> =
+            used.iter().map(|&index| component(&descriptors[index])).collect();
+        let numbers: HashMap<usize, u32> =
+            used.iter().enumerate().map(|(i, &index)| (index, i as u32)).collect();
+
+        let mut shared = Vec::new();
+        let mut tables = HashMap::new();
+        for &index in &used {
+            if let Some(values) = self.shared.remove(&index) {
+                tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
+                let groups = group_rows(&values.ends);
+                let values = Groups { bytes: Bytes::from(values.bytes), groups };
+                shared.push(SharedTable { component: numbers[&index], values });
+            }
+        }
+
+        let sealed = self.arena.finish();
+        let resolve = |column: PendingColumn| resolve(column, &numbers, &tables, &sealed);
+        let archetypes: Vec<Archetype> = (self.archetypes.into_iter())
+            .map(|pending| {
+                let mut columns: Vec<Column> = pending.columns.into_iter().map(resolve).collect();
+                columns.sort_by_key(|column| column.component);
+                let ids = pending.ids.map(|slot| sealed.bytes(slot).into()).unwrap_or_default();
+                Archetype { rows: pending.rows, ids, columns }
+            })
+            .collect();
+        let mut resources: Vec<Column> = self.resources.columns.into_iter().map(resolve).collect();
+        resources.sort_by_key(|column| column.component);
+
+        let mut data = self.data;
+        let mut carried: Vec<Carried> = Vec::new();
+        if let Some(carry) = self.carry {
+            carry.write(&archetypes, &mut components, &mut carried, &mut data)?;
+        }
+        Ok(Snapshot {
+            metadata: self.metadata,
+            next_entity_id: self.next_entity_id,
+            components,
+            archetypes,
+            resources,
+            shared,
+            data,
+            carried,
+            ..Snapshot::default()
+        })
+    }
+}
+
+fn component(descriptor: &Descriptor) -> Component {
+    Component {
+        key: descriptor.key.to_string(),
+        version: descriptor.version,
+        kind: descriptor.kind,
+        schema_fingerprint: descriptor.schema.fingerprint(),
+        row: descriptor.row.clone(),
+        schema: Some(Arc::clone(&descriptor.schema)),
+    }
+}
+
+fn resolve(
+    column: PendingColumn,
+    numbers: &HashMap<usize, u32>,
+    tables: &HashMap<usize, (u32, u8)>,
+    sealed: &Sealed,
+) -> Column {
+    let body = match column.body {
+        PendingBody::Tag => Body::Tag,
+        PendingBody::Raw(slot) => Body::Raw(sealed.bytes(slot).into()),
+        PendingBody::Rows(slot, groups) => Body::Rows(Groups { bytes: sealed.bytes(slot), groups }),
+        PendingBody::Dictionary { values, groups, width, indices } => Body::Dictionary {
+            values: Groups { bytes: sealed.bytes(values), groups },
+            indices: Indices { width, bytes: sealed.bytes(indices) },
+        },
+        PendingBody::Shared(rows) => {
+            let (table, width) = tables[&column.component];
+            let bytes = Bytes::from(Indices::encode(&rows, width));
+            Body::Shared { table, indices: Indices { width, bytes } }
+        }
+    };
+    Column { component: numbers[&column.component], present: column.present, rows: column.rows, body }
+}
+
+enum Target {
+    Archetype(usize),
+    Resources,
+}
+
+/// Takes the columns of one archetype.
+pub struct ArchetypeWriter<'w, 'r> {
+    writer: &'w mut SnapshotWriter<'r>,
+    target: Target,
+}
+
+impl ArchetypeWriter<'_, '_> {
+    fn pending(&mut self) -> &mut Pending {
+        match self.target {
+            Target::Archetype(index) => &mut self.writer.archetypes[index],
+            Target::Resources => &mut self.writer.resources,
+        }
+    }
+
+    /// A column with one value per entity.
+    #[expect(unsafe_code, reason = "a slice of the registered type is what `column_raw` asks for")]
+    pub fn column<T: 'static>(&mut self, rows: &[T]) -> Result<()> {
+        let component = self.writer.registry.require::<T>()?;
+        // SAFETY: the registry found the component by the type `T`; the slice is borrowed for the call.
+        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
+    }
+
+    /// A column with one value per entity, wherever they lie.
+    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
+    pub fn column_refs<T: 'static>(&mut self, rows: &[&T]) -> Result<()> {
+        let component = self.writer.registry.require::<T>()?;
+        let pointers: Vec<*const u8> = rows.iter().map(|&row| std::ptr::from_ref(row).cast()).collect();
+        // SAFETY: the registry found the component by the type `T`; the references are borrowed for the call.
+        unsafe { self.column_raw(component, RawRows::Pointers(&pointers)) }
+    }
+
+    /// A column that only some of the entities have.
+    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
+    pub fn column_sparse<T: 'static>(&mut self, rows: &[Option<&T>]) -> Result<()> {
+        let component = self.writer.registry.require::<T>()?;
+        let pointers: Vec<*const u8> =
+            rows.iter().flatten().map(|&row| std::ptr::from_ref(row).cast()).collect();
+        let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
+        self.check_rows(component, rows.len())?;
+        // SAFETY: the registry found the component by the type `T`; the references are borrowed for the call.
+        unsafe { self.encode(component, RawRows::Pointers(&pointers), present) }
+    }
+
+    /// A column of a component without a Rust type, by key.
+    #[expect(unsafe_code, reason = "values are the row type of dynamic components")]
+    pub fn column_values(&mut self, key: &str, rows: &[Value]) -> Result<()> {
+        let registry = self.writer.registry;
+        let component =
+            registry.index_of_key(key).filter(|&index| registry.descriptors()[index].is_dynamic());
+        let component =
+            component.ok_or_else(|| Error::misuse("no dynamic component has this key").in_key(key))?;
+        // SAFETY: the row type of a dynamic component is `Value`.
+        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
+    }
+
+    /// A column by the number of its component and by pointers. Transient components are passed over.
+    ///
+    /// # Safety
+    /// The rows must be live values of the component's Rust type, and nobody may write to them during the call.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    pub unsafe fn column_raw(&mut self, component: usize, rows: RawRows<'_>) -> Result<()> {
+        self.check_rows(component, rows.len())?;
+        // SAFETY: the caller vouches for the rows.
+        unsafe { self.encode(component, rows, None) }
+    }
+
+    fn check_rows(&mut self, component: usize, rows: usize) -> Result<()> {
+        let key: Cow<'static, str> = match self.writer.registry.descriptors().get(component) {
+            Some(descriptor) => descriptor.key.clone(),
+            None => return Err(Error::misuse(format!("component {component} is not registered"))),
+        };
+        let pending = self.pending();
+        if pending.rows != rows {
+            let expected = pending.rows;
+            return Err(Error::misuse(format!("{rows} rows for {expected} entities")).in_key(&key));
+        }
+        if pending.columns.iter().any(|column| column.component == component) {
+            return Err(Error::misuse("the archetype has this column already").in_key(&key));
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`ArchetypeWriter::column_raw`]; `present` has one bit per entity and as many ones as there are rows.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn encode(&mut self, component: usize, rows: RawRows<'_>, present: Option<Bitmap>) -> Result<()> {
+        let descriptor = &self.writer.registry.descriptors()[component];
+        if descriptor.transient || self.pending().rows == 0 {
+            return Ok(());
+        }
+        let writer = &mut *self.writer;
+        // SAFETY: the caller vouches for the rows.
+        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena) };
+        let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
+        let present = match (present, encoded.present) {
+            (None, skipped) => skipped,
+            (Some(present), None) => Some(present),
+            (Some(present), Some(kept)) => {
+                let lost: Vec<usize> = (0..rows.len()).filter(|&row| !kept.get(row)).collect();
+                Bitmap::without(Some(&present), rows.len(), &lost)
+            }
+        };
+        if encoded.rows == 0 {
+            return Ok(()); // Nobody has it after all.
+        }
+        let body = match encoded.body {
+            EncodedBody::Tag => PendingBody::Tag,
+            EncodedBody::Raw(slot) => PendingBody::Raw(slot),
+            EncodedBody::Rows { bytes, ends } => {
+                let body = match descriptor.repeats {
+                    Repeats::Plain => {
+                        PendingBody::Rows(writer.arena.store(bytes.as_bytes()), group_rows(&ends))
+                    }
+                    Repeats::Dictionary => dictionary(bytes.as_bytes(), &ends, &mut writer.arena),
+                    Repeats::Shared => {
+                        let values = writer.shared.entry(component).or_default();
+                        PendingBody::Shared(numbers(bytes.as_bytes(), &ends, values))
+                    }
+                };
+                writer.arena.recycle(bytes);
+                body
+            }
+        };
+        let rows = encoded.rows;
+        self.pending().columns.push(PendingColumn { component, present, rows, body });
+        Ok(())
+    }
+}
+
+fn numbers(bytes: &[u8], ends: &[usize], values: &mut SharedValues) -> Vec<u32> {
+    let mut start = 0;
+    let number = |&end: &usize| values.number(&bytes[std::mem::replace(&mut start, end)..end]);
+    ends.iter().map(number).collect()
+}
+
+/// Each distinct value once, unless that is not smaller.
+fn dictionary(bytes: &[u8], ends: &[usize], arena: &mut Arena) -> PendingBody {
+    let mut values = SharedValues::default();
+    let rows = numbers(bytes, ends, &mut values);
+    let width = Indices::width_for(values.ends.len());
+    if values.bytes.len() + rows.len() * usize::from(width) >= bytes.len() {
+        return PendingBody::Rows(arena.store(bytes), group_rows(ends));
+    }
+    PendingBody::Dictionary {
+        values: arena.store(&values.bytes),
+        groups: group_rows(&values.ends),
+        width,
+        indices: arena.store(&Indices::encode(&rows, width)),
+    }
+}

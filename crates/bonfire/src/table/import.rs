@@ -1,0 +1,442 @@
+//! JSON to snapshot.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+
+use super::is_nullable;
+use super::text::{parse_f32, parse_f64, unhex};
+use crate::buffer::AlignedBuf;
+use crate::descriptor::ColumnKind;
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::registry::Registry;
+use crate::row::RowLayout;
+use crate::schema::{Field, Node, Schema, Type, Variant};
+use crate::snapshot::carry::{Carried, CarryKind};
+use crate::snapshot::column::Column;
+use crate::snapshot::data::DataEntry;
+use crate::snapshot::dense::column_from;
+use crate::snapshot::{Archetype, Component, FORMAT_VERSION, Snapshot};
+use crate::value::{Value, encode_value};
+use crate::wire::Writer;
+
+pub(super) fn import(json: &str, registry: &Registry, limits: &Limits) -> Result<Snapshot> {
+    let json: Json = serde_json::from_str(json)
+        .map_err(|error| Error::corrupt(format!("the table is not JSON: {error}")))?;
+    let version = number(&json, "version")?;
+    if version > u64::from(FORMAT_VERSION) {
+        let message =
+            format!("table version {version} is newer than this build ({FORMAT_VERSION}): update the game");
+        return Err(Error::newer_format(message));
+    }
+    if version == 0 {
+        return Err(Error::corrupt("table version 0 does not exist"));
+    }
+    let components = (array(&json, "componentTable")?.iter())
+        .map(|entry| component(entry, registry, limits))
+        .collect::<Result<Vec<_>>>()?;
+    if components.len() > limits.components_max as usize {
+        return Err(Error::limit(format!("{} components are more than the limits allow", components.len())));
+    }
+    let table = Table { components };
+    let mut snapshot = Snapshot { next_entity_id: number(&json, "nextEntityId")?, ..Snapshot::default() };
+    for entry in array(&json, "archetypes")? {
+        snapshot.archetypes.extend(table.archetype(entry)?);
+    }
+    for entry in optional_array(&json, "resources")? {
+        let index = table.index(&entry["column"])?;
+        let values = [table.cell(index, &entry["value"])?];
+        snapshot.resources.extend(table.column(index, &values)?);
+    }
+    snapshot.resources.sort_by_key(|column| column.component);
+    for entry in optional_array(&json, "data")? {
+        snapshot.data.push(data(entry, limits)?);
+    }
+    for entry in optional_array(&json, "metadata")? {
+        snapshot.metadata.push((text(entry, "key")?.to_owned(), dynamic(&entry["value"])?));
+    }
+    for entry in optional_array(&json, "carried")? {
+        snapshot.carried.extend(table.carried(entry)?);
+    }
+    snapshot.components = table.components;
+    Ok(snapshot)
+}
+
+fn field<'j>(json: &'j Json, name: &str) -> Result<&'j Json> {
+    json.get(name).ok_or_else(|| Error::corrupt(format!("the table has no `{name}` where one belongs")))
+}
+fn array<'j>(json: &'j Json, name: &str) -> Result<&'j Vec<Json>> {
+    field(json, name)?.as_array().ok_or_else(|| Error::corrupt(format!("`{name}` is not a list")))
+}
+fn optional_array<'j>(json: &'j Json, name: &str) -> Result<&'j [Json]> {
+    if json.get(name).is_none() { Ok(&[]) } else { array(json, name).map(Vec::as_slice) }
+}
+fn text<'j>(json: &'j Json, name: &str) -> Result<&'j str> {
+    field(json, name)?.as_str().ok_or_else(|| Error::corrupt(format!("`{name}` is not text")))
+}
+fn number(json: &Json, name: &str) -> Result<u64> {
+    as_u64(field(json, name)?).ok_or_else(|| Error::corrupt(format!("`{name}` is not a number")))
+}
+/// Numbers may have become text on their way through tools that know only doubles.
+fn as_u64(json: &Json) -> Option<u64> {
+    json.as_u64().or_else(|| json.as_str()?.parse().ok())
+}
+
+fn component(json: &Json, registry: &Registry, limits: &Limits) -> Result<Component> {
+    let key = text(json, "name")?.to_owned();
+    let read = || {
+        let Some(nodes) = json.get("schema") else {
+            // The bare shape: everything but the name comes from the registry.
+            let descriptor = registry.by_key(&key).ok_or_else(|| {
+                Error::unknown(
+                    "the table has no schema for it and it is not registered: register it before loading",
+                )
+            })?;
+            return Ok(Component {
+                key: key.clone(),
+                version: json
+                    .get("version")
+                    .and_then(as_u64)
+                    .map_or(descriptor.version, |version| version as u32),
+                kind: descriptor.kind,
+                schema_fingerprint: descriptor.schema.fingerprint(),
+                row: descriptor.row.clone(),
+                schema: Some(Arc::clone(&descriptor.schema)),
+            });
+        };
+        let schema = schema(nodes, limits)?;
+        let kind = text(json, "kind")?;
+        let kind = *(ColumnKind::ALL.iter().find(|known| known.name() == kind))
+            .ok_or_else(|| Error::corrupt(format!("{kind:?} is not a kind of column")))?;
+        let mut row = RowLayout::default();
+        if json.get("stride").is_some() {
+            row.stride = small(number(json, "stride")?)?;
+            let offsets = array(json, "offsets")?.iter().map(|json| as_u64(json).map(small));
+            row.offsets = offsets
+                .collect::<Option<Result<_>>>()
+                .ok_or_else(|| Error::corrupt("`offsets` are not numbers"))??;
+            row.check(&schema)?;
+        }
+        Ok(Component {
+            key: key.clone(),
+            version: small(number(json, "version")?)?,
+            kind,
+            schema_fingerprint: schema.fingerprint(),
+            row,
+            schema: Some(Arc::new(schema)),
+        })
+    };
+    read().map_err(|error: Error| error.in_key(&key))
+}
+
+fn small(number: u64) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::limit(format!("{number} is too large a number here")))
+}
+
+/// Reads a schema through its bytes, so that it is checked like any other.
+fn schema(json: &Json, limits: &Limits) -> Result<Schema> {
+    let nodes = json.as_array().ok_or_else(|| Error::corrupt("a schema is a list of nodes"))?;
+    let nodes = nodes.iter().map(node).collect::<Option<Vec<Type>>>();
+    let nodes = nodes.ok_or_else(|| Error::corrupt("a schema has a node that is not one"))?;
+    Schema::decode(&Schema::bytes_of(&nodes), limits)
+}
+
+fn node(json: &Json) -> Option<Type> {
+    if let Some(name) = json.as_str() {
+        return Type::simple(name);
+    }
+    let index = |json: &Json| Some(Node(u32::try_from(json.as_u64()?).ok()?));
+    let (name, content) = json.as_object()?.iter().next()?;
+    let list = content.as_array();
+    let named = |item: &Json| Some((item.get(0)?.as_str()?.to_owned(), index(item.get(1)?)?));
+    Some(match &**name {
+        "option" => Type::Option(index(content)?),
+        "list" => Type::List(index(content)?),
+        "set" => Type::Set(index(content)?),
+        "array" => Type::Array(index(list?.first()?)?, list?.get(1)?.as_u64()?),
+        "map" => Type::Map(index(list?.first()?)?, index(list?.get(1)?)?),
+        "tuple" => Type::Tuple(list?.iter().map(index).collect::<Option<_>>()?),
+        "struct" => {
+            let fields = list?.iter().map(|item| named(item).map(|(name, node)| Field::new(name, node)));
+            Type::Struct(fields.collect::<Option<_>>()?)
+        }
+        "enum" => {
+            let variants = list?.iter().map(|item| named(item).map(|(name, node)| Variant::new(name, node)));
+            Type::Enum(variants.collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+fn entity(json: &Json) -> Result<EntityId> {
+    match json {
+        Json::Null => Ok(EntityId::NULL),
+        json => as_u64(json)
+            .map(EntityId::from_bits)
+            .ok_or_else(|| Error::corrupt(format!("{json} is not an id"))),
+    }
+}
+
+struct Table {
+    components: Vec<Component>,
+}
+
+impl Table {
+    fn index(&self, json: &Json) -> Result<usize> {
+        let index = as_u64(json).and_then(|index| usize::try_from(index.checked_sub(1)?).ok());
+        let index = index.filter(|&index| index < self.components.len());
+        index.ok_or_else(|| Error::corrupt(format!("{json} is not a column of the component table")))
+    }
+
+    fn archetype(&self, json: &Json) -> Result<Option<Archetype>> {
+        let indices = (array(json, "columnIndices")?.iter())
+            .map(|json| self.index(json))
+            .collect::<Result<Vec<_>>>()?;
+        let mut ids = Vec::new();
+        let mut columns: Vec<Vec<Option<Vec<u8>>>> = vec![Vec::new(); indices.len()];
+        for entity_row in array(json, "entities")? {
+            let row = entity_row.as_array().filter(|row| row.len() == indices.len() + 1);
+            let row = row.ok_or_else(|| {
+                Error::corrupt(format!("an entity is not a list of an id and {} values", indices.len()))
+            })?;
+            ids.extend(entity(&row[0])?.to_bits().to_le_bytes());
+            for ((&index, column), value) in indices.iter().zip(&mut columns).zip(&row[1..]) {
+                column.push(self.cell(index, value)?);
+            }
+        }
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let columns = (indices.iter().zip(&columns))
+            .map(|(&index, values)| self.column(index, values))
+            .collect::<Result<Vec<_>>>()?;
+        let mut columns: Vec<Column> = columns.into_iter().flatten().collect();
+        columns.sort_by_key(|column| column.component);
+        if columns.windows(2).any(|pair| pair[0].component == pair[1].component) {
+            return Err(Error::corrupt("an archetype has a column twice"));
+        }
+        Ok(Some(Archetype { rows: ids.len() / 8, ids: AlignedBuf::copy_from(&ids).share().into(), columns }))
+    }
+
+    fn cell(&self, index: usize, json: &Json) -> Result<Option<Vec<u8>>> {
+        let component = &self.components[index];
+        let schema = component.schema()?;
+        let nullable = is_nullable(schema, Node::ROOT);
+        if (!nullable && json.is_null()) || (nullable && json.get("$absent").is_some()) {
+            return Ok(None);
+        }
+        let encode = || {
+            let value = value(schema, Node::ROOT, json, 0)?;
+            let mut out = Writer::new();
+            encode_value(schema, Node::ROOT, &value, &mut out)?;
+            out.finish()
+        };
+        encode().map(Some).map_err(|error| error.in_key(&component.key))
+    }
+
+    fn column(&self, index: usize, values: &[Option<Vec<u8>>]) -> Result<Option<Column>> {
+        let values: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+        column_from(index as u32, &self.components[index], values.into_iter())
+    }
+
+    fn carried(&self, json: &Json) -> Result<Option<Carried>> {
+        let kind = number(json, "kind")?;
+        let kind = u8::try_from(kind).ok().and_then(CarryKind::from_number);
+        let kind = kind.ok_or_else(|| Error::newer_format("carried data of an unknown kind"))?;
+        let index = self.index(&json["column"])?;
+        let ids = array(json, "ids")?.iter().map(entity).collect::<Result<Vec<_>>>()?;
+        let values =
+            (array(json, "values")?.iter()).map(|json| self.cell(index, json)).collect::<Result<Vec<_>>>()?;
+        let expected = if kind == CarryKind::Resource { 1 } else { ids.len() };
+        if values.len() != expected {
+            return Err(Error::corrupt(format!("{} carried values for {expected} entities", values.len())));
+        }
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
+        let ids = AlignedBuf::copy_from(&bytes).share().into();
+        Ok(self.column(index, &values)?.map(|column| Carried { kind, rows: values.len(), ids, column }))
+    }
+}
+
+fn data(json: &Json, limits: &Limits) -> Result<DataEntry> {
+    let key = text(json, "key")?.to_owned();
+    let read = || {
+        let (schema, value) = match json.get("schema") {
+            Some(nodes) => {
+                let schema = schema(nodes, limits)?;
+                let value = value(&schema, Node::ROOT, field(json, "value")?, 0)?;
+                (schema, value)
+            }
+            // The bare shape: a value that carries its own types.
+            None => (Value::schema(), dynamic(field(json, "value")?)?),
+        };
+        let mut out = Writer::new();
+        encode_value(&schema, Node::ROOT, &value, &mut out)?;
+        Ok((schema, out.finish()?))
+    };
+    let (schema, bytes) = read().map_err(|error: Error| error.in_key(&key))?;
+    Ok(DataEntry::from_parts(key, Arc::new(schema), Bytes::from(bytes)))
+}
+
+fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Result<Value> {
+    let ty = schema.get(node);
+    let bad = || Error::schema(format!("{:.60} is not of type {}", json.to_string(), ty.name()));
+    // JSON that was parsed is finite, but a schema may turn in circles without consuming any of it.
+    if depth > 256 {
+        return Err(Error::limit("a value nests deeper than 256 levels"));
+    }
+    let inner = |node: Node, json: &Json| value(schema, node, json, depth + 1);
+    let list = |element: Node| {
+        let items = json.as_array().ok_or_else(bad)?.iter();
+        Ok(Value::List(items.map(|item| inner(element, item)).collect::<Result<_>>()?))
+    };
+    Ok(match ty {
+        Type::Unit => json.is_null().then_some(Value::Unit).ok_or_else(bad)?,
+        Type::Bool => Value::Bool(json.as_bool().ok_or_else(bad)?),
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 => Value::U64(as_u64(json).ok_or_else(bad)?),
+        Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+            Value::I64(json.as_i64().or_else(|| json.as_str()?.parse().ok()).ok_or_else(bad)?)
+        }
+        Type::U128 => {
+            let number = json.as_str().and_then(|text| text.parse().ok());
+            Value::U128(number.or_else(|| json.as_u64().map(u128::from)).ok_or_else(bad)?)
+        }
+        Type::I128 => {
+            let number = json.as_str().and_then(|text| text.parse().ok());
+            Value::I128(number.or_else(|| json.as_i64().map(i128::from)).ok_or_else(bad)?)
+        }
+        Type::F32 => match json {
+            Json::String(text) => Value::F32(parse_f32(text).ok_or_else(bad)?),
+            json => Value::F32(json.as_f64().ok_or_else(bad)? as f32),
+        },
+        Type::F64 => match json {
+            Json::String(text) => Value::F64(parse_f64(text).ok_or_else(bad)?),
+            json => Value::F64(json.as_f64().ok_or_else(bad)?),
+        },
+        Type::Char => {
+            let mut chars = json.as_str().ok_or_else(bad)?.chars();
+            match (chars.next(), chars.next()) {
+                (Some(char), None) => Value::Char(char),
+                _ => return Err(bad()),
+            }
+        }
+        Type::Text => Value::Text(json.as_str().ok_or_else(bad)?.to_owned()),
+        Type::Bytes => Value::Bytes(unhex(json.as_str().ok_or_else(bad)?)?),
+        Type::Entity => Value::Entity(entity(json)?),
+        Type::Dynamic => dynamic(json)?,
+        Type::Option(_) if json.is_null() => Value::None,
+        Type::Option(some) if is_nullable(schema, *some) => {
+            Value::Some(Box::new(inner(*some, json.get("$some").ok_or_else(bad)?)?))
+        }
+        Type::Option(some) => Value::Some(Box::new(inner(*some, json)?)),
+        Type::List(element) | Type::Set(element) | Type::Array(element, _) => list(*element)?,
+        Type::Map(key, of) if matches!(schema.get(*key), Type::Text) => {
+            let entries = json.as_object().ok_or_else(bad)?.iter();
+            let entry = |(key, json): (&String, &Json)| Ok((Value::Text(key.clone()), inner(*of, json)?));
+            Value::Map(entries.map(entry).collect::<Result<_>>()?)
+        }
+        Type::Map(key, of) => {
+            let entry = |pair: &Json| match pair.as_array().map(Vec::as_slice) {
+                Some([a, b]) => Ok((inner(*key, a)?, inner(*of, b)?)),
+                _ => Err(bad()),
+            };
+            let entries = json.as_array().ok_or_else(bad)?.iter();
+            Value::Map(entries.map(entry).collect::<Result<_>>()?)
+        }
+        Type::Tuple(fields) if fields.len() == 1 => Value::Tuple(vec![inner(fields[0], json)?]),
+        Type::Tuple(fields) => {
+            let items = json.as_array().filter(|items| items.len() == fields.len()).ok_or_else(bad)?;
+            let pairs = fields.iter().zip(items);
+            Value::Tuple(pairs.map(|(field, item)| inner(*field, item)).collect::<Result<_>>()?)
+        }
+        Type::Struct(fields) => {
+            let object = json.as_object().ok_or_else(bad)?;
+            if let Some(name) = object.keys().find(|name| !fields.iter().any(|field| field.name == **name)) {
+                return Err(Error::schema(format!("there is no field `{}`", name.escape_debug())));
+            }
+            let one = |field: &Field| {
+                let json = object.get(&*field.name).ok_or_else(|| Error::schema("the field is missing"));
+                let value = json.and_then(|json| inner(field.node, json));
+                Ok((field.name.to_string(), value.map_err(|error| error.in_field(&field.name))?))
+            };
+            Value::Struct(fields.iter().map(one).collect::<Result<_>>()?)
+        }
+        Type::Enum(variants) => {
+            let (name, content) = match json {
+                Json::String(name) => (name, None),
+                Json::Object(object) if object.len() == 1 => match object.iter().next() {
+                    Some((name, content)) => (name, Some(content)),
+                    None => return Err(bad()),
+                },
+                _ => return Err(bad()),
+            };
+            let variant = variants.iter().find(|variant| variant.name == **name).ok_or_else(bad)?;
+            let content = inner(variant.node, content.unwrap_or(&Json::Null))?;
+            Value::Enum(name.clone(), Box::new(content))
+        }
+    })
+}
+
+fn dynamic(json: &Json) -> Result<Value> {
+    let list = |items: &[Json]| items.iter().map(dynamic).collect::<Result<Vec<_>>>();
+    Ok(match json {
+        Json::Null => Value::Unit,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => Value::U64(number),
+            (None, Some(number)) => Value::I64(number),
+            (None, None) => Value::F64(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(items) => Value::List(list(items)?),
+        Json::Object(object) => match object.iter().next() {
+            Some((tag, content)) if tag.starts_with('$') && object.len() == 1 => tagged(tag, content)?,
+            _ => {
+                let field = |(name, json): (&String, &Json)| Ok((name.clone(), dynamic(json)?));
+                Value::Struct(object.iter().map(field).collect::<Result<_>>()?)
+            }
+        },
+    })
+}
+
+fn tagged(tag: &str, json: &Json) -> Result<Value> {
+    let bad = || Error::corrupt(format!("{:.60} is not a value of `{tag}`", json.to_string()));
+    let text = || json.as_str().ok_or_else(bad);
+    let pair = |json: &Json| match json.as_array().map(Vec::as_slice) {
+        Some([a, b]) => Ok((a.clone(), b.clone())),
+        _ => Err(bad()),
+    };
+    let items = || json.as_array().ok_or_else(bad);
+    Ok(match tag {
+        "$i64" => Value::I64(text()?.parse().map_err(|_| bad())?),
+        "$u128" => Value::U128(text()?.parse().map_err(|_| bad())?),
+        "$i128" => Value::I128(text()?.parse().map_err(|_| bad())?),
+        "$f32" => Value::F32(f32::from_bits(u32::from_str_radix(text()?, 16).map_err(|_| bad())?)),
+        "$f64" => Value::F64(f64::from_bits(u64::from_str_radix(text()?, 16).map_err(|_| bad())?)),
+        "$char" => Value::Char(text()?.parse().map_err(|_| bad())?),
+        "$bytes" => Value::Bytes(unhex(text()?)?),
+        "$entity" => Value::Entity(EntityId::from_bits(text()?.parse().map_err(|_| bad())?)),
+        "$none" => Value::None,
+        "$some" => Value::Some(Box::new(dynamic(json)?)),
+        "$tuple" => Value::Tuple(items()?.iter().map(dynamic).collect::<Result<_>>()?),
+        "$map" => {
+            let entry =
+                |json: &Json| pair(json).and_then(|(key, value)| Ok((dynamic(&key)?, dynamic(&value)?)));
+            Value::Map(items()?.iter().map(entry).collect::<Result<_>>()?)
+        }
+        "$struct" => {
+            let field = |json: &Json| {
+                let (name, value) = pair(json)?;
+                Ok((name.as_str().ok_or_else(bad)?.to_owned(), dynamic(&value)?))
+            };
+            Value::Struct(items()?.iter().map(field).collect::<Result<_>>()?)
+        }
+        "$enum" => {
+            let (name, content) = pair(json)?;
+            Value::Enum(name.as_str().ok_or_else(bad)?.to_owned(), Box::new(dynamic(&content)?))
+        }
+        _ => return Err(bad()),
+    })
+}

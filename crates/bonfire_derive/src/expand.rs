@@ -1,0 +1,318 @@
+//! The impls that the derive writes.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Path, Result, Type, parse_quote};
+
+use crate::attribute::{FieldAttributes, TypeAttributes};
+
+pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let attributes = TypeAttributes::parse(&input.attrs)?;
+    let krate: Path = attributes.krate.clone().unwrap_or_else(|| parse_quote!(::bonfire));
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        let message = "a saved type owns its data: use `String`, `Vec`, `Box` or `Cow<'static, _>` instead of borrowing";
+        return Err(Error::new(lifetime.span(), message));
+    }
+    let mut generics = input.generics.clone();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(#krate::Persist));
+    }
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let name = &input.ident;
+
+    let body = match &input.data {
+        Data::Struct(data) => structure(&krate, &data.fields)?,
+        Data::Enum(data) => enumeration(&krate, name, data, input)?,
+        Data::Union(data) => {
+            let message = "a union cannot be saved: nobody knows which of its fields is there; use an enum";
+            return Err(Error::new(data.union_token.span(), message));
+        }
+    };
+    let keyed = attributes.key.as_ref().map(|key| {
+        let version = attributes.version.iter();
+        let transient = attributes.transient.iter().map(|_| {
+            quote!(
+                const TRANSIENT: bool = true;
+            )
+        });
+        quote! {
+            #[automatically_derived]
+            impl #impl_generics #krate::Keyed for #name #type_generics #where_clause {
+                const KEY: &'static str = #key;
+                #(const VERSION: u32 = #version;)*
+                #(#transient)*
+            }
+        }
+    });
+    Ok(quote! {
+        #[automatically_derived]
+        impl #impl_generics #krate::Persist for #name #type_generics #where_clause {
+            #body
+        }
+        #keyed
+    })
+}
+
+/// A field with its attributes.
+struct Part<'a> {
+    member: Member,
+    name: String,
+    ty: &'a Type,
+    attributes: FieldAttributes,
+    span: Span,
+}
+
+impl<'a> Part<'a> {
+    fn of(fields: &'a Fields) -> Result<Vec<Self>> {
+        fields.iter().enumerate().map(|(i, field)| Self::new(i, field)).collect()
+    }
+
+    fn new(i: usize, field: &'a Field) -> Result<Self> {
+        let (member, name) = match &field.ident {
+            Some(ident) => (Member::Named(ident.clone()), unraw(ident)),
+            None => (Member::Unnamed(Index::from(i)), i.to_string()),
+        };
+        let attributes = FieldAttributes::parse(&field.attrs)?;
+        if let (None, Some(alias)) = (&field.ident, attributes.aliases.first()) {
+            return Err(Error::new(
+                alias.span(),
+                "fields of a tuple are matched by position: they have no names",
+            ));
+        }
+        Ok(Self { member, name, ty: &field.ty, attributes, span: field.ty.span() })
+    }
+
+    fn is_saved(&self) -> bool {
+        self.attributes.skip.is_none()
+    }
+
+    /// The type whose schema and codec the field has.
+    fn saved(&self, krate: &Path) -> TokenStream {
+        let ty = self.ty;
+        match &self.attributes.with {
+            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::Saved),
+            None => quote_spanned!(self.span=> #ty),
+        }
+    }
+
+    fn schema(&self, krate: &Path) -> TokenStream {
+        let saved = self.saved(krate);
+        quote_spanned!(self.span=> <#saved as #krate::Persist>::schema(types))
+    }
+
+    fn layout(&self, krate: &Path) -> TokenStream {
+        let ty = self.ty;
+        match &self.attributes.with {
+            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::LAYOUT),
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::LAYOUT),
+        }
+    }
+
+    /// Writes the field that `place`, a reference, points to.
+    fn encode(&self, krate: &Path, place: &TokenStream) -> TokenStream {
+        let ty = self.ty;
+        match &self.attributes.with {
+            Some(with) => quote_spanned! {self.span=>
+                match <#with as #krate::Adapter<#ty>>::save(#place) {
+                    ::core::result::Result::Ok(saved) => #krate::Persist::encode(&saved, out),
+                    ::core::result::Result::Err(error) => out.fail(error),
+                }
+            },
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::encode(#place, out);),
+        }
+    }
+
+    fn decode(&self, krate: &Path) -> TokenStream {
+        let (ty, name) = (self.ty, &self.name);
+        if !self.is_saved() {
+            return self.default();
+        }
+        let read = match &self.attributes.with {
+            Some(with) => {
+                let saved = self.saved(krate);
+                quote_spanned! {self.span=>
+                    <#saved as #krate::Persist>::decode(input)
+                        .and_then(|saved| <#with as #krate::Adapter<#ty>>::load(saved, input.context()))
+                }
+            }
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::decode(input)),
+        };
+        quote_spanned!(self.span=> #read.map_err(|error| error.in_field(#name))?)
+    }
+
+    fn default(&self) -> TokenStream {
+        match &self.attributes.default {
+            Some(Some(value)) => quote_spanned!(self.span=> #value),
+            _ => quote_spanned!(self.span=> ::core::default::Default::default()),
+        }
+    }
+
+    /// The schema's field with its rules.
+    fn field(&self, krate: &Path) -> TokenStream {
+        let (name, schema, ty) = (&self.name, self.schema(krate), self.ty);
+        let aliases = self.attributes.aliases.iter();
+        let default = self.attributes.default.as_ref().map(|_| {
+            let (value, place) = (self.default(), quote!(&value));
+            let encode = self.encode(krate, &place);
+            quote_spanned!(self.span=> .default(|out| { let value: #ty = #value; #encode }))
+        });
+        quote!(#krate::Field::new(#name, #schema) #(.alias(#aliases))* #default)
+    }
+}
+
+fn unraw(ident: &Ident) -> String {
+    let text = ident.to_string();
+    text.strip_prefix("r#").map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// The `Type` of fields, in a scope where `types` is the schema builder.
+fn fields_type(krate: &Path, fields: &Fields, parts: &[Part<'_>]) -> TokenStream {
+    let saved: Vec<_> = parts.iter().filter(|part| part.is_saved()).collect();
+    match fields {
+        Fields::Named(_) => {
+            let fields = saved.iter().map(|part| part.field(krate));
+            quote!(#krate::Type::Struct(::std::vec![#(#fields),*]))
+        }
+        Fields::Unnamed(_) => {
+            let nodes = saved.iter().map(|part| part.schema(krate));
+            quote!(#krate::Type::Tuple(::std::vec![#(#nodes),*]))
+        }
+        Fields::Unit => quote!(#krate::Type::Unit),
+    }
+}
+
+fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
+    let parts = Part::of(fields)?;
+    let ty = fields_type(krate, fields, &parts);
+    let saved = || parts.iter().filter(|part| part.is_saved());
+    let encode = saved().map(|part| {
+        let member = &part.member;
+        part.encode(krate, &quote_spanned!(part.span=> &self.#member))
+    });
+    let decode = parts.iter().map(|part| {
+        let (member, value) = (&part.member, part.decode(krate));
+        quote!(#member: #value)
+    });
+    let layout = saved().map(|part| {
+        let (member, layout) = (&part.member, part.layout(krate));
+        quote!((::core::mem::offset_of!(Self, #member), #layout))
+    });
+    let fill = parts.iter().map(|part| {
+        let (member, ty) = (&part.member, part.ty);
+        match (part.is_saved(), &part.attributes.with) {
+            (false, _) => {
+                let value = part.default();
+                quote_spanned!(part.span=> ::core::ptr::write(&raw mut (*row).#member, #value);)
+            }
+            (true, None) => quote!(<#ty as #krate::Persist>::fill_skipped(&raw mut (*row).#member);),
+            (true, Some(_)) => quote!(),
+        }
+    });
+    let fill: TokenStream = fill.collect();
+    Ok(quote! {
+        // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
+        // those of its fields, and `fill_skipped` writes the others.
+        const LAYOUT: #krate::Layout = unsafe {
+            #krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*])
+        };
+        fn schema(types: &mut #krate::SchemaBuilder) -> #krate::Node {
+            types.define::<Self>(|types| #ty)
+        }
+        #[inline]
+        fn encode(&self, out: &mut #krate::Writer) {
+            let _ = &out;
+            #(#encode)*
+        }
+        #[inline]
+        fn decode(input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+            let _ = &input;
+            ::core::result::Result::Ok(Self { #(#decode),* })
+        }
+        #[inline]
+        unsafe fn fill_skipped(row: *mut Self) {
+            let _ = row;
+            // SAFETY: the caller vouches for the row; every field lies inside it.
+            unsafe { #fill }
+        }
+    })
+}
+
+fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveInput) -> Result<TokenStream> {
+    if data.variants.is_empty() {
+        return Err(Error::new(name.span(), "an enum without variants has no values to save"));
+    }
+    let mut types = Vec::new();
+    let mut encode = Vec::new();
+    let mut decode = Vec::new();
+    for (number, variant) in data.variants.iter().enumerate() {
+        let attributes = FieldAttributes::parse_variant(&variant.attrs)?;
+        let (ident, text, number) = (&variant.ident, unraw(&variant.ident), number as u64);
+        let parts = Part::of(&variant.fields)?;
+        let aliases = attributes.aliases.iter();
+        let ty = fields_type(krate, &variant.fields, &parts);
+        types.push(quote! {
+            {
+                let content = #ty;
+                #krate::Variant::new(#text, types.add(content)) #(.alias(#aliases))*
+            }
+        });
+        let patterns = parts.iter().enumerate().map(|(i, part)| {
+            let member = &part.member;
+            match part.is_saved() {
+                true => {
+                    let binding = format_ident!("field_{i}");
+                    quote!(#member: #binding)
+                }
+                false => quote!(#member: _),
+            }
+        });
+        let writes = parts.iter().enumerate().filter(|(_, part)| part.is_saved()).map(|(i, part)| {
+            let binding = format_ident!("field_{i}");
+            part.encode(krate, &quote!(#binding))
+        });
+        encode.push(quote! {
+            Self::#ident { #(#patterns),* } => {
+                out.varint(#number);
+                out.nested(|out| { let _ = &out; #(#writes)* });
+            }
+        });
+        let reads = parts.iter().map(|part| {
+            let (member, value) = (&part.member, part.decode(krate));
+            quote!(#member: #value)
+        });
+        decode.push(quote! {
+            #number => input.nested(|input| {
+                let _ = &input;
+                ::core::result::Result::Ok(Self::#ident { #(#reads),* })
+            }).map_err(|error: #krate::Error| error.in_field(#text))
+        });
+    }
+    let count = data.variants.len();
+    // An enum without data is one byte per row, if the compiler numbers its variants as we do.
+    let layout = data.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit)).then(|| {
+        let variants = data.variants.iter().map(|variant| &variant.ident);
+        quote! {
+            // SAFETY: the enum has no fields, and these are all of its variants in order.
+            const LAYOUT: #krate::Layout = unsafe { #krate::Layout::unit_enum(&[#(Self::#variants),*]) };
+        }
+    });
+    let layout = layout.filter(|_| input.generics.params.is_empty());
+    Ok(quote! {
+        #layout
+        fn schema(types: &mut #krate::SchemaBuilder) -> #krate::Node {
+            types.define::<Self>(|types| #krate::Type::Enum(::std::vec![#(#types),*]))
+        }
+        fn encode(&self, out: &mut #krate::Writer) {
+            match self { #(#encode)* }
+        }
+        fn decode(input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+            match input.varint()? {
+                #(#decode,)*
+                number => ::core::result::Result::Err(
+                    input.corrupt(::std::format!("variant {number} of {}", #count)),
+                ),
+            }
+        }
+    })
+}
