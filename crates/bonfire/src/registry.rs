@@ -108,6 +108,17 @@ impl Registry {
             Error::misuse(format!("`{name}` is not registered: call `registry.register::<{name}>()` first"))
         })
     }
+    /// The number of the component with this key, if it holds `T`s.
+    pub(crate) fn require_key<T: 'static>(&self, key: &str) -> Result<usize> {
+        let index =
+            self.index_of_key(key).ok_or_else(|| Error::misuse("it is not registered").in_key(key))?;
+        let descriptor = &self.descriptors[index];
+        if descriptor.type_id != TypeId::of::<T>() {
+            let (holds, given) = (descriptor.type_name, std::any::type_name::<T>());
+            return Err(Error::misuse(format!("it holds `{holds}`, not `{given}`")).in_key(key));
+        }
+        Ok(index)
+    }
 
     /// One hash of all keys, versions and schemas, whatever the order of registration: two builds with the same hash
     /// understand each other's bytes without a word about schemas.

@@ -1,1 +1,16 @@
-//! Test support.
+//! What Bonfire's own tests are made with: a model world that saves and loads through the core's public API, and
+//! generators of random schemas, values and worlds.
+//!
+//! The model world is simple on purpose: maps of boxed values, one pass, no cleverness. What it does is what a front end
+//! must do, so it is also the shortest example of one.
+
+mod generate;
+mod world;
+
+pub use generate::{schema_and_values, schemas, values_of};
+pub use world::{CaptureOptions, Loaded, Mode, ModelWorld};
+
+/// How much more than in CI a long run does: `BONFIRE_TEST_SCALE`, 1 if it is not set.
+pub fn scale() -> u32 {
+    std::env::var("BONFIRE_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
+}

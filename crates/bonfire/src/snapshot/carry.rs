@@ -101,15 +101,15 @@ impl Carry {
     /// Adds what another load did not know, for worlds that are merged.
     pub fn extend(&mut self, other: Self) {
         self.columns.extend(other.columns);
-        for entry in other.data {
-            self.keep_data(entry);
-        }
+        let keys: HashSet<&str> = other.data.iter().map(DataEntry::key).collect();
+        self.data.retain(|known| !keys.contains(known.key()));
+        self.data.extend(other.data);
     }
 
-    /// Keeps a data entry, in the place of an earlier one with its key.
-    pub(crate) fn keep_data(&mut self, entry: DataEntry) {
-        self.data.retain(|known| known.key() != entry.key());
-        self.data.push(entry);
+    /// For front ends: keeps data entries that no callback asked for, with their references mapped. What cannot be
+    /// mapped is kept as it was saved.
+    pub fn keep_data(&mut self, entries: Vec<DataEntry>, context: &LoadContext<'_>) {
+        self.data.extend(entries.into_iter().map(|entry| entry.remapped(context).unwrap_or(entry)));
     }
 
     /// Keeps the rows of an unknown column. `ids` are the saved ids of the column's archetype.

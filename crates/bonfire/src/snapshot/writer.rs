@@ -313,44 +313,46 @@ impl ArchetypeWriter<'_, '_> {
     }
 
     /// A column with one value per entity.
-    #[expect(unsafe_code, reason = "a slice of the registered type is what `column_raw` asks for")]
     pub fn column<T: 'static>(&mut self, rows: &[T]) -> Result<()> {
         let component = self.writer.registry.require::<T>()?;
-        // SAFETY: the registry found the component by the type `T`; the slice is borrowed for the call.
-        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
+        self.column_slice(component, rows)
     }
 
-    /// A column with one value per entity, wherever they lie.
-    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
-    pub fn column_refs<T: 'static>(&mut self, rows: &[&T]) -> Result<()> {
-        let component = self.writer.registry.require::<T>()?;
-        let pointers: Vec<*const u8> = rows.iter().map(|&row| std::ptr::from_ref(row).cast()).collect();
-        // SAFETY: the registry found the component by the type `T`; the references are borrowed for the call.
-        unsafe { self.column_raw(component, RawRows::Pointers(&pointers)) }
+    /// A column of the component with this key, whose type must be `T`. For components that are found by key only,
+    /// `T` is [`Value`].
+    pub fn column_by_key<T: 'static>(&mut self, key: &str, rows: &[T]) -> Result<()> {
+        let component = self.writer.registry.require_key::<T>(key)?;
+        self.column_slice(component, rows)
     }
 
     /// A column that only some of the entities have.
-    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
     pub fn column_sparse<T: 'static>(&mut self, rows: &[Option<&T>]) -> Result<()> {
         let component = self.writer.registry.require::<T>()?;
+        self.column_options(component, rows)
+    }
+
+    /// A column of the component with this key that only some of the entities have.
+    pub fn column_sparse_by_key<T: 'static>(&mut self, key: &str, rows: &[Option<&T>]) -> Result<()> {
+        let component = self.writer.registry.require_key::<T>(key)?;
+        self.column_options(component, rows)
+    }
+
+    #[expect(unsafe_code, reason = "a slice of the registered type is what `column_raw` asks for")]
+    fn column_slice<T: 'static>(&mut self, component: usize, rows: &[T]) -> Result<()> {
+        debug_assert_eq!(self.writer.registry.descriptors()[component].type_id, std::any::TypeId::of::<T>());
+        // SAFETY: the registry has `T` as the component's type; the slice is borrowed for the call.
+        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
+    }
+
+    #[expect(unsafe_code, reason = "references to the registered type are what `encode` asks for")]
+    fn column_options<T: 'static>(&mut self, component: usize, rows: &[Option<&T>]) -> Result<()> {
+        debug_assert_eq!(self.writer.registry.descriptors()[component].type_id, std::any::TypeId::of::<T>());
         let pointers: Vec<*const u8> =
             rows.iter().flatten().map(|&row| std::ptr::from_ref(row).cast()).collect();
         let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
         self.check_rows(component, rows.len())?;
-        // SAFETY: the registry found the component by the type `T`; the references are borrowed for the call.
+        // SAFETY: the registry has `T` as the component's type; the references are borrowed for the call.
         unsafe { self.encode(component, RawRows::Pointers(&pointers), present) }
-    }
-
-    /// A column of a component without a Rust type, by key.
-    #[expect(unsafe_code, reason = "values are the row type of dynamic components")]
-    pub fn column_values(&mut self, key: &str, rows: &[Value]) -> Result<()> {
-        let registry = self.writer.registry;
-        let component =
-            registry.index_of_key(key).filter(|&index| registry.descriptors()[index].is_dynamic());
-        let component =
-            component.ok_or_else(|| Error::misuse("no dynamic component has this key").in_key(key))?;
-        // SAFETY: the row type of a dynamic component is `Value`.
-        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
     }
 
     /// A column by the number of its component and by pointers. Transient components are passed over.

@@ -1,5 +1,7 @@
 //! Values by schema: the same bytes that the typed value has.
 
+use std::collections::{HashMap, HashSet};
+
 use super::Value;
 use crate::error::{Error, Result};
 use crate::persist::Persist;
@@ -43,7 +45,11 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         },
         Type::List(element) | Type::Set(element) => {
             let count = input.count(size_of::<Value>())?;
-            Value::List(input.nested(|input| list(input, *element, count))?)
+            let values = input.nested(|input| list(input, *element, count))?;
+            match schema.get(node) {
+                Type::Set(_) => Value::List(merge_equal(schema, *element, values, |value| value, input)?),
+                _ => Value::List(values),
+            }
         }
         Type::Array(element, len) => {
             let count = usize::try_from(*len).unwrap_or(usize::MAX);
@@ -64,7 +70,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
                 }
                 Ok(entries)
             })?;
-            Value::Map(entries)
+            Value::Map(merge_equal(schema, *key, entries, |(key, _)| key, input)?)
         }
         Type::Tuple(fields) => {
             input.context().claim_memory(fields.len(), size_of::<Value>())?;
@@ -99,6 +105,28 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         input.context().claim_empty(1)?;
     }
     Ok(value)
+}
+
+/// Keys that refer to entities may become equal when the entities are gone. Then the last one stays, as in a map that is
+/// filled in order.
+fn merge_equal<T>(
+    schema: &Schema,
+    key_type: Node,
+    entries: Vec<T>,
+    key: impl Fn(&T) -> &Value,
+    input: &Reader<'_>,
+) -> Result<Vec<T>> {
+    if !input.context().has_dangling() {
+        return Ok(entries);
+    }
+    let apart = Writer::new();
+    let mut last = HashMap::new();
+    for (number, entry) in entries.iter().enumerate() {
+        last.insert(part(schema, key_type, key(entry), &apart)?, number);
+    }
+    let kept: HashSet<usize> = last.into_values().collect();
+    let entries = entries.into_iter().enumerate().filter(|(number, _)| kept.contains(number));
+    Ok(entries.map(|(_, entry)| entry).collect())
 }
 
 /// Writes a value as type `node` of `schema`. Fails if it is not such a value.
@@ -196,7 +224,7 @@ fn part(schema: &Schema, node: Node, value: &Value, out: &Writer) -> Result<Vec<
 }
 
 fn write_sorted(mut parts: Vec<(Vec<u8>, Vec<u8>)>, out: &mut Writer) -> Result<()> {
-    parts.sort();
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
     if parts.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return Err(Error::schema("a key is there twice"));
     }
