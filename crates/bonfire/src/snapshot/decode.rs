@@ -12,7 +12,9 @@ use super::data::DataEntry;
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Finder, decode_schemas};
 use super::salvage::{DamagedBlock, DamagedPart, Lost};
-use super::section::{Block, FLAG_COPY, FLAG_CRITICAL, SectionHeader, SectionInfo, kind, kind_name};
+use super::section::{
+    BLOCK_ENTRY_BYTES, Block, FLAG_COPY, FLAG_CRITICAL, SECTION_HEADER_BYTES, SectionHeader, SectionInfo, kind, kind_name,
+};
 use super::{Damage, Snapshot};
 use crate::buffer::{AlignedBuf, COLUMN_ALIGN};
 use crate::context::LoadContext;
@@ -274,10 +276,12 @@ impl FileReader<'_> {
             damaged.iter().for_each(|range| copy.as_mut()[range.start as usize..range.end as usize].fill(0));
             return Ok((copy.share(), damaged));
         }
-        let padding =
-            &self.bytes[start + at..(start + at).next_multiple_of(COLUMN_ALIGN).min(self.bytes.len())];
-        if !self.options.salvage && padding.iter().any(|&byte| byte != 0) {
-            return Err(Error::corrupt("padding after a section is not zero").at(start + at));
+        let table_end = offset as usize + SECTION_HEADER_BYTES + blocks.len() * BLOCK_ENTRY_BYTES;
+        for padding in [table_end..start, start + at..(start + at).next_multiple_of(COLUMN_ALIGN)] {
+            let zero = self.bytes.get(padding.clone()).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
+            if !self.options.salvage && !zero {
+                return Err(Error::corrupt("the padding of a section is not zero").at(padding.start));
+            }
         }
         Ok((raw.map_or(stored, AlignedBuf::share), damaged))
     }

@@ -1,0 +1,548 @@
+//! The container: what is written is read, what is damaged is found and located, what is hostile is refused.
+
+use bonfire::*;
+use bonfire_testkit::scale;
+
+#[derive(Clone, Copy, Debug, PartialEq, Persist)]
+#[persist(key = "game.position")]
+struct Position {
+    x: f32,
+    y: f32,
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(key = "game.name")]
+struct Name(String);
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(key = "game.kind")]
+struct Kind(String);
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(key = "game.mesh")]
+struct Mesh(Vec<u16>);
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(key = "game.frozen")]
+struct Frozen;
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(key = "game.score")]
+struct Score(u64);
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.register::<Position>().unwrap();
+    registry.register::<Name>().unwrap();
+    registry.add(Descriptor::of::<Kind>().repeats(Repeats::Dictionary)).unwrap();
+    registry.add(Descriptor::of::<Mesh>().repeats(Repeats::Shared)).unwrap();
+    registry.register::<Frozen>().unwrap();
+    registry.register::<Score>().unwrap();
+    registry
+}
+
+/// Every encoding, sparse and not, in two archetypes, with resource, data and metadata.
+fn sample(rows: usize) -> Snapshot {
+    let registry = registry();
+    let ids: Vec<EntityId> = (0..rows as u32).map(|index| EntityId::new(index, index % 3)).collect();
+    let positions: Vec<Position> = (0..rows).map(|i| Position { x: i as f32, y: -1.0 }).collect();
+    let names: Vec<Name> = (0..rows).map(|i| Name(format!("entity {i}"))).collect();
+    let kinds: Vec<Kind> = (0..rows).map(|i| Kind(["orc", "elf", "human"][i % 3].into())).collect();
+    let meshes: Vec<Mesh> = (0..rows).map(|i| Mesh(vec![i as u16 % 2; 9])).collect();
+    let frozen = vec![Frozen; rows];
+    let mut writer = SnapshotWriter::new(&registry);
+    let mut archetype = writer.archetype(&ids).unwrap();
+    archetype.column(&positions).unwrap();
+    archetype.column(&names).unwrap();
+    archetype.column(&kinds).unwrap();
+    archetype.column(&meshes).unwrap();
+    let more: Vec<EntityId> = (0..5).map(|index| EntityId::new(1_000_000 + index, 0)).collect();
+    let mut archetype = writer.archetype(&more).unwrap();
+    archetype.column_sparse(&[None, Some(&positions[0]), None, None, Some(&positions[0])]).unwrap();
+    archetype.column(&frozen[..1].iter().cloned().cycle().take(5).collect::<Vec<_>>()).unwrap();
+    writer.resource(&Score(77)).unwrap();
+    writer.data("game.seed", &12345_u64).unwrap();
+    writer.data("game.log", &vec![String::from("first"), String::from("second")]).unwrap();
+    writer.metadata("name", "A small world");
+    writer.metadata("minutes", 90_u32);
+    writer.next_entity_id(4711);
+    writer.finish().unwrap()
+}
+
+fn encode(snapshot: &Snapshot, compression: Compression) -> Vec<u8> {
+    snapshot.encode(&EncodeOptions { compression, ..EncodeOptions::default() }).unwrap().to_vec()
+}
+
+/// Everything in a snapshot as text, for comparing what is left with what was there.
+fn contents(snapshot: &Snapshot) -> Vec<String> {
+    let limits = Limits::default();
+    let mut lines = Vec::new();
+    for archetype in snapshot.archetypes() {
+        let ids = archetype.ids();
+        lines.extend(ids.iter().map(|id| format!("{id}")));
+        for column in archetype.columns() {
+            for (id, value) in ids.iter().zip(column.values(&limits).unwrap()) {
+                lines.extend(value.map(|value| format!("{id} {} {value}", column.component().key)));
+            }
+        }
+    }
+    for column in snapshot.resources() {
+        lines.push(format!("{} {:?}", column.component().key, column.values(&limits).unwrap()));
+    }
+    lines.extend(snapshot.data().iter().map(|e| format!("{} {}", e.key(), e.value(&limits).unwrap())));
+    lines.extend(snapshot.metadata().iter().map(|(name, value)| format!("{name} {value}")));
+    lines.sort();
+    lines
+}
+
+#[test]
+fn every_encoding_is_written_and_read() {
+    let snapshot = sample(100);
+    let opened = Snapshot::open(&encode(&snapshot, Compression::None)).unwrap();
+    assert_eq!(contents(&opened), contents(&snapshot));
+    assert_eq!(contents(&opened).len(), 105 + 400 + 7 + 1 + 2 + 2);
+    let mut encodings: Vec<_> = (opened.archetypes().flat_map(|archetype| archetype.columns().collect::<Vec<_>>()))
+        .map(|column| (column.component().key.clone(), column.encoding(), column.is_sparse()))
+        .collect();
+    encodings.sort();
+    let expected = [
+        ("game.frozen", "tag", false),
+        ("game.kind", "dictionary", false),
+        ("game.mesh", "shared", false),
+        ("game.name", "rows", false),
+        ("game.position", "raw", false),
+        ("game.position", "raw", true),
+    ];
+    assert_eq!(encodings, expected.map(|(key, encoding, sparse)| (key.to_owned(), encoding, sparse)));
+    assert_eq!(opened.prelude().next_entity_id, 4711);
+    assert_eq!(opened.metadata()[1], ("minutes".to_owned(), Value::U64(90)));
+}
+
+#[test]
+fn raw_columns_are_read_where_they_lie() {
+    let bytes = encode(&sample(100), Compression::None);
+    let opened = Snapshot::open(&bytes).unwrap();
+    let archetype = opened.archetypes().next().unwrap();
+    let column = archetype.column("game.position").unwrap();
+    let positions = column.as_slice::<Position>().expect("borrowed");
+    assert_eq!(positions[99], Position { x: 99.0, y: -1.0 });
+    assert!(positions.as_ptr().addr().is_multiple_of(COLUMN_ALIGN));
+    assert!(column.as_slice::<[f32; 2]>().is_none(), "another schema");
+    assert!(archetype.column("game.name").unwrap().as_slice::<Name>().is_none());
+
+    // Loading borrows too: no copy until the front end moves the rows.
+    let registry = registry();
+    let plan = LoadPlan::new(&opened, &registry, LoadOptions::default()).unwrap();
+    let map = EntityMap::identity(&plan.entities()).unwrap();
+    let staged = plan.stage(&map, None).unwrap();
+    let position = registry.index_of::<Position>().unwrap();
+    let (_, column) = staged.archetypes[0].columns.iter().find(|(index, _)| *index == position).unwrap();
+    assert!(column.is_borrowed());
+    assert_eq!(column.as_slice::<Position>().unwrap()[1].x, 1.0);
+    assert_eq!(column.as_ptr(), positions.as_ptr().cast());
+
+    // Bytes that are not aligned are opened all the same, with a copy at the end.
+    let mut shifted = vec![0; bytes.len() + 64];
+    let base = shifted.as_ptr().addr();
+    let start = (1..64).find(|offset| (base + offset) % 64 == 1).unwrap();
+    shifted[start..start + bytes.len()].copy_from_slice(&bytes);
+    let unaligned = bytes::Bytes::from(shifted).slice(start..start + bytes.len());
+    let opened = Snapshot::options().open_shared(unaligned).unwrap();
+    assert_eq!(contents(&opened), contents(&sample(100)));
+    let plan = LoadPlan::new(&opened, &registry, LoadOptions::default()).unwrap();
+    plan.stage(&map, None).unwrap();
+}
+
+#[test]
+fn encoding_shares_the_columns_and_copies_none() {
+    let snapshot = sample(20_000);
+    let archetype = snapshot.archetypes().next().unwrap();
+    let positions = archetype.column("game.position").unwrap().as_slice::<Position>().unwrap();
+    let (start, end) = (positions.as_ptr().addr(), positions.as_ptr_range().end.addr());
+    let rope = snapshot.encode(&EncodeOptions::default()).unwrap();
+    let shared: usize = (rope.parts().iter())
+        .filter(|part| part.as_ptr().addr() >= start && part.as_ptr_range().end.addr() <= end)
+        .map(|part| part.len())
+        .sum();
+    assert_eq!(shared, size_of_val(positions));
+}
+
+#[test]
+fn compressed_files_hold_the_same() {
+    let snapshot = sample(20_000);
+    let plain = encode(&snapshot, Compression::None);
+    let packed = encode(&snapshot, Compression::Lz4);
+    assert!(packed.len() < plain.len() / 2, "{} of {}", packed.len(), plain.len());
+    let opened = Snapshot::open(&packed).unwrap();
+    assert_eq!(encode(&opened, Compression::None), plain);
+    let columns = opened.sections().iter().find(|section| section.name == "columns").unwrap();
+    assert_eq!(columns.codec, "lz4");
+    assert!(columns.blocks > 5);
+}
+
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn a_codec_that_this_build_lacks_is_named() {
+    let options = EncodeOptions { compression: Compression::Zstd(3), ..EncodeOptions::default() };
+    let error = sample(10).encode(&options).unwrap_err();
+    assert!(error.is_unsupported());
+    assert!(error.to_string().contains("feature `zstd`"), "{error}");
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn zstd_files_hold_the_same() {
+    let snapshot = sample(20_000);
+    let packed = encode(&snapshot, Compression::Zstd(3));
+    assert!(packed.len() < encode(&snapshot, Compression::Lz4).len());
+    assert_eq!(contents(&Snapshot::open(&packed).unwrap()), contents(&snapshot));
+}
+
+#[test]
+fn schemas_can_be_named_by_hash() {
+    let snapshot = sample(10);
+    let options = EncodeOptions { inline_schemas: false, ..EncodeOptions::default() };
+    let bytes = snapshot.encode(&options).unwrap().to_vec();
+    assert!(bytes.len() < encode(&snapshot, Compression::None).len());
+    let registry = registry();
+    let opened = Snapshot::options().registry(&registry).open(&bytes).unwrap();
+    assert_eq!(contents(&opened), contents(&snapshot));
+    // Without the registry the structure is there, and asking for a schema says why there is none.
+    let opened = Snapshot::open(&bytes).unwrap();
+    assert_eq!(opened.entity_count(), 15);
+    let error = opened.components()[0].schema().unwrap_err();
+    assert!(error.is_unknown());
+    assert!(error.to_string().contains("by hash only"), "{error}");
+    // A load resolves them by itself.
+    let plan = LoadPlan::new(&opened, &registry, LoadOptions::default()).unwrap();
+    plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
+}
+
+#[test]
+fn the_root_hash_covers_everything_before_the_footer() {
+    let options = EncodeOptions { root_hash: true, ..EncodeOptions::default() };
+    let bytes = sample(10).encode(&options).unwrap().to_vec();
+    Snapshot::open(&bytes).unwrap();
+    // Change a value and mend its checksums: only the root notices.
+    let mut forged = bytes.clone();
+    let footer = u64::from_le_bytes(forged[24..32].try_into().unwrap()) as usize;
+    forged[40] = 1; // reserved bytes of the header
+    let crc = crc32c::crc32c(&forged[..60]);
+    forged[60..64].copy_from_slice(&crc.to_le_bytes());
+    let error = Snapshot::open(&forged).unwrap_err();
+    assert!(error.to_string().contains("root hash"), "{error}");
+    assert!(footer < forged.len());
+}
+
+#[test]
+fn metadata_is_read_from_the_head_alone() {
+    let bytes = encode(&sample(50_000), Compression::None);
+    assert!(bytes.len() > 1 << 20);
+    let head = &bytes[..64 << 10];
+    let metadata = Snapshot::options().metadata(head).unwrap();
+    assert_eq!(metadata[0], ("name".to_owned(), Value::from("A small world")));
+
+    let registry = registry();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.metadata("thumbnail", Value::Bytes(vec![0; 64 << 10]));
+    let error = writer.finish().unwrap().encode(&EncodeOptions::default()).unwrap_err();
+    assert!(error.is_limit());
+    assert!(error.to_string().contains("data section"), "{error}");
+}
+
+#[test]
+fn reserved_sections_are_passed_over_unless_they_are_critical() {
+    let good = encode(&sample(10), Compression::None);
+    // An extra section of a reserved kind, before the footer, with everything else mended.
+    let with_section = |kind: u16, flags: u8| {
+        let footer = u64::from_le_bytes(good[24..32].try_into().unwrap()) as usize;
+        let mut section = b"BSEC".to_vec();
+        section.extend(kind.to_le_bytes());
+        section.extend([flags, 0]);
+        section.extend(4_u64.to_le_bytes());
+        section.extend(4_u64.to_le_bytes());
+        section.extend(1_u32.to_le_bytes());
+        let table: Vec<u8> =
+            [4_u32, 4, crc32c::crc32c(b"data")].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&section), &table);
+        section.extend(crc.to_le_bytes());
+        section.extend(table);
+        section.resize(64, 0);
+        section.extend(b"data");
+        section.resize(128, 0);
+        // The footer's table gets one more entry.
+        let mut content = good[footer + 64..].to_vec();
+        let count = u32::from_le_bytes(content[..4].try_into().unwrap());
+        content.truncate(4 + count as usize * 32);
+        content[..4].copy_from_slice(&(count + 1).to_le_bytes());
+        content.extend(kind.to_le_bytes());
+        content.extend([flags, 0]);
+        content.extend(1_u32.to_le_bytes());
+        content.extend((footer as u64).to_le_bytes());
+        content.extend(4_u64.to_le_bytes());
+        content.extend(4_u64.to_le_bytes());
+        content.push(0);
+        let mut tail = b"BSEC".to_vec();
+        tail.extend([7, 0, 1, 0]);
+        tail.extend((content.len() as u64).to_le_bytes());
+        tail.extend((content.len() as u64).to_le_bytes());
+        tail.extend(1_u32.to_le_bytes());
+        let table: Vec<u8> = [content.len() as u32, content.len() as u32, crc32c::crc32c(&content)]
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&tail), &table);
+        tail.extend(crc.to_le_bytes());
+        tail.extend(table);
+        tail.resize(64, 0);
+        tail.extend(content);
+        tail.resize(tail.len().next_multiple_of(64), 0);
+
+        let mut file = good[..footer].to_vec();
+        file.extend(section);
+        let footer = file.len() as u64;
+        file.extend(tail);
+        let len = file.len() as u64;
+        file[16..24].copy_from_slice(&len.to_le_bytes());
+        file[24..32].copy_from_slice(&footer.to_le_bytes());
+        let crc = crc32c::crc32c(&file[..60]);
+        file[60..64].copy_from_slice(&crc.to_le_bytes());
+        file
+    };
+    for (kind, name) in [(8, "delta"), (9, "journal link"), (10, "tracks"), (11, "seal"), (999, "unknown")] {
+        let opened = Snapshot::open(&with_section(kind, 0)).unwrap();
+        assert!(opened.sections().iter().any(|section| section.name == name), "{name}");
+        assert_eq!(contents(&opened), contents(&sample(10)));
+        let error = Snapshot::open(&with_section(kind, 1)).unwrap_err();
+        assert!(error.is_newer_format(), "{error}");
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_found() {
+    let good = encode(&sample(8), Compression::None);
+    let expected = contents(&Snapshot::open(&good).unwrap());
+    let mut bytes = good.clone();
+    for at in 0..good.len() {
+        for mask in [0x01, 0x80, 0xff] {
+            bytes[at] = good[at] ^ mask;
+            match Snapshot::open(&bytes) {
+                Err(error) => assert!(error.is_corrupt() || error.is_newer_format(), "byte {at}: {error}"),
+                Ok(_) => panic!("byte {at} ^ {mask:#x} was not noticed"),
+            }
+            // What salvage gives is true: nothing in it was not there before.
+            if let Ok(left) = Snapshot::options().salvage(true).open(&bytes) {
+                let left_contents = contents(&left);
+                assert!(left_contents.iter().all(|line| expected.contains(line)), "byte {at}: wrong data");
+                if left_contents != expected {
+                    assert!(!left.damage().is_empty(), "byte {at}: lost something without saying so");
+                }
+            }
+        }
+        bytes[at] = good[at];
+    }
+}
+
+#[test]
+fn every_truncation_is_found() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let good = encode(&sample(8), compression);
+        let expected = contents(&sample(8));
+        for len in 0..good.len() {
+            let error = Snapshot::open(&good[..len]).unwrap_err();
+            assert!(error.is_corrupt(), "{len}: {error}");
+            if let Ok(left) = Snapshot::options().salvage(true).open(&good[..len]) {
+                assert!(contents(&left).iter().all(|line| expected.contains(line)), "{len}: wrong data");
+            }
+        }
+        let error = Snapshot::open(&good[..good.len() - 1]).unwrap_err();
+        assert!(error.to_string().contains("truncated"), "{error}");
+        let longer = [&good[..], &[0]].concat();
+        assert!(Snapshot::open(&longer).unwrap_err().is_corrupt());
+    }
+}
+
+#[test]
+fn damage_costs_a_block_of_rows_and_not_a_column() {
+    let rows = 12_000;
+    let snapshot = sample(rows);
+    for compression in [Compression::None, Compression::Lz4] {
+        let good = encode(&snapshot, compression);
+        let opened = Snapshot::open(&good).unwrap();
+        let section = opened.sections().iter().find(|section| section.name == "columns").unwrap();
+        let start = section.offset as usize + 32 + section.blocks as usize * 12;
+        let expected = contents(&snapshot);
+        let expected: std::collections::HashSet<&String> = expected.iter().collect();
+        let mut seed = 7_u64;
+        for _ in 0..2 * scale() {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let at = start.next_multiple_of(64) + (seed >> 33) as usize % section.stored_bytes as usize;
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x10;
+            let error = Snapshot::open(&bytes).unwrap_err();
+            assert_eq!(error.section(), Some("columns"));
+            assert!(error.offset().unwrap() as usize <= at && at < error.offset().unwrap() as usize + BLOCK_BYTES);
+            let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+            assert_eq!(left.damage().blocks.len(), 1);
+            let lines = contents(&left);
+            assert!(lines.iter().all(|line| expected.contains(line)));
+            // A block has at most 65,536 bytes: 8,192 ids with all that hangs on them, or as many rows of a column.
+            assert!(lines.len() > expected.len() - 5 * 8192 - 100, "{} of {}", lines.len(), expected.len());
+            assert!(lines.len() < expected.len());
+            assert!(!left.damage().losses.is_empty());
+            // What is left can be saved and loaded again.
+            let again = Snapshot::open(&encode(&left, Compression::None)).unwrap();
+            assert_eq!(contents(&again), lines);
+            let registry = registry();
+            let plan = LoadPlan::new(&left, &registry, LoadOptions::default()).unwrap();
+            let staged = plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
+            assert!(!staged.report.is_complete());
+        }
+    }
+}
+
+#[test]
+fn a_damaged_prelude_is_replaced_by_its_copy() {
+    let good = encode(&sample(8), Compression::None);
+    let opened = Snapshot::open(&good).unwrap();
+    for section in opened.sections().iter().filter(|section| section.name != "columns" && section.name != "data") {
+        let mut bytes = good.clone();
+        let payload = section.offset as usize + 64;
+        bytes[payload] ^= 1; // its content
+        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        assert_eq!(contents(&left), contents(&opened), "{}", section.name);
+        bytes[section.offset as usize + 5] ^= 1; // its header too
+        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        assert_eq!(contents(&left), contents(&opened), "{}", section.name);
+        assert!(!left.damage().is_empty());
+    }
+    // Without the file's own header as well.
+    let mut bytes = good.clone();
+    bytes[..64].fill(0);
+    assert_eq!(contents(&Snapshot::options().salvage(true).open(&bytes).unwrap()), contents(&opened));
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let good = encode(&sample(8), Compression::None);
+    let message = |bytes: &[u8]| Snapshot::open(bytes).unwrap_err().to_string();
+    assert_eq!(message(b""), "not a Bonfire file: 0 bytes, and they do not begin as one");
+    assert_eq!(message(&[0; 100]), "not a Bonfire file: it does not begin with the magic bytes (byte 0)");
+    assert_eq!(message(&good[..20]), "the file ends after 20 bytes, inside its header");
+    let len = good.len();
+    assert_eq!(message(&good[..500]), format!("the file is truncated: 500 bytes of {len} (byte 500)"));
+    let mut newer = good.clone();
+    newer[8] = 2;
+    let error = Snapshot::open(&newer).unwrap_err();
+    assert!(error.is_newer_format());
+    assert_eq!(
+        error.to_string(),
+        "format version 2 is newer than this build, which reads up to 1: update the game"
+    );
+    let mut damaged = good.clone();
+    damaged[30] ^= 1;
+    assert_eq!(message(&damaged), "the header is damaged: its checksum does not match (byte 0)");
+}
+
+#[test]
+fn limits_are_kept() {
+    let good = encode(&sample(100), Compression::Lz4);
+    let open = |limits: Limits| Snapshot::options().limits(limits).open(&good);
+    let none = Limits::default();
+    assert!(open(none.clone()).is_ok());
+    assert!(open(Limits { raw_bytes_max: 1000, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { sections_max: 3, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { components_max: 2, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { archetypes_max: 1, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { entities_max: 50, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { data_entries_max: 1, ..none.clone() }).unwrap_err().is_limit());
+    assert!(open(Limits { schema_nodes_max: 1, ..none.clone() }).unwrap_err().is_limit());
+    let snapshot = open(none.clone()).unwrap();
+    let registry = registry();
+    let limits = Limits { memory_bytes_max: 2000, ..none };
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions { limits, ..LoadOptions::default() }).unwrap();
+    assert!(plan.stage(&EntityMap::default(), None).err().unwrap().is_limit());
+}
+
+#[test]
+fn entities_that_are_there_twice_are_refused() {
+    let registry = registry();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[EntityId::new(1, 1), EntityId::new(1, 1)]).unwrap();
+    let snapshot = writer.finish().unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
+    let error = EntityMap::identity(&plan.entities()).unwrap_err();
+    assert_eq!(error.to_string(), "entity 1v1 is there twice");
+}
+
+#[test]
+fn misuse_of_the_writer_is_an_error_that_names_the_key() {
+    let registry = registry();
+    let mut writer = SnapshotWriter::new(&registry);
+    let mut archetype = writer.archetype(&[EntityId::new(0, 0)]).unwrap();
+    let error = archetype.column(&[Position { x: 0.0, y: 0.0 }; 2]).unwrap_err();
+    assert_eq!(error.to_string(), "`game.position`: 2 rows for 1 entities");
+    archetype.column(&[Frozen]).unwrap();
+    assert!(archetype.column(&[Frozen]).unwrap_err().is_misuse());
+    let error = archetype.column(&[1_u8]).unwrap_err();
+    assert_eq!(error.to_string(), "`u8` is not registered: call `registry.register::<u8>()` first");
+    assert!(archetype.column_by_key("game.frozen", &[1_u8]).unwrap_err().to_string().contains("not `u8`"));
+}
+
+#[test]
+fn registration_finds_mistakes_and_names_both_sides() {
+    #[derive(Persist)]
+    #[persist(key = "game.position")]
+    struct Other(u8);
+    let mut registry = registry();
+    registry.register::<Position>().unwrap(); // again is fine
+    let error = registry.register::<Other>().unwrap_err();
+    assert!(error.is_misuse());
+    let text = error.to_string();
+    assert!(text.contains("Position") && text.contains("Other") && text.contains("`game.position`"), "{text}");
+    let error = registry.add(Descriptor::new::<Position>("game.place")).unwrap_err().to_string();
+    assert!(error.contains("`game.position`") && error.contains("`game.place`"), "{error}");
+    let custom = Descriptor::custom("game.u8", |v: &u8| Ok(Some(*v)), |v: u8, _: &LoadContext<'_>| Ok(Some(v)));
+    let error = registry.add(custom.transient()).unwrap_err().to_string();
+    assert!(error.contains("`u8`") && error.contains("transient") && error.contains("custom"), "{error}");
+    assert!(registry.add(Descriptor::new::<u16>("")).unwrap_err().is_misuse());
+    assert!(registry.add(Descriptor::new::<u16>("a\nb")).unwrap_err().is_misuse());
+    let error = Descriptor::new::<u16>("n").skip_if(|_: &u8| true).unwrap_err().to_string();
+    assert!(error.contains("`u16`") && error.contains("`u8`"), "{error}");
+}
+
+#[test]
+fn registries_with_the_same_components_have_the_same_fingerprint() {
+    let mut a = Registry::new();
+    a.register::<Position>().unwrap();
+    a.register::<Name>().unwrap();
+    let mut b = Registry::new();
+    b.register::<Name>().unwrap();
+    b.register::<Position>().unwrap();
+    assert_eq!(a.fingerprint(), b.fingerprint());
+    b.register::<Score>().unwrap();
+    assert_ne!(a.fingerprint(), b.fingerprint());
+}
+
+#[test]
+fn a_pool_gives_the_same_memory_again() {
+    let pool = BufferPool::default();
+    let registry = registry();
+    let save = || {
+        let mut writer = SnapshotWriter::new(&registry).pool(&pool).reserve(1 << 20);
+        let ids: Vec<EntityId> = (0..1000).map(|index| EntityId::new(index, 0)).collect();
+        let mut archetype = writer.archetype(&ids).unwrap();
+        archetype.column(&vec![Position { x: 1.0, y: 2.0 }; 1000]).unwrap();
+        archetype.column(&vec![Name("some name".into()); 1000]).unwrap();
+        writer.finish().unwrap()
+    };
+    let first = save();
+    let address = first.archetypes().next().unwrap().ids().as_ptr();
+    let rope = first.encode(&EncodeOptions::default()).unwrap();
+    drop(first);
+    assert_eq!(pool.idle_bytes(), 0, "the encoded bytes still use it");
+    drop(rope);
+    assert!(pool.idle_bytes() >= 1 << 20);
+    let second = save();
+    assert_eq!(second.archetypes().next().unwrap().ids().as_ptr(), address);
+}
