@@ -119,12 +119,15 @@ pub(crate) unsafe fn gather(rows: RawRows<'_>, layout: &Layout, row: &RowLayout,
 }
 
 /// Makes values from the rows of a raw column.
-pub(crate) fn scatter<T>(
+///
+/// # Safety
+/// `layout` must be the layout of `T`, and `fill_skipped` must write everything of a `T` that is not a leaf.
+pub(crate) unsafe fn scatter<T>(
     bytes: &[u8],
     row: &RowLayout,
     layout: &Layout,
     count: usize,
-    fill_skipped: unsafe fn(*mut T),
+    fill_skipped: impl Fn(*mut T),
 ) -> Result<Vec<T>> {
     let stride = row.stride as usize;
     if !LITTLE_ENDIAN || !layout.is_bulk() || layout.size() != size_of::<T>() || bytes.len() != stride * count
@@ -148,8 +151,8 @@ pub(crate) fn scatter<T>(
         // SAFETY: each move lies inside the row, as was just checked, and inside the value.
         unsafe { copy_rows(bytes.as_ptr(), stride, base.cast(), size_of::<T>(), count, &moves) };
         for i in 0..count {
-            // SAFETY: all leaves of value `i` are written.
-            unsafe { fill_skipped(base.add(i)) };
+            // SAFETY: value `i` is inside the allocation.
+            fill_skipped(unsafe { base.add(i) });
         }
     }
     // SAFETY: every value is complete now: its leaves are copied and checked, the rest was filled.
@@ -158,7 +161,10 @@ pub(crate) fn scatter<T>(
 }
 
 /// The rows of a raw column as values where they are, if they lie in memory exactly as values do.
-pub(crate) fn view<'a, T>(
+///
+/// # Safety
+/// `layout` must be the layout of `T`.
+pub(crate) unsafe fn view<'a, T>(
     bytes: &'a [u8],
     row: &RowLayout,
     layout: &Layout,
@@ -228,13 +234,13 @@ pub(crate) fn reserve<T>(count: usize) -> Result<Vec<T>> {
     }
 }
 
-/// How far a copy may run over: the widest piece that `copy_wide` moves at once.
+/// How far a copy may run over: the widest piece that is moved at once.
 const WIDE: usize = 64;
 
 /// Copies rows by moves, which must be sorted by destination.
 ///
-/// Most rows are copied in a few wide pieces that may run over the end of a leaf: what they spoil is written by a later
-/// move or a later row, and the last rows are copied exactly.
+/// Most rows are copied in wide pieces that may run over the end of a leaf: what they spoil is written by a later move
+/// or a later row, and the last rows are copied exactly.
 ///
 /// # Safety
 /// `from` must be readable for `count * from_stride` bytes and initialised wherever a move reads, `to` writable for
@@ -252,22 +258,110 @@ unsafe fn copy_rows(
     }
     let rows_over = WIDE / from_stride.min(to_stride) + 2;
     let wide_rows = count.saturating_sub(rows_over);
-    for row in 0..count {
-        // SAFETY: `row` is below `count`.
-        let (from, to) = unsafe { (from.add(row * from_stride), to.add(row * to_stride)) };
-        for step in moves {
-            // SAFETY: the move lies inside the row. A wide copy reads and writes at most `WIDE` bytes from its start,
-            // which `rows_over` further rows have room for; what it writes beyond its own bytes lies at higher
-            // addresses and is overwritten by the moves and rows that follow.
-            unsafe {
-                let (from, to) = (from.add(step.from), to.add(step.to));
-                if row < wide_rows {
-                    copy_wide(from, to, step.len);
-                } else {
-                    copy_small(from, to, step.len);
+    // SAFETY: what a wide copy reads and writes beyond its move, at most `WIDE` bytes from its start, lies in the
+    // `rows_over` rows that follow. It lies at higher addresses, so the moves and rows that follow write over it.
+    unsafe {
+        match *moves {
+            [a] if a.len <= WIDE => copy_rows_1(from, from_stride, to, to_stride, wide_rows, a),
+            [a, b] if a.len <= WIDE && b.len <= WIDE => {
+                copy_rows_2(from, from_stride, to, to_stride, wide_rows, a, b);
+            }
+            _ => {
+                for row in 0..wide_rows {
+                    for step in moves {
+                        let (from, to) =
+                            (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
+                        copy_wide(from, to, step.len);
+                    }
                 }
             }
         }
+    }
+    for row in wide_rows..count {
+        for step in moves {
+            // SAFETY: the row is below `count` and the move lies inside it.
+            unsafe {
+                let (from, to) = (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
+                copy_small(from, to, step.len);
+            }
+        }
+    }
+}
+
+/// One move per row, with its width known to the compiler.
+///
+/// # Safety
+/// As [`copy_rows`], with room for a wide copy after every row.
+unsafe fn copy_rows_1(
+    from: *const u8,
+    from_stride: usize,
+    to: *mut u8,
+    to_stride: usize,
+    rows: usize,
+    step: Move,
+) {
+    macro_rules! rows {
+        ($width:literal) => {
+            for row in 0..rows {
+                // SAFETY: as the caller says.
+                unsafe {
+                    let (from, to) =
+                        (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
+                    copy_exactly::<$width>(from, to);
+                }
+            }
+        };
+    }
+    match step.len {
+        0..=8 => rows!(8),
+        9..=16 => rows!(16),
+        17..=32 => rows!(32),
+        _ => rows!(64),
+    }
+}
+
+/// Two moves per row, with their widths known to the compiler.
+///
+/// # Safety
+/// As [`copy_rows`], with room for wide copies after every row.
+unsafe fn copy_rows_2(
+    from: *const u8,
+    from_stride: usize,
+    to: *mut u8,
+    to_stride: usize,
+    rows: usize,
+    first: Move,
+    second: Move,
+) {
+    macro_rules! rows {
+        ($first:literal, $second:literal) => {
+            for row in 0..rows {
+                // SAFETY: as the caller says.
+                unsafe {
+                    let (from, to) = (from.add(row * from_stride), to.add(row * to_stride));
+                    copy_exactly::<$first>(from.add(first.from), to.add(first.to));
+                    copy_exactly::<$second>(from.add(second.from), to.add(second.to));
+                }
+            }
+        };
+    }
+    match (first.len, second.len) {
+        (0..=8, 0..=8) => rows!(8, 8),
+        (0..=8, 9..=16) => rows!(8, 16),
+        (0..=8, 17..=32) => rows!(8, 32),
+        (0..=8, _) => rows!(8, 64),
+        (9..=16, 0..=8) => rows!(16, 8),
+        (9..=16, 9..=16) => rows!(16, 16),
+        (9..=16, 17..=32) => rows!(16, 32),
+        (9..=16, _) => rows!(16, 64),
+        (17..=32, 0..=8) => rows!(32, 8),
+        (17..=32, 9..=16) => rows!(32, 16),
+        (17..=32, 17..=32) => rows!(32, 32),
+        (17..=32, _) => rows!(32, 64),
+        (_, 0..=8) => rows!(64, 8),
+        (_, 9..=16) => rows!(64, 16),
+        (_, 17..=32) => rows!(64, 32),
+        (_, _) => rows!(64, 64),
     }
 }
 
@@ -275,16 +369,13 @@ unsafe fn copy_rows(
 /// `from` readable and `to` writable for `len` bytes rounded up to 8, 16, 32 or 64 (exactly `len` beyond 64).
 #[inline]
 unsafe fn copy_wide(from: *const u8, to: *mut u8, len: usize) {
-    use std::mem::MaybeUninit;
-    // SAFETY: the caller has room for the rounded length; `MaybeUninit` because the bytes after a leaf may be padding.
+    // SAFETY: the caller has room for the rounded length.
     unsafe {
         match len {
-            0..=8 => to.cast::<MaybeUninit<[u8; 8]>>().write(from.cast::<MaybeUninit<[u8; 8]>>().read()),
-            9..=16 => to.cast::<MaybeUninit<[u8; 16]>>().write(from.cast::<MaybeUninit<[u8; 16]>>().read()),
-            17..=32 => to.cast::<MaybeUninit<[u8; 32]>>().write(from.cast::<MaybeUninit<[u8; 32]>>().read()),
-            33..=WIDE => {
-                to.cast::<MaybeUninit<[u8; 64]>>().write(from.cast::<MaybeUninit<[u8; 64]>>().read())
-            }
+            0..=8 => copy_exactly::<8>(from, to),
+            9..=16 => copy_exactly::<16>(from, to),
+            17..=32 => copy_exactly::<32>(from, to),
+            33..=WIDE => copy_exactly::<64>(from, to),
             _ => from.copy_to_nonoverlapping(to, len),
         }
     }
@@ -294,14 +385,23 @@ unsafe fn copy_wide(from: *const u8, to: *mut u8, len: usize) {
 /// `from` readable and `to` writable for `len` bytes.
 #[inline]
 unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as the caller says; byte arrays need no alignment.
+    // SAFETY: as the caller says.
     unsafe {
         match len {
-            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
-            12 => to.cast::<[u8; 12]>().write(from.cast::<[u8; 12]>().read()),
-            16 => to.cast::<[u8; 16]>().write(from.cast::<[u8; 16]>().read()),
+            4 => copy_exactly::<4>(from, to),
+            8 => copy_exactly::<8>(from, to),
+            12 => copy_exactly::<12>(from, to),
+            16 => copy_exactly::<16>(from, to),
             _ => from.copy_to_nonoverlapping(to, len),
         }
     }
+}
+
+/// # Safety
+/// `from` readable and `to` writable for `N` bytes, which need not be initialised: they may be padding.
+#[inline(always)]
+unsafe fn copy_exactly<const N: usize>(from: *const u8, to: *mut u8) {
+    use std::mem::MaybeUninit;
+    // SAFETY: as the caller says; byte arrays need no alignment.
+    unsafe { to.cast::<MaybeUninit<[u8; N]>>().write(from.cast::<MaybeUninit<[u8; N]>>().read()) }
 }

@@ -47,6 +47,7 @@
 mod buffer;
 mod bulk;
 mod context;
+mod crc;
 mod descriptor;
 mod entity;
 mod error;

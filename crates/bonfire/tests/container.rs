@@ -101,9 +101,10 @@ fn every_encoding_is_written_and_read() {
     let opened = Snapshot::open(&encode(&snapshot, Compression::None)).unwrap();
     assert_eq!(contents(&opened), contents(&snapshot));
     assert_eq!(contents(&opened).len(), 105 + 400 + 7 + 1 + 2 + 2);
-    let mut encodings: Vec<_> = (opened.archetypes().flat_map(|archetype| archetype.columns().collect::<Vec<_>>()))
-        .map(|column| (column.component().key.clone(), column.encoding(), column.is_sparse()))
-        .collect();
+    let mut encodings: Vec<_> =
+        (opened.archetypes().flat_map(|archetype| archetype.columns().collect::<Vec<_>>()))
+            .map(|column| (column.component().key.clone(), column.encoding(), column.is_sparse()))
+            .collect();
     encodings.sort();
     let expected = [
         ("game.frozen", "tag", false),
@@ -381,7 +382,9 @@ fn damage_costs_a_block_of_rows_and_not_a_column() {
             bytes[at] ^= 0x10;
             let error = Snapshot::open(&bytes).unwrap_err();
             assert_eq!(error.section(), Some("columns"));
-            assert!(error.offset().unwrap() as usize <= at && at < error.offset().unwrap() as usize + BLOCK_BYTES);
+            assert!(
+                error.offset().unwrap() as usize <= at && at < error.offset().unwrap() as usize + BLOCK_BYTES
+            );
             let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
             assert_eq!(left.damage().blocks.len(), 1);
             let lines = contents(&left);
@@ -405,7 +408,9 @@ fn damage_costs_a_block_of_rows_and_not_a_column() {
 fn a_damaged_prelude_is_replaced_by_its_copy() {
     let good = encode(&sample(8), Compression::None);
     let opened = Snapshot::open(&good).unwrap();
-    for section in opened.sections().iter().filter(|section| section.name != "columns" && section.name != "data") {
+    for section in
+        opened.sections().iter().filter(|section| section.name != "columns" && section.name != "data")
+    {
         let mut bytes = good.clone();
         let payload = section.offset as usize + 64;
         bytes[payload] ^= 1; // its content
@@ -499,10 +504,14 @@ fn registration_finds_mistakes_and_names_both_sides() {
     let error = registry.register::<Other>().unwrap_err();
     assert!(error.is_misuse());
     let text = error.to_string();
-    assert!(text.contains("Position") && text.contains("Other") && text.contains("`game.position`"), "{text}");
+    assert!(
+        text.contains("Position") && text.contains("Other") && text.contains("`game.position`"),
+        "{text}"
+    );
     let error = registry.add(Descriptor::new::<Position>("game.place")).unwrap_err().to_string();
     assert!(error.contains("`game.position`") && error.contains("`game.place`"), "{error}");
-    let custom = Descriptor::custom("game.u8", |v: &u8| Ok(Some(*v)), |v: u8, _: &LoadContext<'_>| Ok(Some(v)));
+    let custom =
+        Descriptor::custom("game.u8", |v: &u8| Ok(Some(*v)), |v: u8, _: &LoadContext<'_>| Ok(Some(v)));
     let error = registry.add(custom.transient()).unwrap_err().to_string();
     assert!(error.contains("`u8`") && error.contains("transient") && error.contains("custom"), "{error}");
     assert!(registry.add(Descriptor::new::<u16>("")).unwrap_err().is_misuse());

@@ -271,10 +271,11 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
             let binding = format_ident!("field_{i}");
             part.encode(krate, &quote!(#binding))
         });
+        let content = (parts.iter().any(Part::is_saved)).then(|| quote!(out.nested(|out| { #(#writes)* });));
         encode.push(quote! {
             Self::#ident { #(#patterns),* } => {
                 out.varint(#number);
-                out.nested(|out| { let _ = &out; #(#writes)* });
+                #content
             }
         });
         let reads = parts.iter().map(|part| {

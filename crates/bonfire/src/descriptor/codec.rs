@@ -20,9 +20,11 @@ pub(super) trait RowCodec: Send + Sync + 'static {
     fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Self::Row>>;
 
     /// See [`Persist::fill_skipped`].
-    fn fill_skipped() -> unsafe fn(*mut Self::Row) {
-        |_| {}
-    }
+    ///
+    /// # Safety
+    /// As there.
+    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
+    unsafe fn fill_skipped(_row: *mut Self::Row) {}
 }
 
 pub(super) struct PersistCodec<T>(PhantomData<fn() -> T>);
@@ -45,8 +47,11 @@ impl<T: Persist> RowCodec for PersistCodec<T> {
     fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
         T::decode(input).map(Some)
     }
-    fn fill_skipped() -> unsafe fn(*mut T) {
-        T::fill_skipped
+    #[inline]
+    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
+    unsafe fn fill_skipped(row: *mut T) {
+        // SAFETY: as the caller says.
+        unsafe { T::fill_skipped(row) }
     }
 }
 

@@ -46,9 +46,10 @@ pub(crate) struct Encoded {
 pub(crate) enum EncodedBody {
     Tag,
     Raw(crate::snapshot::arena::Slot),
-    /// Encoded rows, and where each one ends.
+    /// Encoded rows, and where each one ends if that was asked for.
     Rows {
         bytes: Writer,
+        groups: Vec<Group>,
         ends: Vec<usize>,
     },
 }
@@ -62,7 +63,7 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// # Safety
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink) -> Result<Encoded>;
+    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink, keep_ends: bool) -> Result<Encoded>;
 
     /// Decodes a column of equal schema.
     fn decode<'s>(
@@ -114,7 +115,7 @@ impl<C: RowCodec> TypedColumn<C> {
 
 impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink) -> Result<Encoded> {
+    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink, keep_ends: bool) -> Result<Encoded> {
         let count = rows.len();
         let raw = self.layout.is_bulk();
         if raw && self.skip.is_none() && LITTLE_ENDIAN && !sink.portable() {
@@ -129,16 +130,17 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         // SAFETY: the caller vouches for the rows.
         let rows = unsafe { rows.iter::<C::Row>() };
         let mut out = sink.scratch();
-        let mut ends = Vec::with_capacity(if raw { 0 } else { count });
-        let mut kept = 0;
+        let mut ends = Vec::with_capacity(if keep_ends { count } else { 0 });
+        let mut groups = GroupCutter::default();
         let present = self.encode_rows(rows, &mut out, |end| {
-            kept += 1;
-            if !raw {
+            groups.row(end);
+            if keep_ends {
                 ends.push(end);
             }
         })?;
+        let (kept, groups) = groups.finish();
         if !raw {
-            return Ok(Encoded { present, rows: kept, body: EncodedBody::Rows { bytes: out, ends } });
+            return Ok(Encoded { present, rows: kept, body: EncodedBody::Rows { bytes: out, groups, ends } });
         }
         // The portable twin: encoded rows have their leaves in the order of the schema; put them where they belong.
         let body = if self.row.stride == 0 {
@@ -153,6 +155,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         Ok(Encoded { present, rows: kept, body })
     }
 
+    #[expect(unsafe_code, reason = "bulk copies into values")]
     fn decode<'s>(
         &self,
         column: &'s Column,
@@ -164,26 +167,36 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let count = column.rows;
         context.claim_memory(count, size_of::<C::Row>())?;
         let bulk = self.layout.is_bulk() && LITTLE_ENDIAN && !portable;
-        let mut staging =
-            Staging { codec: &*self.codec, context, count, rows: bulk::reserve(count)?, lost: vec![] };
         match &column.body {
             Body::Tag if bulk && self.layout.data_size() == 0 => {
-                let rows = bulk::scatter(&[], &RowLayout::default(), &self.layout, count, C::fill_skipped())?;
+                // SAFETY: the layout and what fills its gaps are those of the row type.
+                let rows = unsafe {
+                    bulk::scatter(&[], &RowLayout::default(), &self.layout, count, fill_skipped::<C>)
+                }?;
                 return Ok(StagedColumn::owned(rows, column.present.clone()));
-            }
-            Body::Tag => {
-                let mut input = Reader::new(&[], context);
-                (0..count).try_for_each(|row| staging.row(row, &mut input))?;
             }
             Body::Raw(rope) if bulk => {
                 let bytes = rope.contiguous();
                 if let std::borrow::Cow::Borrowed(bytes) = bytes
-                    && let Some(rows) = bulk::view::<C::Row>(bytes, &component.row, &self.layout, count)
+                    && // SAFETY: the layout is that of the row type.
+                    let Some(rows) =
+                        unsafe { bulk::view::<C::Row>(bytes, &component.row, &self.layout, count) }
                 {
                     return Ok(StagedColumn::borrowed(rows?, column.present.clone()));
                 }
-                let rows = bulk::scatter(&bytes, &component.row, &self.layout, count, C::fill_skipped())?;
+                // SAFETY: the layout and what fills its gaps are those of the row type.
+                let rows =
+                    unsafe { bulk::scatter(&bytes, &component.row, &self.layout, count, fill_skipped::<C>) }?;
                 return Ok(StagedColumn::owned(rows, column.present.clone()));
+            }
+            _ => {}
+        }
+        let mut staging =
+            Staging { codec: &*self.codec, context, count, rows: bulk::reserve(count)?, lost: vec![] };
+        match &column.body {
+            Body::Tag => {
+                let mut input = Reader::new(&[], context);
+                (0..count).try_for_each(|row| staging.row(row, &mut input))?;
             }
             Body::Raw(rope) => {
                 let bytes = rope.contiguous();
@@ -217,6 +230,13 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let skip = skip.downcast::<Skip<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
         Arc::new(Self { codec: Arc::clone(&self.codec), layout: self.layout, row: self.row.clone(), skip })
     }
+}
+
+#[inline]
+#[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
+fn fill_skipped<C: RowCodec>(row: *mut C::Row) {
+    // SAFETY: `scatter` calls it for rows whose leaves are written.
+    unsafe { C::fill_skipped(row) }
 }
 
 /// Rows as they are decoded. A row may decide to be left out; its place among the column's rows is remembered.
@@ -294,18 +314,42 @@ pub(crate) fn permute(from: &[u8], from_stride: usize, to: &mut [u8], to_stride:
 
 /// Cuts encoded rows into groups that each fit a block, so that damage to a block costs the rows in it and no others.
 pub(crate) fn group_rows(ends: &[usize]) -> Vec<Group> {
-    let mut groups = Vec::new();
-    let (mut start, mut rows, mut last) = (0, 0_u32, 0);
-    for &end in ends {
-        if end - start > BLOCK_BYTES && rows > 0 {
-            groups.push(Group { rows, bytes: (last - start) as u64 });
-            (start, rows) = (last, 0);
+    let mut groups = GroupCutter::default();
+    ends.iter().for_each(|&end| groups.row(end));
+    groups.finish().1
+}
+
+#[derive(Default)]
+struct GroupCutter {
+    groups: Vec<Group>,
+    rows: usize,
+    /// Where the open group starts, how many rows it has, and where the last of them ends.
+    start: usize,
+    open: u32,
+    end: usize,
+}
+
+impl GroupCutter {
+    #[inline]
+    fn row(&mut self, end: usize) {
+        if end - self.start > BLOCK_BYTES && self.open > 0 {
+            self.cut();
         }
-        rows += 1;
-        last = end;
+        self.open += 1;
+        self.end = end;
     }
-    if rows > 0 {
-        groups.push(Group { rows, bytes: (last - start) as u64 });
+
+    fn cut(&mut self) {
+        self.groups.push(Group { rows: self.open, bytes: (self.end - self.start) as u64 });
+        self.rows += self.open as usize;
+        (self.start, self.open) = (self.end, 0);
     }
-    groups
+
+    /// How many rows there are, and their groups.
+    fn finish(mut self) -> (usize, Vec<Group>) {
+        if self.open > 0 {
+            self.cut();
+        }
+        (self.rows, self.groups)
+    }
 }

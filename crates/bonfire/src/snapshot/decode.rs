@@ -13,11 +13,13 @@ use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Finder, decode_schemas};
 use super::salvage::{DamagedBlock, DamagedPart, Lost};
 use super::section::{
-    BLOCK_ENTRY_BYTES, Block, FLAG_COPY, FLAG_CRITICAL, SECTION_HEADER_BYTES, SectionHeader, SectionInfo, kind, kind_name,
+    BLOCK_ENTRY_BYTES, Block, FLAG_COPY, FLAG_CRITICAL, SECTION_HEADER_BYTES, SectionHeader, SectionInfo,
+    kind, kind_name,
 };
 use super::{Damage, Snapshot};
 use crate::buffer::{AlignedBuf, COLUMN_ALIGN};
 use crate::context::LoadContext;
+use crate::crc;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
@@ -248,7 +250,7 @@ impl FileReader<'_> {
         for block in blocks {
             let (len, raw_len) = (block.stored_len as usize, block.raw_len as usize);
             let bytes = &stored[at..at + len];
-            let mut result = match crc32c::crc32c(bytes) == block.crc {
+            let mut result = match crc::checksum(bytes) == block.crc {
                 true => Ok(()),
                 false => Err(Error::corrupt("a block is damaged: its checksum does not match")),
             };
@@ -278,7 +280,8 @@ impl FileReader<'_> {
         }
         let table_end = offset as usize + SECTION_HEADER_BYTES + blocks.len() * BLOCK_ENTRY_BYTES;
         for padding in [table_end..start, start + at..(start + at).next_multiple_of(COLUMN_ALIGN)] {
-            let zero = self.bytes.get(padding.clone()).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
+            let zero =
+                self.bytes.get(padding.clone()).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
             if !self.options.salvage && !zero {
                 return Err(Error::corrupt("the padding of a section is not zero").at(padding.start));
             }

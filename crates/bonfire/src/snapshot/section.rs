@@ -6,6 +6,7 @@ use super::BLOCK_BYTES;
 use super::column::Rope;
 use super::compress::{CODEC_NONE, Compression, codec_name};
 use crate::buffer::COLUMN_ALIGN;
+use crate::crc;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
@@ -295,7 +296,7 @@ impl Pieces {
                 (_, many) => compression.compress(&many.concat())?,
             };
             let stored = packed.map_or(block, |packed| vec![Bytes::from(packed)]);
-            let crc = stored.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
+            let crc = stored.iter().fold(0, |crc, part| crc::append(crc, part));
             let stored_len: usize = stored.iter().map(Bytes::len).sum();
             table.push(Block { raw_len: raw as u32, stored_len: stored_len as u32, crc });
             payload.extend(stored);

@@ -104,13 +104,15 @@ impl<'s> ColumnView<'s> {
 
     /// The values where they lie, if that is possible: a raw column of the same schema and layout as `T`, aligned, on a
     /// little-endian host, whose every value is one that `T` has. If some entities have none, theirs are left out.
+    #[expect(unsafe_code, reason = "bytes as values")]
     pub fn as_slice<T: Persist>(&self) -> Option<&'s [T]> {
         let super::column::Body::Raw(rope) = &self.column.body else { return None };
         let Cow::Borrowed(bytes) = rope.contiguous() else { return None };
         if self.component().schema_fingerprint != Schema::of::<T>().fingerprint() {
             return None;
         }
-        bulk::view(bytes, &self.component().row, &T::LAYOUT, self.column.rows)?.ok()
+        // SAFETY: the layout is that of `T`.
+        unsafe { bulk::view(bytes, &self.component().row, &T::LAYOUT, self.column.rows) }?.ok()
     }
 
     /// One value or nothing per entity of the archetype, read by the saved schema.

@@ -392,7 +392,9 @@ impl ArchetypeWriter<'_, '_> {
         }
         let writer = &mut *self.writer;
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena) };
+        let encoded = unsafe {
+            descriptor.column.encode(rows, &mut writer.arena, descriptor.repeats != Repeats::Plain)
+        };
         let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
         let present = match (present, encoded.present) {
             (None, skipped) => skipped,
@@ -408,11 +410,9 @@ impl ArchetypeWriter<'_, '_> {
         let body = match encoded.body {
             EncodedBody::Tag => PendingBody::Tag,
             EncodedBody::Raw(slot) => PendingBody::Raw(slot),
-            EncodedBody::Rows { bytes, ends } => {
+            EncodedBody::Rows { bytes, groups, ends } => {
                 let body = match descriptor.repeats {
-                    Repeats::Plain => {
-                        PendingBody::Rows(writer.arena.store(bytes.as_bytes()), group_rows(&ends))
-                    }
+                    Repeats::Plain => PendingBody::Rows(writer.arena.store(bytes.as_bytes()), groups),
                     Repeats::Dictionary => dictionary(bytes.as_bytes(), &ends, &mut writer.arena),
                     Repeats::Shared => {
                         let values = writer.shared.entry(component).or_default();

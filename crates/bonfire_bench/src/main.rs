@@ -1,0 +1,64 @@
+//! Prints how fast Bonfire is, as ratios within one run: `cargo run --release -p bonfire_bench -- ratios`.
+//!
+//! A ratio is the time of our work over the time of something everybody knows (a memcpy of the same bytes, or
+//! hand-written serde + postcard columns), measured in turns in the same run, so that it means the same on any machine.
+//! Lower is better unless a key says otherwise. Tests never look at time; this program does.
+
+mod core_rows;
+mod measure;
+mod plain;
+mod rpg;
+
+use clap::{Parser, Subcommand};
+use measure::Row;
+
+#[derive(Parser)]
+#[command(about = "Ratios of Bonfire's work to memcpy and to hand-written serde")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures everything and prints a table: value, target, pass.
+    Ratios {
+        /// Prints one flat JSON object of keys and values.
+        #[arg(long, conflicts_with = "targets")]
+        json: bool,
+        /// Prints one flat JSON object of keys and targets, without measuring.
+        #[arg(long)]
+        targets: bool,
+        /// Measures only rows whose key contains this text.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+}
+
+fn main() {
+    let Command::Ratios { json, targets, only } = Arguments::parse().command;
+    let rows: Vec<Row> = core_rows::rows().into_iter().filter(|row| row.key.contains(&only)).collect();
+    if targets {
+        let map: serde_json::Map<_, _> =
+            rows.iter().filter_map(|row| Some((row.key.to_owned(), row.target?.into()))).collect();
+        println!("{}", serde_json::Value::Object(map));
+        return;
+    }
+    let mut map = serde_json::Map::new();
+    if !json {
+        println!("{:<28} {:>9} {:>8}  {:<5} note", "key", "value", "target", "pass");
+    }
+    for row in rows {
+        let (value, note) = (row.measure)();
+        if json {
+            map.insert(row.key.to_owned(), ((value * 1000.0).round() / 1000.0).into());
+            continue;
+        }
+        let target = row.target.map_or_else(|| "-".to_owned(), |target| format!("{target:.2}"));
+        let pass = row.target.map_or("", |target| if value <= target { "yes" } else { "NO" });
+        println!("{:<28} {value:>9.3} {target:>8}  {pass:<5} {note}", row.key);
+    }
+    if json {
+        println!("{}", serde_json::Value::Object(map));
+    }
+}
