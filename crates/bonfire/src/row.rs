@@ -114,7 +114,7 @@ fn merged(moves: impl Iterator<Item = Move>) -> Vec<Move> {
     for step in moves {
         match joined.last_mut() {
             Some(last) if last.from + last.len == step.from && last.to + last.len == step.to => {
-                last.len += step.len
+                last.len += step.len;
             }
             _ => joined.push(step),
         }

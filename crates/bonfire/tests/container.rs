@@ -163,7 +163,7 @@ fn encoding_shares_the_columns_and_copies_none() {
     let rope = snapshot.encode(&EncodeOptions::default()).unwrap();
     let shared: usize = (rope.parts().iter())
         .filter(|part| part.as_ptr().addr() >= start && part.as_ptr_range().end.addr() <= end)
-        .map(|part| part.len())
+        .map(bytes::Bytes::len)
         .sum();
     assert_eq!(shared, size_of_val(positions));
 }

@@ -180,7 +180,7 @@ fn errors_of_callbacks_are_reported_and_do_not_stop_the_others() {
     world.hooks.on_save(|_, save| save.attach("plugin.a", &1_u8));
     let snapshot = world.save().unwrap();
     world.hooks.on_load(|load| {
-        load.on_data("plugin.a", |_: &mut ModelWorld, entry, _| entry.get::<u64>().map(drop))
+        load.on_data("plugin.a", |_: &mut ModelWorld, entry, _| entry.get::<u64>().map(drop));
     });
     world.hooks.on_load(|load| {
         load.on_data("plugin.a", |world: &mut ModelWorld, entry, _| {

@@ -10,6 +10,7 @@ use bonfire::{
 };
 
 type Boxed = Box<dyn Any>;
+type LayerOf = Box<dyn Fn(&ModelWorld, EntityId) -> Option<u8>>;
 
 /// How columns of one component leave and enter the world.
 struct Storage {
@@ -29,7 +30,7 @@ pub struct ModelWorld {
     /// Entities that are never saved.
     transient: Vec<EntityId>,
     /// Tells an entity's layer.
-    layer: Option<Box<dyn Fn(&ModelWorld, EntityId) -> Option<u8>>>,
+    layer: Option<LayerOf>,
     /// Callbacks around saves and loads.
     pub hooks: Hooks<ModelWorld>,
     carry: Carry,

@@ -4,6 +4,7 @@
 //! the same values; big-endian hosts use only the twins, and property tests compare the two.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::codec::RowCodec;
@@ -177,12 +178,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             }
             Body::Raw(rope) if bulk => {
                 let bytes = rope.contiguous();
-                if let std::borrow::Cow::Borrowed(bytes) = bytes
-                    && // SAFETY: the layout is that of the row type.
-                    let Some(rows) =
-                        unsafe { bulk::view::<C::Row>(bytes, &component.row, &self.layout, count) }
-                {
-                    return Ok(StagedColumn::borrowed(rows?, column.present.clone()));
+                if let Cow::Borrowed(bytes) = bytes {
+                    // SAFETY: the layout is that of the row type.
+                    let rows = unsafe { bulk::view::<C::Row>(bytes, &component.row, &self.layout, count) };
+                    if let Some(rows) = rows {
+                        return Ok(StagedColumn::borrowed(rows?, column.present.clone()));
+                    }
                 }
                 // SAFETY: the layout and what fills its gaps are those of the row type.
                 let rows =
@@ -213,12 +214,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             }
             Body::Rows(groups) => staging.groups(groups)?,
             Body::Dictionary { values, indices } => {
-                let spans = values.spans(&*component.schema()?, context.limits)?;
+                let spans = values.spans(component.schema()?, context.limits)?;
                 staging.indexed(&values.bytes, &spans, indices.iter())?;
             }
             Body::Shared { indices, .. } => {
                 let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
-                let spans = values.spans(&*component.schema()?, context.limits)?;
+                let spans = values.spans(component.schema()?, context.limits)?;
                 staging.indexed(&values.bytes, &spans, indices.iter())?;
             }
         }

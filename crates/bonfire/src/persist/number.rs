@@ -66,8 +66,8 @@ macro_rules! non_zero {
     ($($number:ty),*) => {$(
         impl Persist for NonZero<$number> {
             #[expect(unsafe_code, reason = "promises the layout of a primitive")]
-            // SAFETY: `NonZero` has the layout of its number and all patterns but zero are values.
             const LAYOUT: Layout = if <$number>::LAYOUT.is_bulk() {
+                // SAFETY: `NonZero` has the layout of its number and all patterns but zero are values.
                 unsafe { Layout::leaf(size_of::<Self>(), Check::NonZero) }
             } else {
                 Layout::ROWS

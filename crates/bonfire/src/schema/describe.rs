@@ -119,7 +119,7 @@ impl Schema {
             if !path.is_empty() && !name.is_empty() {
                 path.push('.');
             }
-            path.push_str(name);
+            path.extend(name.escape_debug());
             let found = self.compare(a, other, b, path, seen, depth + 1);
             path.truncate(len);
             found
@@ -145,7 +145,8 @@ impl Schema {
                     let place = place(path);
                     return Some(format!(
                         "{place}field `{}` stands where this build has `{}`",
-                        old.name, new.name
+                        old.name.escape_debug(),
+                        new.name.escape_debug()
                     ));
                 }
                 old.iter().zip(new).find_map(|(old, new)| inner(old.node, new.node, &old.name, path))
@@ -155,7 +156,8 @@ impl Schema {
                     let place = place(path);
                     return Some(format!(
                         "{place}variant `{}` stands where this build has `{}`",
-                        old.name, new.name
+                        old.name.escape_debug(),
+                        new.name.escape_debug()
                     ));
                 }
                 if old.len() != new.len() {

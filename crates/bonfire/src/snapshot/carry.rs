@@ -127,15 +127,12 @@ impl Carry {
         let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;
         let schema = component.schema()?;
         let mut kept = Vec::new();
-        for row in 0..rows {
-            let Some(bytes) = dense.get(row) else { continue };
-            let id = match kind {
-                CarryKind::Resource => EntityId::NULL,
-                _ => match map.get(ids[row]) {
-                    Some(id) => id,
-                    None => continue,
-                },
-            };
+        let owners: Vec<Option<EntityId>> = match kind {
+            CarryKind::Resource => vec![Some(EntityId::NULL)],
+            _ => ids.iter().map(|id| map.get(*id)).collect(),
+        };
+        for (bytes, owner) in dense.iter().zip(owners) {
+            let (Some(bytes), Some(id)) = (bytes, owner) else { continue };
             context.claim_memory(bytes.len(), 1)?;
             let bytes = if schema.has_entities() {
                 remap(schema, bytes, context).map_err(|error| error.in_key(&component.key))?

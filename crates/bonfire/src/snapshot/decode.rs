@@ -272,19 +272,23 @@ impl FileReader<'_> {
             at += len;
             raw_at += raw_len;
         }
+        let table_end = offset as usize + SECTION_HEADER_BYTES + blocks.len() * BLOCK_ENTRY_BYTES;
+        for padding in [table_end..start, start + at..(start + at).next_multiple_of(COLUMN_ALIGN)] {
+            let zero =
+                self.bytes.get(padding.clone()).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
+            match (zero, self.options.salvage) {
+                (true, _) => {}
+                (false, true) => self.damaged(name, padding.start as u64, padding.len() as u64),
+                (false, false) => {
+                    return Err(Error::corrupt("the padding of a section is not zero").at(padding.start));
+                }
+            }
+        }
         // A block of raw bytes that is damaged must not be read even by accident.
         if direct && !damaged.is_empty() {
             let mut copy = AlignedBuf::copy_from(&stored);
             damaged.iter().for_each(|range| copy.as_mut()[range.start as usize..range.end as usize].fill(0));
             return Ok((copy.share(), damaged));
-        }
-        let table_end = offset as usize + SECTION_HEADER_BYTES + blocks.len() * BLOCK_ENTRY_BYTES;
-        for padding in [table_end..start, start + at..(start + at).next_multiple_of(COLUMN_ALIGN)] {
-            let zero =
-                self.bytes.get(padding.clone()).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
-            if !self.options.salvage && !zero {
-                return Err(Error::corrupt("the padding of a section is not zero").at(padding.start));
-            }
         }
         Ok((raw.map_or(stored, AlignedBuf::share), damaged))
     }
@@ -297,7 +301,7 @@ impl FileReader<'_> {
             infos: vec![],
             raw_bytes: 0,
         };
-        if offset % COLUMN_ALIGN as u64 != 0 {
+        if !offset.is_multiple_of(COLUMN_ALIGN as u64) {
             return Err(Error::corrupt("the footer is not aligned").at(24));
         }
         let footer = probe.section(offset, None)?.0;

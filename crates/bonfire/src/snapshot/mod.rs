@@ -103,7 +103,7 @@ pub struct Prelude {
     pub entity_count: usize,
     /// How many archetypes they are in.
     pub archetype_count: usize,
-    /// All components, sorted by key.
+    /// All components: those of this build sorted by key, then carried ones sorted by key.
     pub components: Vec<Component>,
 }
 
@@ -194,7 +194,7 @@ impl Snapshot {
         ids
     }
 
-    /// All components, sorted by key.
+    /// All components: those that the saving build knew, sorted by key, then those it carried, sorted by key.
     pub fn components(&self) -> &[Component] {
         &self.components
     }

@@ -1,0 +1,210 @@
+//! `bonfire verify`: whether a save is whole, and if not, what is damaged and what that cost.
+//!
+//! Opening checks every checksum and every length. The deep check behind it decodes every value by its schema and
+//! looks for ids that are there twice, which checksums cannot find: a buggy game may write them.
+
+use std::io;
+
+use bonfire::{ColumnView, Damage, EntityMap, Limits, Snapshot};
+use serde_json::{Value as Json, json};
+
+use crate::VerifyArguments;
+use crate::exit::{Exit, Failure};
+use crate::file::{Opened, SaveFile};
+use crate::json;
+use crate::output::{Output, Table, entities, escaped_path, visible};
+
+pub(crate) fn run(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit, Failure> {
+    let path = &arguments.file;
+    let verdict = match SaveFile::read(path)?.open_or_salvage() {
+        Opened::Whole(snapshot) => Verdict::Whole(DeepCheck::of(&snapshot)),
+        Opened::Unreadable(error) => Verdict::Unreadable(error),
+        Opened::Damaged { error, salvaged } => {
+            let left = salvaged.map(|snapshot| (snapshot.damage().clone(), DeepCheck::of(&snapshot)));
+            Verdict::Damaged { error, left }
+        }
+    };
+    let printed =
+        if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(&escaped_path(path), out) };
+    // Scripts that read one line of the output still need the exit code.
+    match printed.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(verdict.exit()),
+    }
+}
+
+enum Verdict {
+    Whole(DeepCheck),
+    Damaged { error: bonfire::Error, left: Result<(Damage, DeepCheck), bonfire::Error> },
+    Unreadable(bonfire::Error),
+}
+
+/// What decoding every value found.
+#[derive(Default)]
+struct DeepCheck {
+    entities: usize,
+    values: usize,
+    /// Values whose schema is not in the file.
+    unchecked: usize,
+    problems: Vec<bonfire::Error>,
+}
+
+impl DeepCheck {
+    fn of(snapshot: &Snapshot) -> Self {
+        let limits = Limits::default();
+        let mut check = Self { entities: snapshot.entity_count(), ..Self::default() };
+        check.problems.extend(EntityMap::identity(&snapshot.entities()).err());
+        for archetype in snapshot.archetypes() {
+            archetype.columns().for_each(|column| check.column(column, &limits));
+        }
+        snapshot.resources().for_each(|column| check.column(column, &limits));
+        snapshot.carried().for_each(|(_, column)| check.column(column, &limits));
+        for entry in snapshot.data() {
+            match entry.value(&limits) {
+                Ok(_) => check.values += 1,
+                Err(error) => check.problems.push(error),
+            }
+        }
+        check
+    }
+
+    fn column(&mut self, column: ColumnView<'_>, limits: &Limits) {
+        match column.values(limits) {
+            Ok(values) => self.values += values.iter().flatten().count(),
+            Err(error) if error.is_unknown() => self.unchecked += column.len(),
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let mut summary = format!("{}, {} values checked", entities(self.entities), self.values);
+        if self.unchecked > 0 {
+            summary += &format!(", {} not checked: their schemas are not in the file", self.unchecked);
+        }
+        summary
+    }
+
+    fn exit(&self) -> Exit {
+        self.problems.iter().map(Exit::of).min().unwrap_or(Exit::Fine)
+    }
+}
+
+impl Verdict {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Whole(check) => check.exit(),
+            Self::Damaged { .. } => Exit::Damaged,
+            Self::Unreadable(error) => Exit::of(error),
+        }
+    }
+
+    fn print(&self, path: &str, out: &mut Output) -> io::Result<()> {
+        match self {
+            Self::Whole(check) if check.problems.is_empty() => {
+                out.line(format_args!("ok: {}", check.summary()))
+            }
+            Self::Whole(check) => {
+                out.line("damaged: every checksum is right, but the content is not")?;
+                print_problems(check, out)?;
+                out.title(format_args!("readable: {}", check.summary()))
+            }
+            Self::Unreadable(error) => {
+                out.line(format_args!("cannot be read: {}", visible(&error.to_string())))
+            }
+            Self::Damaged { error, left } => {
+                out.line(format_args!("damaged: {}", visible(&error.to_string())))?;
+                let (damage, check) = match left {
+                    Ok(left) => left,
+                    Err(error) => {
+                        return out.line(format_args!("nothing is left: {}", visible(&error.to_string())));
+                    }
+                };
+                print_damage(damage, out)?;
+                print_problems(check, out)?;
+                if damage.losses.is_empty() {
+                    out.title("nothing that can be told apart is lost")?;
+                }
+                out.title(format_args!("left: {}", check.summary()))?;
+                out.line(format_args!("see it with `bonfire show {path} --salvage`"))
+            }
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let texts = |errors: &[bonfire::Error]| -> Json {
+            errors.iter().map(|error| Json::from(error.to_string())).collect()
+        };
+        let counts = |check: &DeepCheck, document: &mut Json| {
+            document["entities"] = check.entities.into();
+            document["values_checked"] = check.values.into();
+            document["values_unchecked"] = check.unchecked.into();
+            document["problems"] = texts(&check.problems);
+        };
+        let place = |error: &bonfire::Error, result: &str| {
+            json!({
+                "result": result,
+                "error": error.to_string(),
+                "section": error.section(),
+                "offset": error.offset(),
+            })
+        };
+        match self {
+            Self::Whole(check) => {
+                let result = if check.problems.is_empty() { "ok" } else { "damaged" };
+                let mut document = json!({ "result": result });
+                counts(check, &mut document);
+                document
+            }
+            Self::Unreadable(error) if error.is_newer_format() => place(error, "newer format"),
+            Self::Unreadable(error) => place(error, "unreadable"),
+            Self::Damaged { error, left } => {
+                let mut document = place(error, "damaged");
+                match left {
+                    Ok((damage, check)) => {
+                        document["damaged_blocks"] = json::damaged_blocks(damage);
+                        document["losses"] = json::losses(damage);
+                        counts(check, &mut document);
+                    }
+                    Err(error) => document["salvage_error"] = error.to_string().into(),
+                }
+                document
+            }
+        }
+    }
+}
+
+fn print_problems(check: &DeepCheck, out: &mut Output) -> io::Result<()> {
+    if check.problems.is_empty() {
+        return Ok(());
+    }
+    out.title("wrong values")?;
+    check.problems.iter().try_for_each(|error| out.line(visible(&error.to_string())))
+}
+
+/// The damaged places and what they cost; nothing if there are none.
+fn print_damage(damage: &Damage, out: &mut Output) -> io::Result<()> {
+    if !damage.blocks.is_empty() {
+        let mut table = Table::new(["section", "offset", "bytes"]).right(&["offset", "bytes"]);
+        for block in &damage.blocks {
+            table.row(vec![block.section.to_owned(), block.offset.to_string(), block.bytes.to_string()]);
+        }
+        out.title("damaged blocks")?;
+        out.table(&table)?;
+    }
+    if !damage.losses.is_empty() {
+        out.title("lost")?;
+        damage.losses.iter().try_for_each(|loss| out.line(visible(&loss.to_string())))?;
+    }
+    Ok(())
+}
+
+/// The end of what is shown of a salvaged save; nothing if the save is whole.
+pub(crate) fn print_salvage(
+    error: Option<&bonfire::Error>,
+    damage: &Damage,
+    out: &mut Output,
+) -> io::Result<()> {
+    let Some(error) = error else { return Ok(()) };
+    out.title(format_args!("damaged: {}", visible(&error.to_string())))?;
+    print_damage(damage, out)
+}

@@ -1,0 +1,23 @@
+//! Any bytes as a schema: refused, or a schema that can be described, compared, encoded again, and has bounded values.
+#![no_main]
+
+use bonfire::{Limits, LoadContext, Node, Reader, Schema, decode_value};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let limits = Limits {
+        schema_nodes_max: 4096,
+        memory_bytes_max: 1 << 22,
+        empty_elements_max: 1 << 14,
+        depth_max: 32,
+        ..Limits::default()
+    };
+    let split = bytes.first().map_or(0, |len| usize::from(*len)).min(bytes.len());
+    let (schema_bytes, value_bytes) = bytes.split_at(split);
+    let Ok(schema) = Schema::decode(schema_bytes, &limits) else { return };
+    assert_eq!(schema.to_bytes(), schema_bytes, "a schema has one form");
+    let _ = schema.to_string();
+    let _ = schema.difference(&Schema::of::<Vec<(u8, String)>>());
+    let context = LoadContext::new(&limits);
+    let _ = decode_value(&schema, Node::ROOT, &mut Reader::new(value_bytes, &context));
+});
