@@ -254,62 +254,7 @@ fn metadata_is_read_from_the_head_alone() {
 #[test]
 fn reserved_sections_are_passed_over_unless_they_are_critical() {
     let good = encode(&sample(10), Compression::None);
-    // An extra section of a reserved kind, before the footer, with everything else mended.
-    let with_section = |kind: u16, flags: u8| {
-        let footer = u64::from_le_bytes(good[24..32].try_into().unwrap()) as usize;
-        let mut section = b"BSEC".to_vec();
-        section.extend(kind.to_le_bytes());
-        section.extend([flags, 0]);
-        section.extend(4_u64.to_le_bytes());
-        section.extend(4_u64.to_le_bytes());
-        section.extend(1_u32.to_le_bytes());
-        let table: Vec<u8> =
-            [4_u32, 4, crc32c::crc32c(b"data")].iter().flat_map(|number| number.to_le_bytes()).collect();
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&section), &table);
-        section.extend(crc.to_le_bytes());
-        section.extend(table);
-        section.resize(64, 0);
-        section.extend(b"data");
-        section.resize(128, 0);
-        // The footer's table gets one more entry.
-        let mut content = good[footer + 64..].to_vec();
-        let count = u32::from_le_bytes(content[..4].try_into().unwrap());
-        content.truncate(4 + count as usize * 32);
-        content[..4].copy_from_slice(&(count + 1).to_le_bytes());
-        content.extend(kind.to_le_bytes());
-        content.extend([flags, 0]);
-        content.extend(1_u32.to_le_bytes());
-        content.extend((footer as u64).to_le_bytes());
-        content.extend(4_u64.to_le_bytes());
-        content.extend(4_u64.to_le_bytes());
-        content.push(0);
-        let mut tail = b"BSEC".to_vec();
-        tail.extend([7, 0, 1, 0]);
-        tail.extend((content.len() as u64).to_le_bytes());
-        tail.extend((content.len() as u64).to_le_bytes());
-        tail.extend(1_u32.to_le_bytes());
-        let table: Vec<u8> = [content.len() as u32, content.len() as u32, crc32c::crc32c(&content)]
-            .iter()
-            .flat_map(|number| number.to_le_bytes())
-            .collect();
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&tail), &table);
-        tail.extend(crc.to_le_bytes());
-        tail.extend(table);
-        tail.resize(64, 0);
-        tail.extend(content);
-        tail.resize(tail.len().next_multiple_of(64), 0);
-
-        let mut file = good[..footer].to_vec();
-        file.extend(section);
-        let footer = file.len() as u64;
-        file.extend(tail);
-        let len = file.len() as u64;
-        file[16..24].copy_from_slice(&len.to_le_bytes());
-        file[24..32].copy_from_slice(&footer.to_le_bytes());
-        let crc = crc32c::crc32c(&file[..60]);
-        file[60..64].copy_from_slice(&crc.to_le_bytes());
-        file
-    };
+    let with_section = |kind, flags| bonfire_testkit::fixture::with_section(&good, kind, flags);
     for (kind, name) in [(8, "delta"), (9, "journal link"), (10, "tracks"), (11, "seal"), (999, "unknown")] {
         let opened = Snapshot::open(&with_section(kind, 0)).unwrap();
         assert!(opened.sections().iter().any(|section| section.name == name), "{name}");

@@ -4,6 +4,7 @@
 //! The model world is simple on purpose: maps of boxed values, one pass, no cleverness. What it does is what a front end
 //! must do, so it is also the shortest example of one.
 
+pub mod fixture;
 mod generate;
 mod world;
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::carry::{Carried, CarryKind};
 use super::dense::{column_from, remap};
 use super::{Archetype, Component, Damage, Rope, Snapshot};
 use crate::buffer::AlignedBuf;
@@ -117,18 +118,26 @@ impl Snapshot {
         resources.sort_by_key(|column| column.component);
         let mut carried = Vec::new();
         for record in &self.carried {
-            let ids: Vec<EntityId> = record.ids().iter().filter_map(|id| map.get(*id)).collect();
+            let number = record.column.component;
             let dense = self.dense(&record.column, record.rows, &limits, &|_| false)?;
-            let values = (dense.iter())
-                .map(|row| row.map(|bytes| mapped(record.column.component, bytes)).transpose())
+            let owners: Vec<Option<EntityId>> = match record.kind {
+                CarryKind::Resource => vec![Some(EntityId::NULL)],
+                _ => record.ids().iter().map(|id| map.get(*id)).collect(),
+            };
+            let mut rows = (dense.iter().zip(owners))
+                .filter_map(|(bytes, owner)| Some((owner?, bytes?)))
+                .map(|(owner, bytes)| Ok((owner, mapped(number, bytes)?)))
                 .collect::<Result<Vec<_>>>()?;
-            let values: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
-            let component = &components[record.column.component as usize];
-            let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
-            let number = position(record.column.component);
-            if let Some(column) = column_from(number, component, values.into_iter())? {
-                let ids: Rope = AlignedBuf::copy_from(&ids).share().into();
-                carried.push(super::carry::Carried { kind: record.kind, rows: record.rows, ids, column });
+            rows.sort_by_key(|(owner, _)| *owner);
+            let values: Vec<Option<&[u8]>> = rows.iter().map(|(_, bytes)| Some(&**bytes)).collect();
+            let component = &components[number as usize];
+            if let Some(column) = column_from(position(number), component, values.into_iter())? {
+                let ids = rows
+                    .iter()
+                    .filter(|(id, _)| !id.is_null())
+                    .flat_map(|(id, _)| id.to_bits().to_le_bytes());
+                let ids: Rope = AlignedBuf::copy_from(&ids.collect::<Vec<u8>>()).share().into();
+                carried.push(Carried { kind: record.kind, rows: rows.len(), ids, column });
             }
         }
         carried.sort_by_key(|record| (record.column.component, record.kind.number()));

@@ -78,6 +78,16 @@ struct CarriedColumn {
     rows: Vec<(EntityId, Vec<u8>)>,
 }
 
+impl CarriedColumn {
+    fn is_same(&self, other: &Self) -> bool {
+        let identity = |column: &Self| {
+            let Component { key, version, schema_fingerprint, row, .. } = &column.component;
+            (column.kind, key.clone(), *version, *schema_fingerprint, row.clone())
+        };
+        identity(self) == identity(other)
+    }
+}
+
 impl Carry {
     /// Whether there is nothing to carry.
     pub fn is_empty(&self) -> bool {
@@ -100,7 +110,7 @@ impl Carry {
 
     /// Adds what another load did not know, for worlds that are merged.
     pub fn extend(&mut self, other: Self) {
-        self.columns.extend(other.columns);
+        other.columns.into_iter().for_each(|column| self.add(column));
         let keys: HashSet<&str> = other.data.iter().map(DataEntry::key).collect();
         self.data.retain(|known| !keys.contains(known.key()));
         self.data.extend(other.data);
@@ -110,6 +120,19 @@ impl Carry {
     /// mapped is kept as it was saved.
     pub fn keep_data(&mut self, entries: Vec<DataEntry>, context: &LoadContext<'_>) {
         self.data.extend(entries.into_iter().map(|entry| entry.remapped(context).unwrap_or(entry)));
+    }
+
+    /// One column per component, whatever archetypes its rows came from.
+    fn add(&mut self, column: CarriedColumn) {
+        if column.rows.is_empty() {
+            return;
+        }
+        match self.columns.iter_mut().find(|known| known.is_same(&column)) {
+            // A resource exists once: the later one replaces the earlier.
+            Some(known) if known.kind == CarryKind::Resource => *known = column,
+            Some(known) => known.rows.extend(column.rows),
+            None => self.columns.push(column),
+        }
     }
 
     /// Keeps the rows of an unknown column. `ids` are the saved ids of the column's archetype.
@@ -141,9 +164,7 @@ impl Carry {
             };
             kept.push((id, bytes));
         }
-        if !kept.is_empty() {
-            self.columns.push(CarriedColumn { kind, component: component.clone(), rows: kept });
-        }
+        self.add(CarriedColumn { kind, component: component.clone(), rows: kept });
         Ok(())
     }
 
@@ -164,9 +185,10 @@ impl Carry {
             if column.kind != CarryKind::Fields && written.contains(&column.component.key) {
                 continue; // The game has the component itself by now.
             }
-            let rows: Vec<&(EntityId, Vec<u8>)> = (column.rows.iter())
+            let mut rows: Vec<&(EntityId, Vec<u8>)> = (column.rows.iter())
                 .filter(|(id, _)| column.kind == CarryKind::Resource || alive.contains(id))
                 .collect();
+            rows.sort_by_key(|(id, _)| *id);
             if rows.is_empty() {
                 continue;
             }

@@ -204,6 +204,13 @@ impl Snapshot {
         &self.metadata
     }
 
+    /// Writes something about the save itself, in the place of what had the name before.
+    pub fn set_metadata(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        let name = name.into();
+        self.metadata.retain(|(known, _)| *known != name);
+        self.metadata.push((name, value.into()));
+    }
+
     /// The game's own data, in the order it was added.
     pub fn data(&self) -> &[DataEntry] {
         &self.data
