@@ -1,7 +1,7 @@
 //! Copies between Rust values and bytes, whole columns at a time. The only module of the core that looks at a value's
 //! memory.
 //!
-//! Everything rests on one promise, made by [`Layout`]'s constructors: the leaves of a type are initialised in every
+//! Everything rests on one promise, made by [`LayoutOf::new`](crate::LayoutOf::new): the leaves of a type are initialised in every
 //! value, and bytes that pass the leaves' checks, put into all leaves (with `fill_skipped` for the rest), are a value.
 //! Bulk copies are for little-endian hosts; elsewhere, and in tests, the portable twin in `descriptor::column` does the
 //! same through `encode` and `decode`.
@@ -190,7 +190,7 @@ pub(crate) unsafe fn view<'a, T>(
 /// The bytes of a slice whose memory is its encoded form.
 #[inline]
 pub(crate) fn dense_bytes<T: Persist>(slice: &[T]) -> Option<&[u8]> {
-    if !(LITTLE_ENDIAN && const { T::LAYOUT.is_dense() && T::LAYOUT.size() == size_of::<T>() }) {
+    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
         return None;
     }
     // SAFETY: dense values are nothing but initialised leaves.
@@ -200,7 +200,7 @@ pub(crate) fn dense_bytes<T: Persist>(slice: &[T]) -> Option<&[u8]> {
 /// Reads `count` values whose memory is their encoded form.
 #[inline]
 pub(crate) fn dense_vec<T: Persist>(input: &mut Reader<'_>, count: usize) -> Option<Result<Vec<T>>> {
-    if !(LITTLE_ENDIAN && const { T::LAYOUT.is_dense() && T::LAYOUT.size() == size_of::<T>() }) {
+    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
         return None;
     }
     let read = |input: &mut Reader<'_>| {
@@ -209,9 +209,9 @@ pub(crate) fn dense_vec<T: Persist>(input: &mut Reader<'_>, count: usize) -> Opt
         };
         let start = input.offset();
         let bytes = input.raw(len)?;
-        if const { T::LAYOUT.is_checked() } {
-            let row = RowLayout::of(&T::LAYOUT);
-            check_rows(bytes, &row, &T::LAYOUT)
+        if const { T::LAYOUT.get().is_checked() } {
+            let layout = T::LAYOUT.get();
+            check_rows(bytes, &RowLayout::of(&layout), &layout)
                 .map_err(|_| Error::corrupt("a list has a value that its type does not have").at(start))?;
         }
         let mut values = reserve::<T>(count)?;

@@ -7,6 +7,8 @@
 //!
 //! The order of leaves is the order of the schema, whatever order the compiler chose in memory.
 
+use std::marker::PhantomData;
+
 /// More leaves than this and a type is stored as rows.
 pub const LEAVES_MAX: usize = 32;
 
@@ -58,12 +60,7 @@ impl Layout {
     pub const UNIT: Self = Self { size: 0, bulk: true, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
 
     /// A single number of `size` bytes.
-    ///
-    /// # Safety
-    /// The type must have exactly `size` bytes, all initialised in every value; its value on a little-endian host
-    /// must be the same bytes that its `encode` writes; and all bytes that pass `check` must be a value of it.
-    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
-    pub const unsafe fn leaf(size: usize, check: Check) -> Self {
+    pub const fn leaf(size: usize, check: Check) -> Self {
         let mut layout = Self::UNIT;
         layout.size = size as u32;
         layout.count = 1;
@@ -73,12 +70,7 @@ impl Layout {
 
     /// A struct or tuple of `size` bytes with persisted `fields` (offset and layout), in the order of the schema.
     /// Bytes outside of them are padding or fields that `fill_skipped` writes.
-    ///
-    /// # Safety
-    /// Each offset must be that of a field with that layout, no field may be there twice, and the type must have no
-    /// validity rule beyond those of its fields.
-    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
-    pub const unsafe fn aggregate(size: usize, fields: &[(usize, Self)]) -> Self {
+    pub const fn aggregate(size: usize, fields: &[(usize, Self)]) -> Self {
         let mut layout = Self::UNIT;
         layout.size = size as u32;
         if size > u32::MAX as usize {
@@ -104,11 +96,7 @@ impl Layout {
     }
 
     /// An array of `len` elements. It is one leaf if the elements are dense and uniform, otherwise rows.
-    ///
-    /// # Safety
-    /// `element` must be the layout of the element type.
-    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
-    pub const unsafe fn array(element: Self, len: usize) -> Self {
+    pub const fn array(element: Self, len: usize) -> Self {
         let Some(size) = (element.size as usize).checked_mul(len) else { return Self::ROWS };
         if !element.is_dense() || size > u32::MAX as usize {
             return Self::ROWS;
@@ -141,7 +129,7 @@ impl Layout {
     ///
     /// # Safety
     /// `E` must be an enum without fields and `variants` must be all of its variants.
-    #[expect(unsafe_code, reason = "a layout is a promise about memory that bulk copies rely on")]
+    #[expect(unsafe_code, reason = "looks at the bytes of an enum")]
     pub const unsafe fn unit_enum<E>(variants: &[E]) -> Self {
         if size_of::<E>() != 1 || variants.len() > 128 {
             return Self::ROWS;
@@ -155,9 +143,8 @@ impl Layout {
             }
             i += 1;
         }
-        // SAFETY: the type has one byte, which is the variant's number; `encode` writes that number as one byte
-        // because there are at most 128; and every number below the count is a variant.
-        unsafe { Self::leaf(1, Check::Below(variants.len() as u8)) }
+        // `encode` writes the number as one byte too, because there are at most 128.
+        Self::leaf(1, Check::Below(variants.len() as u8))
     }
 
     /// Whether columns of the type can be copied without looking at rows one by one.
@@ -215,5 +202,33 @@ impl Layout {
             leaf += 1;
         }
         false
+    }
+}
+
+/// The layout of the type `T`: a [`Layout`] with the promise that it is true.
+pub struct LayoutOf<T> {
+    layout: Layout,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> LayoutOf<T> {
+    /// Nothing is promised: values are encoded row by row. Always right.
+    pub const ROWS: Self = Self { layout: Layout::ROWS, of: PhantomData };
+
+    /// Promises a layout.
+    ///
+    /// # Safety
+    /// The size must be that of `T`. Every leaf must be initialised in every value of `T`. Bytes that pass the leaves'
+    /// checks, put into all leaves of a `T` whose other bytes are padding or were written by
+    /// [`Persist::fill_skipped`](crate::Persist), must be a value, and on a little-endian host the bytes of the leaves
+    /// in order must be what `encode` writes. `T` must not have interior mutability in its leaves.
+    #[expect(unsafe_code, reason = "a promise about memory that bulk copies rely on")]
+    pub const unsafe fn new(layout: Layout) -> Self {
+        Self { layout, of: PhantomData }
+    }
+
+    /// The layout without its type.
+    pub const fn get(&self) -> Layout {
+        self.layout
     }
 }

@@ -77,7 +77,7 @@ pub use entity::{EntityId, EntityMap};
 pub use error::{Error, Result};
 pub use filter::{Filter, LAYERS, ResolvedFilter};
 pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
-pub use layout::{Check, LEAVES_MAX, Layout, Leaf};
+pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
 pub use limits::Limits;
 pub use load::{
     ComponentReport, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight, Resolution, Staged,

@@ -104,8 +104,8 @@ impl<'a> Part<'a> {
     fn layout(&self, krate: &Path) -> TokenStream {
         let ty = self.ty;
         match &self.attributes.with {
-            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::LAYOUT),
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::LAYOUT),
+            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::LAYOUT.get()),
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::LAYOUT.get()),
         }
     }
 
@@ -213,8 +213,8 @@ fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
     Ok(quote! {
         // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
         // those of its fields, and `fill_skipped` writes the others.
-        const LAYOUT: #krate::Layout = unsafe {
-            #krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*])
+        const LAYOUT: #krate::LayoutOf<Self> = unsafe {
+            #krate::LayoutOf::new(#krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*]))
         };
         fn schema(types: &mut #krate::SchemaBuilder) -> #krate::Node {
             types.define::<Self>(|types| #ty)
@@ -295,7 +295,9 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         let variants = data.variants.iter().map(|variant| &variant.ident);
         quote! {
             // SAFETY: the enum has no fields, and these are all of its variants in order.
-            const LAYOUT: #krate::Layout = unsafe { #krate::Layout::unit_enum(&[#(Self::#variants),*]) };
+            const LAYOUT: #krate::LayoutOf<Self> = unsafe {
+                #krate::LayoutOf::new(#krate::Layout::unit_enum(&[#(Self::#variants),*]))
+            };
         }
     });
     let layout = layout.filter(|_| input.generics.params.is_empty());

@@ -98,13 +98,13 @@ impl Descriptor {
 
     /// A saveable type under a key of the caller's choice.
     pub fn new<T: Persist>(key: impl Into<Cow<'static, str>>) -> Self {
-        Self::build(key.into(), ColumnKind::Rows, Schema::of::<T>(), T::LAYOUT, PersistCodec::<T>::new())
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<T>(), T::LAYOUT.get(), PersistCodec::<T>::new())
     }
 
     /// A type of another crate, saved through an [`Adapter`].
     pub fn adapted<T: 'static, A: Adapter<T>>(key: impl Into<Cow<'static, str>>) -> Self {
         let codec = AdaptedCodec::<T, A>::new();
-        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), A::LAYOUT, codec)
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), A::LAYOUT.get(), codec)
     }
 
     /// A type that only has serde. References to entities inside it are not mapped.

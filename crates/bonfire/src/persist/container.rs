@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Persist;
 use crate::bulk;
 use crate::error::Result;
-use crate::layout::Layout;
+use crate::layout::{Layout, LayoutOf};
 use crate::schema::{Node, SchemaBuilder, Type, Variant};
 use crate::wire::{Reader, Writer};
 
@@ -103,8 +103,8 @@ sequence!(VecDeque, LinkedList, BinaryHeap: Ord);
 
 impl<T: Persist, const N: usize> Persist for [T; N] {
     #[expect(unsafe_code, reason = "promises the layout of an array")]
-    // SAFETY: `T::LAYOUT` is the layout of the elements.
-    const LAYOUT: Layout = unsafe { Layout::array(T::LAYOUT, N) };
+    // SAFETY: an array is its elements, one after the other, in memory as in the save.
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::array(T::LAYOUT.get(), N)) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         let element = T::schema(types);

@@ -15,7 +15,7 @@ pub use text::AsText;
 
 use crate::context::LoadContext;
 use crate::error::Result;
-use crate::layout::Layout;
+use crate::layout::LayoutOf;
 use crate::schema::{Node, SchemaBuilder};
 use crate::wire::{Reader, Writer};
 
@@ -41,8 +41,8 @@ use crate::wire::{Reader, Writer};
     note = "for a field whose type is from another crate: `#[persist(with = SomeAdapter)]`, or `#[persist(skip)]`"
 )]
 pub trait Persist: Sized + 'static {
-    /// Where the persisted bytes lie in memory, if they lie still. [`Layout::ROWS`] is always right.
-    const LAYOUT: Layout = Layout::ROWS;
+    /// Where the persisted bytes lie in memory, if they lie still. [`LayoutOf::ROWS`] is always right.
+    const LAYOUT: LayoutOf<Self> = LayoutOf::ROWS;
 
     /// Describes the type.
     fn schema(types: &mut SchemaBuilder) -> Node;
@@ -111,8 +111,8 @@ pub trait Adapter<T: 'static>: 'static {
     /// What is saved in its place.
     type Saved: Persist;
 
-    /// Where the bytes of `Saved` lie in a `T`, if they lie there as they are saved.
-    const LAYOUT: Layout = Layout::ROWS;
+    /// Where the bytes of `Saved` lie in a `T`, if they lie there as they are saved and everything else is padding.
+    const LAYOUT: LayoutOf<T> = LayoutOf::ROWS;
 
     /// Converts for saving; an error makes the whole save fail.
     fn save(value: &T) -> Result<Self::Saved>;

@@ -6,7 +6,7 @@ use std::sync::atomic::{self, Ordering::Relaxed};
 use super::Persist;
 use crate::entity::EntityId;
 use crate::error::Result;
-use crate::layout::{Check, Layout};
+use crate::layout::{Check, Layout, LayoutOf};
 use crate::schema::{Node, SchemaBuilder, Type};
 use crate::wire::{Reader, Writer};
 
@@ -17,7 +17,7 @@ macro_rules! number {
             #[expect(unsafe_code, reason = "promises the layout of a primitive")]
             // SAFETY: a primitive number has no padding, all its bit patterns are values, and `encode` writes its
             // little-endian bytes.
-            const LAYOUT: Layout = unsafe { Layout::leaf(size_of::<Self>(), Check::Any) };
+            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), Check::Any)) };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 types.add(Type::$node)
@@ -43,8 +43,13 @@ number!(
 macro_rules! pointer_sized {
     ($($rust:ty as $saved:ty),*) => {$(
         impl Persist for $rust {
-            const LAYOUT: Layout =
-                if cfg!(target_pointer_width = "64") { <$saved>::LAYOUT } else { Layout::ROWS };
+            #[expect(unsafe_code, reason = "promises the layout of a primitive")]
+            const LAYOUT: LayoutOf<Self> = if cfg!(target_pointer_width = "64") {
+                // SAFETY: with 64-bit pointers it is the same number with the same bytes.
+                unsafe { LayoutOf::new(<$saved>::LAYOUT.get()) }
+            } else {
+                LayoutOf::ROWS
+            };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 <$saved>::schema(types)
@@ -66,11 +71,11 @@ macro_rules! non_zero {
     ($($number:ty),*) => {$(
         impl Persist for NonZero<$number> {
             #[expect(unsafe_code, reason = "promises the layout of a primitive")]
-            const LAYOUT: Layout = if <$number>::LAYOUT.is_bulk() {
+            const LAYOUT: LayoutOf<Self> = if <$number>::LAYOUT.get().is_bulk() {
                 // SAFETY: `NonZero` has the layout of its number and all patterns but zero are values.
-                unsafe { Layout::leaf(size_of::<Self>(), Check::NonZero) }
+                unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), Check::NonZero)) }
             } else {
-                Layout::ROWS
+                LayoutOf::ROWS
             };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
@@ -92,7 +97,9 @@ non_zero!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
 macro_rules! transparent {
     ($($wrapper:ident),*) => {$(
         impl<T: Persist> Persist for $wrapper<T> {
-            const LAYOUT: Layout = T::LAYOUT;
+            #[expect(unsafe_code, reason = "promises the layout of a wrapper")]
+            // SAFETY: the wrapper is `repr(transparent)` and encoded as what it wraps.
+            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(T::LAYOUT.get()) };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 T::schema(types)
@@ -138,7 +145,7 @@ atomic!(
 impl Persist for bool {
     #[expect(unsafe_code, reason = "promises the layout of a primitive")]
     // SAFETY: one byte, 0 or 1 in memory as in the save; the check refuses all others.
-    const LAYOUT: Layout = unsafe { Layout::leaf(1, Check::Bool) };
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(1, Check::Bool)) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Bool)
@@ -160,7 +167,7 @@ impl Persist for bool {
 impl Persist for char {
     #[expect(unsafe_code, reason = "promises the layout of a primitive")]
     // SAFETY: four bytes that hold a `u32`; the check refuses all that are not Unicode scalar values.
-    const LAYOUT: Layout = unsafe { Layout::leaf(4, Check::Char) };
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(4, Check::Char)) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Char)

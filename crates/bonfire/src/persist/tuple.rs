@@ -5,12 +5,14 @@ use std::mem::offset_of;
 
 use super::Persist;
 use crate::error::Result;
-use crate::layout::Layout;
+use crate::layout::{Layout, LayoutOf};
 use crate::schema::{Node, SchemaBuilder, Type};
 use crate::wire::{Reader, Writer};
 
 impl Persist for () {
-    const LAYOUT: Layout = Layout::UNIT;
+    #[expect(unsafe_code, reason = "promises the layout of nothing")]
+    // SAFETY: a type without bytes has no leaves and nothing to initialise.
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::UNIT) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Unit)
@@ -22,7 +24,9 @@ impl Persist for () {
 }
 
 impl<T: 'static> Persist for PhantomData<T> {
-    const LAYOUT: Layout = Layout::UNIT;
+    #[expect(unsafe_code, reason = "promises the layout of nothing")]
+    // SAFETY: a type without bytes has no leaves and nothing to initialise.
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::UNIT) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Unit)
@@ -38,8 +42,11 @@ macro_rules! tuple {
         impl<$($name: Persist),*> Persist for ($($name,)*) {
             #[expect(unsafe_code, reason = "promises the layout of a tuple")]
             // SAFETY: these are all fields of the tuple, once each, at their offsets.
-            const LAYOUT: Layout = unsafe {
-                Layout::aggregate(size_of::<Self>(), &[$((offset_of!(Self, $index), $name::LAYOUT)),*])
+            const LAYOUT: LayoutOf<Self> = unsafe {
+                LayoutOf::new(Layout::aggregate(
+                    size_of::<Self>(),
+                    &[$((offset_of!(Self, $index), $name::LAYOUT.get())),*],
+                ))
             };
 
             fn schema(types: &mut SchemaBuilder) -> Node {

@@ -112,7 +112,7 @@ impl<'s> ColumnView<'s> {
             return None;
         }
         // SAFETY: the layout is that of `T`.
-        unsafe { bulk::view(bytes, &self.component().row, &T::LAYOUT, self.column.rows) }?.ok()
+        unsafe { bulk::view(bytes, &self.component().row, &T::LAYOUT.get(), self.column.rows) }?.ok()
     }
 
     /// One value or nothing per entity of the archetype, read by the saved schema.
