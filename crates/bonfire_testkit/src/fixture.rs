@@ -9,6 +9,7 @@ use bonfire::{
     Snapshot, Value,
 };
 
+use crate::raw::{RawSection, raw_file, sections_of};
 use crate::world::{CaptureOptions, ModelWorld};
 
 #[derive(Clone, Persist)]
@@ -228,49 +229,9 @@ pub fn fuzz_seeds() -> Result<Vec<(&'static str, String, Vec<u8>)>> {
     Ok(seeds)
 }
 
-/// A file with one more section of four bytes before its footer, with everything else mended.
+/// A file with one more section of four bytes before its footer.
 pub fn with_section(file: &[u8], kind: u16, flags: u8) -> Vec<u8> {
-    let footer = u64::from_le_bytes(std::array::from_fn(|i| file[24 + i])) as usize;
-    // The footer's table gets one more entry; its root hash, if it has one, goes.
-    let content_at = footer + 64;
-    let count = u32::from_le_bytes(std::array::from_fn(|i| file[content_at + i]));
-    let mut content = file[content_at..content_at + 4 + count as usize * 32].to_vec();
-    content[..4].copy_from_slice(&(count + 1).to_le_bytes());
-    content.extend(kind.to_le_bytes());
-    content.extend([flags, 0]);
-    content.extend(1_u32.to_le_bytes());
-    content.extend((footer as u64).to_le_bytes());
-    content.extend(4_u64.to_le_bytes());
-    content.extend(4_u64.to_le_bytes());
-    content.push(0);
-
-    let mut bytes = file[..footer].to_vec();
-    bytes.extend(section(kind, flags, b"data"));
-    let footer = bytes.len() as u64;
-    bytes.extend(section(7, 1, &content));
-    let len = bytes.len() as u64;
-    bytes[16..24].copy_from_slice(&len.to_le_bytes());
-    bytes[24..32].copy_from_slice(&footer.to_le_bytes());
-    let crc = crc32c::crc32c(&bytes[..60]);
-    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
-    bytes
-}
-
-/// A section of one uncompressed block.
-fn section(kind: u16, flags: u8, content: &[u8]) -> Vec<u8> {
-    let len = content.len() as u32;
-    let mut bytes = b"BSEC".to_vec();
-    bytes.extend(kind.to_le_bytes());
-    bytes.extend([flags, 0]);
-    bytes.extend(u64::from(len).to_le_bytes());
-    bytes.extend(u64::from(len).to_le_bytes());
-    bytes.extend(1_u32.to_le_bytes());
-    let table: Vec<u8> = [len, len, crc32c::crc32c(content)].iter().flat_map(|n| n.to_le_bytes()).collect();
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes), &table);
-    bytes.extend(crc.to_le_bytes());
-    bytes.extend(table);
-    bytes.resize(64, 0);
-    bytes.extend(content);
-    bytes.resize(bytes.len().next_multiple_of(64), 0);
-    bytes
+    let mut sections = sections_of(file);
+    sections.push(RawSection::new(kind, flags, b"data"));
+    raw_file(&sections)
 }

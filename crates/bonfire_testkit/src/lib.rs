@@ -6,6 +6,7 @@
 
 pub mod fixture;
 mod generate;
+pub mod raw;
 mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};

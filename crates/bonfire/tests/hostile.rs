@@ -1,0 +1,303 @@
+//! Files with right checksums around wrong content: refused with a clear error, in bounded time and memory.
+
+use bonfire::*;
+use bonfire_testkit::raw::{RawSection, mend_header, raw_file, sections_of};
+
+const METADATA: u16 = 1;
+const PRELUDE: u16 = 2;
+const SCHEMAS: u16 = 3;
+const COLUMNS: u16 = 4;
+const DATA: u16 = 5;
+
+fn refused(sections: &[RawSection]) -> Error {
+    let file = raw_file(sections);
+    // Salvage looks at the same bytes and must end, too.
+    let _ = Snapshot::options().salvage(true).open(&file);
+    Snapshot::open(&file).expect_err("a hostile file")
+}
+
+/// A file with this prelude (after version, next id and entity count), schemas and columns.
+fn refused_prelude(entities: u64, prelude: impl FnOnce(&mut Writer), schemas: &[u8], columns: &[u8]) -> Error {
+    let mut out = Writer::new();
+    out.u16(1);
+    out.u64(0);
+    out.varint(entities);
+    prelude(&mut out);
+    refused(&[
+        RawSection::new(METADATA, 0, &[0]),
+        RawSection::new(PRELUDE, 1, out.as_bytes()),
+        RawSection::new(SCHEMAS, 1, schemas),
+        RawSection::new(COLUMNS, 1, columns),
+    ])
+}
+
+/// A component `game.x` with this schema and no raw layout.
+fn component(out: &mut Writer, schema: &Schema) -> Vec<u8> {
+    out.varint(1);
+    out.text("game.x");
+    out.varint(1);
+    out.u8(3);
+    out.u8(1);
+    out.raw(&schema.fingerprint().0);
+    out.varint(0);
+    let mut schemas = Writer::new();
+    schemas.varint(1);
+    schemas.raw(&schema.fingerprint().0);
+    schemas.blob(&schema.to_bytes());
+    schemas.finish().unwrap()
+}
+
+/// A file with one entity that has one encoded value of this schema.
+fn file_with_value(schema: &Schema, value: &[u8]) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.u16(1);
+    out.u64(0);
+    out.varint(1);
+    let schemas = component(&mut out, schema);
+    out.raw(&[0, 1, 1, 0, 8, 1, 0, 2, 1, 1]); // no shared tables; one archetype, one row, ids at 0; column 0, rows
+    out.varint(value.len() as u64);
+    out.varint(8);
+    out.varint(value.len() as u64);
+    out.varint(0); // no resources
+    raw_file(&[
+        RawSection::new(METADATA, 0, &[0]),
+        RawSection::new(PRELUDE, 1, out.as_bytes()),
+        RawSection::new(SCHEMAS, 1, &schemas),
+        RawSection::new(COLUMNS, 1, &[&[0; 8], value].concat()),
+    ])
+}
+
+#[test]
+fn a_file_put_together_by_hand_is_fine() {
+    let file = file_with_value(&Schema::of::<String>(), b"\x02hi");
+    let snapshot = Snapshot::open(&file).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert_eq!(column.values(&Limits::default()).unwrap(), [Some(Value::from("hi"))]);
+}
+
+#[test]
+fn huge_counts_are_refused_before_they_cost_anything() {
+    let huge = u64::from(u32::MAX) - 1;
+    let error = refused_prelude(huge, |out| out.raw(&[0, 0, 0, 0]), &[0], &[]);
+    assert!(error.to_string().contains("0 entities in archetypes"), "{error}");
+    assert!(refused_prelude(0, |out| out.varint(1 << 40), &[0], &[]).is_limit());
+    assert!(refused_prelude(0, |out| out.varint(huge), &[0], &[]).is_limit());
+    // An archetype that claims a billion rows has the bytes of none.
+    let claim = |out: &mut Writer| {
+        out.raw(&[0, 0, 1]);
+        out.varint(1 << 30);
+        out.raw(&[0, 8, 0, 0]);
+    };
+    assert!(refused_prelude(1 << 30, claim, &[0], &[0; 8]).is_corrupt());
+    assert!(refused_prelude(0, |out| out.raw(&[0, 0, 0, 0]), &[0xff, 0xff, 0xff, 0xff, 0x0f], &[]).is_limit());
+    // Lists inside values.
+    let list = Schema::of::<Vec<u64>>();
+    let snapshot = Snapshot::open(&file_with_value(&list, &[0xff, 0xff, 0xff, 0xff, 0x0f])).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert!(column.values(&Limits::default()).unwrap_err().is_corrupt());
+}
+
+#[test]
+fn a_million_empty_sections_are_refused() {
+    let empty = vec![RawSection::new(999, 0, &[]); 1_000_000];
+    let sections = [vec![RawSection::new(METADATA, 0, &[0])], empty].concat();
+    assert!(refused(&sections).is_limit());
+}
+
+#[test]
+fn deep_nesting_ends_at_the_limit() {
+    // [[[[..]]]]: one byte per level.
+    let mut types = SchemaBuilder::new();
+    let node = types.define::<()>(|types| Type::List(types.define::<()>(|_| unreachable!("it is being defined"))));
+    let recursive = types.finish(node);
+    assert_eq!(recursive.to_string(), "[self]");
+    let snapshot = Snapshot::open(&file_with_value(&recursive, &[1; 100_000])).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert!(column.values(&Limits::default()).unwrap_err().is_limit());
+    assert!(snapshot.to_json().unwrap_err().is_limit());
+    assert!(snapshot.canonical().unwrap_err().is_limit());
+    // A chain of 60,000 nodes is a valid schema; describing and measuring it does not recurse that deep.
+    let mut types = SchemaBuilder::new();
+    let mut node = types.add(Type::U8);
+    for _ in 0..60_000 {
+        node = types.add(Type::Option(node));
+    }
+    let chain = types.finish(node);
+    assert!(chain.to_string().len() < 1000);
+    assert!(Snapshot::open(&file_with_value(&chain, &[0])).is_ok());
+}
+
+#[test]
+fn values_without_bytes_cannot_be_endless_work() {
+    // Each struct holds the next one twice: 2^60 units, no bytes.
+    let mut types = SchemaBuilder::new();
+    let mut node = types.add(Type::Unit);
+    for _ in 0..60 {
+        node = types.add(Type::Tuple(vec![node, node]));
+    }
+    let snapshot = Snapshot::open(&file_with_value(&types.finish(node), &[])).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert!(column.values(&Limits::default()).unwrap_err().is_limit());
+    assert!(snapshot.to_json().unwrap_err().is_limit());
+    let units = Schema::of::<Vec<Vec<()>>>();
+    let many = [&[100][..], &[0xff, 0xff, 0x3f].repeat(100)].concat();
+    let snapshot = Snapshot::open(&file_with_value(&units, &many)).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert!(column.values(&Limits::default()).is_err());
+}
+
+#[test]
+fn compression_bombs_are_refused_by_what_they_claim() {
+    // LZ4 of zeros: 64 KiB in under 300 bytes, times 10,000 is 640 MB: over the limit that the reader set.
+    let block = lz4_flex::block::compress(&vec![0; 64 << 10]);
+    assert!(block.len() < 300);
+    let bomb = RawSection { kind: COLUMNS, flags: 1, codec: 1, blocks: vec![(64 << 10, block.clone()); 10_000] };
+    let file = raw_file(&[RawSection::new(METADATA, 0, &[0]), bomb]);
+    assert!(file.len() < 4 << 20);
+    let limits = Limits { raw_bytes_max: 100 << 20, ..Limits::default() };
+    assert!(Snapshot::options().limits(limits).open(&file).unwrap_err().is_limit());
+    // A block that holds more than it says, or less.
+    for claimed in [100, 65_535] {
+        let section = RawSection { kind: COLUMNS, flags: 1, codec: 1, blocks: vec![(claimed, block[..50.min(claimed as usize)].to_vec())] };
+        assert!(refused(&[RawSection::new(METADATA, 0, &[0]), section]).is_corrupt());
+    }
+    let section = RawSection { kind: COLUMNS, flags: 1, codec: 9, blocks: vec![(200, vec![0; 100])] };
+    assert!(refused(&[RawSection::new(METADATA, 0, &[0]), section]).is_newer_format());
+}
+
+#[test]
+fn invalid_text_is_refused() {
+    let bad = |out: &mut Writer| {
+        out.varint(1);
+        out.blob(&[0xff, 0xfe]);
+    };
+    let error = refused_prelude(0, bad, &[0], &[]);
+    assert!(error.is_corrupt() && error.to_string().contains("UTF-8"), "{error}");
+    let snapshot = Snapshot::open(&file_with_value(&Schema::of::<String>(), &[2, 0xc3, 0x28])).unwrap();
+    let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();
+    assert!(column.values(&Limits::default()).unwrap_err().to_string().contains("UTF-8"));
+}
+
+#[test]
+fn overlapping_columns_and_sections_are_refused() {
+    // Two archetypes whose ids lie at the same place.
+    let twice = |out: &mut Writer| out.raw(&[0, 0, 2, 1, 0, 8, 0, 1, 0, 8, 0, 0]);
+    let error = refused_prelude(2, twice, &[0], &[0; 8]);
+    assert!(error.to_string().contains("overlaps"), "{error}");
+    let outside = |out: &mut Writer| out.raw(&[0, 0, 1, 1, 8, 8, 0, 0]);
+    let error = refused_prelude(1, outside, &[0], &[0; 8]);
+    assert!(error.to_string().contains("outside"), "{error}");
+
+    // A footer that describes sections in another way than they lie.
+    let good = raw_file(&sections_of(&encoded()));
+    assert!(Snapshot::open(&good).is_ok());
+    let footer = u64::from_le_bytes(good[24..32].try_into().unwrap()) as usize;
+    let mut bytes = good.clone();
+    let entry = footer + 64 + 4 + 8; // the offset of the first section
+    bytes[entry..entry + 8].copy_from_slice(&128_u64.to_le_bytes());
+    let content_len = u64::from_le_bytes(bytes[footer + 8..footer + 16].try_into().unwrap()) as usize;
+    let content = bytes[footer + 64..footer + 64 + content_len].to_vec();
+    bytes.truncate(footer);
+    let sections = sections_of(&good);
+    assert!(!sections.is_empty());
+    let mut file = raw_file(&sections)[..footer].to_vec();
+    let tail = raw_file(&[RawSection::new(7, 1, &content)]);
+    file.extend_from_slice(&tail[64..64 + 64 + content_len.next_multiple_of(64)]);
+    mend_header(&mut file, footer as u64);
+    assert!(Snapshot::open(&file).unwrap_err().is_corrupt());
+    // The same section twice, and a copy that says something else.
+    let doubled = [sections.clone(), sections[1..2].to_vec()].concat();
+    assert!(refused(&doubled).to_string().contains("twice"));
+    let mut forged = sections;
+    let copy = forged.iter_mut().rfind(|section| section.kind == PRELUDE && section.flags & 2 != 0).unwrap();
+    copy.blocks[0].1[3] ^= 1;
+    assert!(refused(&forged).to_string().contains("differs"));
+}
+
+fn encoded() -> Vec<u8> {
+    let registry = Registry::new();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[EntityId::new(1, 0)]).unwrap();
+    writer.data("some.data", &5_u8).unwrap();
+    writer.finish().unwrap().encode(&EncodeOptions::default()).unwrap().to_vec()
+}
+
+#[test]
+fn forged_schemas_and_layouts_are_refused() {
+    // A fingerprint that is not that of the schema.
+    let forged = |out: &mut Writer| {
+        component(out, &Schema::of::<u32>());
+        out.raw(&[0, 0, 0]);
+    };
+    let mut schemas = Writer::new();
+    schemas.varint(1);
+    schemas.raw(&Schema::of::<u32>().fingerprint().0);
+    schemas.blob(&Schema::of::<u64>().to_bytes());
+    let error = refused_prelude(0, forged, schemas.as_bytes(), &[]);
+    assert!(error.to_string().contains("fingerprint"), "{error}");
+    // Raw rows of a type that has none, and leaves outside of their row.
+    for (schema, stride, offsets) in [
+        (Schema::of::<String>(), 8, vec![0]),
+        (Schema::of::<(u32, u32)>(), 8, vec![0, 5]),
+        (Schema::of::<(u32, u32)>(), 8, vec![0]),
+        (Schema::of::<EntityId>(), 8, vec![0]),
+    ] {
+        let row = RowLayout { stride, offsets };
+        let mut schemas = Writer::new();
+        schemas.varint(1);
+        schemas.raw(&schema.fingerprint().0);
+        schemas.blob(&schema.to_bytes());
+        let prelude = |out: &mut Writer| {
+            out.varint(1);
+            out.text("game.x");
+            out.raw(&[1, 1, 1]);
+            out.raw(&schema.fingerprint().0);
+            out.varint(u64::from(row.stride));
+            out.varint(row.offsets.len() as u64);
+            row.offsets.iter().for_each(|offset| out.varint(u64::from(*offset)));
+            out.raw(&row.fingerprint(schema.fingerprint()).0);
+            out.raw(&[0, 0, 0]);
+        };
+        let error = refused_prelude(0, prelude, schemas.as_bytes(), &[]);
+        assert!(error.is_corrupt() && error.key() == Some("game.x"), "{error}");
+    }
+}
+
+#[test]
+fn raw_values_that_a_type_does_not_have_never_reach_it() {
+    #[derive(Clone, Copy, Persist)]
+    #[persist(key = "game.flag")]
+    struct Flag(bool);
+    let mut registry = Registry::new();
+    registry.register::<Flag>().unwrap();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[Flag(true)]).unwrap();
+    let good = writer.finish().unwrap().encode(&EncodeOptions::default()).unwrap().to_vec();
+    let mut sections = sections_of(&good);
+    let columns = sections.iter_mut().find(|section| section.kind == COLUMNS).unwrap();
+    let last = columns.blocks[0].1.len() - 1;
+    assert_eq!(columns.blocks[0].1[last], 1);
+    columns.blocks[0].1[last] = 2;
+    let snapshot = Snapshot::open(&raw_file(&sections)).unwrap();
+    assert!(snapshot.archetypes().next().unwrap().column("game.flag").unwrap().as_slice::<Flag>().is_none());
+    for portable in [false, true] {
+        let options = LoadOptions { portable, ..LoadOptions::default() };
+        let plan = LoadPlan::new(&snapshot, &registry, options).unwrap();
+        let error = plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).err().unwrap();
+        assert!(error.is_corrupt() && error.key() == Some("game.flag"), "{error}");
+    }
+}
+
+#[test]
+fn bad_data_sections_are_refused() {
+    let good = sections_of(&encoded());
+    let replaced = |content: &[u8]| {
+        let mut sections: Vec<RawSection> = good.iter().filter(|section| section.kind != DATA).cloned().collect();
+        sections.insert(4, RawSection::new(DATA, 0, content));
+        refused(&sections)
+    };
+    assert!(replaced(&u64::MAX.to_le_bytes()).is_corrupt());
+    assert!(replaced(&[1, 0, 0, 0, 0, 0, 0, 0, 200]).is_corrupt());
+    assert!(replaced(&[0, 0, 0, 0, 0, 0, 0, 0]).is_corrupt());
+    assert!(replaced(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 7]).is_corrupt());
+}
