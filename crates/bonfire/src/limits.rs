@@ -26,7 +26,7 @@ pub struct Limits {
     /// How deeply values and schemas may nest; also kept when saving, so that nothing is saved that cannot be loaded.
     /// Default: 128.
     pub depth_max: u32,
-    /// Elements that take no bytes (`Vec<()>`), in one load together. Default: 16,777,216.
+    /// Elements that take no bytes (`Vec<()>`), in one load together; a few per row are free. Default: 1,048,576.
     pub empty_elements_max: u64,
 }
 
@@ -42,7 +42,7 @@ impl Default for Limits {
             data_entries_max: 1 << 20,
             schema_nodes_max: 1 << 16,
             depth_max: 128,
-            empty_elements_max: 1 << 24,
+            empty_elements_max: 1 << 20,
         }
     }
 }

@@ -150,13 +150,14 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
     total: usize,
     depth: u32,
+    inside: u32,
     context: &'a LoadContext<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `bytes` with the policies of `context`.
     pub fn new(bytes: &'a [u8], context: &'a LoadContext<'a>) -> Self {
-        Self { bytes, total: bytes.len(), depth: 0, context }
+        Self { bytes, total: bytes.len(), depth: 0, inside: 0, context }
     }
 
     /// The load that this value is part of.
@@ -307,17 +308,32 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == self.context.limits.depth_max {
-            let depth_max = self.context.limits.depth_max;
-            return Err(
-                Error::limit(format!("a value nests deeper than {depth_max} levels")).at(self.offset())
-            );
+            return Err(self.too_deep());
         }
         self.depth += 1;
         let value = read(self);
         self.depth -= 1;
         value
     }
+    /// Reads a field by its schema. Rust's types nest structs as they like without counting, so this has room for
+    /// several of them per level; it ends where a schema from a file turns in circles.
+    pub(crate) fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.inside == self.context.limits.depth_max.saturating_mul(STRUCTS_PER_LEVEL) {
+            return Err(self.too_deep());
+        }
+        self.inside += 1;
+        let value = read(self);
+        self.inside -= 1;
+        value
+    }
+    #[cold]
+    fn too_deep(&self) -> Error {
+        let depth_max = self.context.limits.depth_max;
+        Error::limit(format!("a value nests deeper than {depth_max} levels")).at(self.offset())
+    }
 }
+
+const STRUCTS_PER_LEVEL: u32 = 4;
 
 #[cfg(test)]
 mod tests {

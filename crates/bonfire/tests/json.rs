@@ -121,7 +121,7 @@ fn odd_values_come_back_bit_for_bit() {
         bytes: vec![0, 255],
         letter: '"',
         pairs: [(2, "b".to_owned()), (1, "a\n".to_owned())].into(),
-        names: [("$x".to_owned(), 1), (String::new(), 2)].into(),
+        names: [("$absent".to_owned(), 1), (String::new(), 2)].into(),
         choice,
         unit: (),
     };
@@ -164,8 +164,14 @@ fn bad_tables_are_refused_with_the_place() {
     assert_eq!(row(r#"[1]"#), "an entity is not a list of an id and 1 values");
     assert_eq!(row(r#"["one",{"x":1,"y":2}]"#), "\"one\" is not an id");
     assert!(table(position, r#"[{"columnIndices":[2],"entities":[]}]"#).contains("not a column"));
-    assert!(table(position, r#"[{"columnIndices":[1,1],"entities":[[1,{"x":1,"y":1},{"x":1,"y":1}]]}]"#).contains("twice"));
-    assert!(table(r#"[{"name":"N","version":1,"kind":"rows","schema":[{"list":7}]}]"#, "[]").contains("schema node 7"));
+    assert!(
+        table(position, r#"[{"columnIndices":[1,1],"entities":[[1,{"x":1,"y":1},{"x":1,"y":1}]]}]"#)
+            .contains("twice")
+    );
+    assert!(
+        table(r#"[{"name":"N","version":1,"kind":"rows","schema":[{"list":7}]}]"#, "[]")
+            .contains("schema node 7")
+    );
     let error = Snapshot::from_json("{", &Registry::new()).unwrap_err();
     assert!(error.is_corrupt() && error.to_string().contains("not JSON"));
     let error = Snapshot::from_json(r#"{"version":2}"#, &Registry::new()).unwrap_err();

@@ -93,3 +93,18 @@ fn a_type_that_refuses_to_serialize_makes_the_save_fail() {
     world.insert(id, Stubborn);
     assert_eq!(world.save().unwrap_err().to_string(), "`game.stubborn`: not today");
 }
+
+#[test]
+fn the_order_of_a_hash_map_leaves_no_trace_in_the_content() {
+    let hash = |order: &[u32]| {
+        let mut world = ModelWorld::new();
+        type Map = std::collections::HashMap<u32, u32>;
+        world.add::<Map>(Descriptor::serde::<Map>("game.map")).unwrap();
+        let id = world.spawn();
+        world.insert(id, order.iter().map(|n| (*n, n * 2)).collect::<Map>());
+        world.save().unwrap().content_hash().unwrap()
+    };
+    let numbers: Vec<u32> = (0..50).collect();
+    let reversed: Vec<u32> = (0..50).rev().collect();
+    assert!((0..8).all(|_| hash(&numbers) == hash(&reversed)));
+}

@@ -526,3 +526,46 @@ fn preflight_says_what_a_load_would_do() {
     assert!(!preflight.is_loadable());
     assert!(preflight.errors().next().unwrap().is_schema());
 }
+
+#[test]
+fn what_a_build_carries_survives_a_save_that_names_schemas_by_hash() {
+    let (mut modded, [ada, ..]) = village();
+    modded.register::<Mana>().unwrap();
+    modded.insert(ada, Mana(0.75));
+    let mut plain = bare_world();
+    plain.load(&modded.save().unwrap()).unwrap();
+    let options = EncodeOptions { inline_schemas: false, ..EncodeOptions::default() };
+    let bytes = plain.save().unwrap().encode(&options).unwrap().to_vec();
+    let mut plain = bare_world();
+    let snapshot = Snapshot::options().registry(plain.registry()).open(&bytes).unwrap();
+    plain.load(&snapshot).unwrap();
+    assert_eq!(plain.carry().component_rows().get("mod.mana"), Some(&1));
+    let loaded = modded.load(&plain.save().unwrap()).unwrap();
+    assert_eq!(loaded.report.component("mod.mana").unwrap().outcome, Outcome::Restored);
+}
+
+#[test]
+fn deep_values_can_be_carried_and_exported_as_deep_as_they_can_be_saved() {
+    #[derive(Clone, Persist)]
+    #[persist(key = "game.deep")]
+    struct Deep(Inner);
+    #[derive(Clone, Persist)]
+    struct Inner {
+        wrapped: (u8, Option<Box<Deep>>),
+    }
+    let mut deep = Deep(Inner { wrapped: (0, None) });
+    for level in 1..60 {
+        deep = Deep(Inner { wrapped: (level, Some(Box::new(deep))) });
+    }
+    let mut world = ModelWorld::new();
+    world.register::<Deep>().unwrap();
+    let id = world.spawn();
+    world.insert(id, deep);
+    let snapshot = world.save().unwrap();
+    snapshot.to_json().unwrap();
+    snapshot.canonical().unwrap();
+    let mut ignorant = bare_world();
+    ignorant.load(&snapshot).unwrap();
+    world.load(&ignorant.save().unwrap()).unwrap();
+    assert_eq!(world.save().unwrap().content_hash().unwrap(), snapshot.content_hash().unwrap());
+}

@@ -177,7 +177,10 @@ impl Info<'_> {
         }
         let mut table = Table::new(["key", "bytes", "schema"]).right(&["bytes"]);
         for entry in self.snapshot.data() {
-            let schema = visible(&entry.schema().to_string()).into_owned();
+            let schema = match entry.schema() {
+                Ok(schema) => visible(&schema.to_string()).into_owned(),
+                Err(_) => format!("by hash: {}", entry.schema_fingerprint()),
+            };
             table.row(vec![escaped(entry.key()), entry.as_bytes().len().to_string(), schema]);
         }
         out.title("data")?;
@@ -241,7 +244,8 @@ impl Info<'_> {
             json!({
                 "key": entry.key(),
                 "bytes": entry.as_bytes().len(),
-                "schema": entry.schema().to_string(),
+                "version": entry.version(),
+                "schema": entry.schema().ok().map(ToString::to_string),
             })
         });
         let carried = self.snapshot.carried().map(|(ids, carried)| {

@@ -53,6 +53,9 @@ fn garbage_is_damaged() {
 fn a_newer_format_is_told_apart_from_damage() {
     let mut bytes = encode(&farm());
     bytes[8..10].copy_from_slice(&2_u16.to_le_bytes());
+    assert_all(&save(&bytes), 1, "the header is damaged");
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     let saved = save(&bytes);
     assert_all(&saved, 3, "format version 2 is newer");
     assert_eq!(run_on("show", &saved.path, &["--salvage"]).code, Some(3));

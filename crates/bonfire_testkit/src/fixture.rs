@@ -193,7 +193,7 @@ pub fn files() -> Result<Vec<(&'static str, Vec<u8>)>> {
         ("damaged_prelude.bonfire", flipped(section("prelude")? + 70, 0x80)),
         ("damaged_header.bonfire", flipped(20, 0x01)),
         ("damaged_truncated.bonfire", plain[..plain.len() * 2 / 3].to_vec()),
-        ("newer_version.bonfire", flipped(8, 0x02)),
+        ("newer_version.bonfire", with_version(&plain, 2)),
         ("newer_critical.bonfire", with_section(&plain, 999, 1)),
     ])
 }
@@ -227,6 +227,15 @@ pub fn fuzz_seeds() -> Result<Vec<(&'static str, String, Vec<u8>)>> {
         seeds.push(("value", format!("dynamic_{number}"), out.finish()?));
     }
     Ok(seeds)
+}
+
+/// A file that says it has another format version.
+pub fn with_version(file: &[u8], version: u16) -> Vec<u8> {
+    let mut bytes = file.to_vec();
+    bytes[8..10].copy_from_slice(&version.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    bytes
 }
 
 /// A file with one more section of four bytes before its footer.

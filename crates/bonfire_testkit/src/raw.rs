@@ -63,7 +63,7 @@ pub fn raw_file(sections: &[RawSection]) -> Vec<u8> {
         table.extend(stored.to_le_bytes());
         bytes.extend(section.encode());
     }
-    table.push(0);
+    table.extend([0, 0]); // no root, no extensions
     let footer = bytes.len() as u64;
     bytes.extend(RawSection::new(7, 1, &table).encode());
     mend_header(&mut bytes, footer);
@@ -96,7 +96,12 @@ pub fn sections_of(file: &[u8]) -> Vec<RawSection> {
             blocks.push((raw, file[data..data + stored].to_vec()));
             data += stored;
         }
-        sections.push(RawSection { kind: number(at + 4, 2) as u16, flags: file[at + 6], codec: file[at + 7], blocks });
+        sections.push(RawSection {
+            kind: number(at + 4, 2) as u16,
+            flags: file[at + 6],
+            codec: file[at + 7],
+            blocks,
+        });
         at = data.next_multiple_of(64);
     }
     sections

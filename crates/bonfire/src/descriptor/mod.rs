@@ -18,7 +18,7 @@ use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCode
 use self::column::TypedColumn;
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::{LEAVES_MAX, Layout};
 use crate::persist::{Adapter, Keyed, Persist};
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Schema, Type};
@@ -98,7 +98,13 @@ impl Descriptor {
 
     /// A saveable type under a key of the caller's choice.
     pub fn new<T: Persist>(key: impl Into<Cow<'static, str>>) -> Self {
-        Self::build(key.into(), ColumnKind::Rows, Schema::of::<T>(), T::LAYOUT.get(), PersistCodec::<T>::new())
+        Self::build(
+            key.into(),
+            ColumnKind::Rows,
+            Schema::of::<T>(),
+            T::LAYOUT.get(),
+            PersistCodec::<T>::new(),
+        )
     }
 
     /// A type of another crate, saved through an [`Adapter`].
@@ -243,7 +249,7 @@ impl Descriptor {
 
 /// A layout that does not fit its schema is not trusted: rows are always right.
 fn layout_matches(layout: &Layout, schema: &Schema) -> bool {
-    let Some(leaves) = schema.fixed_leaves() else { return false };
+    let Some(leaves) = schema.fixed_leaves(LEAVES_MAX) else { return false };
     layout.is_bulk()
         && leaves.len() == layout.leaves().len()
         && leaves.iter().zip(layout.leaves()).all(|(fixed, leaf)| fixed.size == u64::from(leaf.size))

@@ -8,6 +8,7 @@ use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
+use crate::snapshot::carry::CarryKind;
 use crate::snapshot::{Component, Snapshot};
 
 /// What happens to components, resources and data that this build does not know.
@@ -85,8 +86,14 @@ pub struct LoadPlan<'s, 'r> {
 impl<'s, 'r> LoadPlan<'s, 'r> {
     /// Resolves every saved component. Fails if one cannot be loaded, or is unknown and refused.
     pub fn new(snapshot: &'s Snapshot, registry: &'r Registry, options: LoadOptions) -> Result<Self> {
-        let resolutions = (snapshot.components().iter())
-            .map(|component| {
+        // Fields that some older type had share the key of the component but are not it.
+        let fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields);
+        let fields: HashSet<u32> = fields.map(|record| record.column.component).collect();
+        let resolutions = (snapshot.components().iter().zip(0_u32..))
+            .map(|(component, number)| {
+                if fields.contains(&number) {
+                    return Ok(Resolution::Unknown);
+                }
                 let resolution = resolve(component, registry)?;
                 if resolution == Resolution::Unknown && options.unknown == Unknown::Refuse {
                     return Err(unregistered(component));

@@ -5,6 +5,7 @@ use std::fmt;
 use super::plan::{LoadOptions, Resolution, resolve};
 use crate::error::{Error, Result};
 use crate::registry::Registry;
+use crate::snapshot::carry::CarryKind;
 use crate::snapshot::{OpenOptions, Prelude};
 use crate::value::Value;
 
@@ -70,7 +71,13 @@ impl fmt::Display for Preflight {
 /// ```
 pub fn preflight(bytes: &[u8], registry: &Registry) -> Result<Preflight> {
     let snapshot = OpenOptions::new().limits(LoadOptions::default().limits).registry(registry).open(bytes)?;
-    let components = (snapshot.components().iter())
+    let fields = |number: usize| {
+        let mut carried = snapshot.carried.iter();
+        carried.any(|record| record.kind == CarryKind::Fields && record.column.component as usize == number)
+    };
+    let components = (snapshot.components().iter().enumerate())
+        .filter(|(number, _)| !fields(*number))
+        .map(|(_, component)| component)
         .map(|component| (component.key.clone(), resolve(component, registry)))
         .collect();
     Ok(Preflight {

@@ -39,7 +39,8 @@ pub(super) fn decode_vec<T: Persist>(input: &mut Reader<'_>) -> Result<Vec<T>> {
 impl<T: Persist> Persist for Vec<T> {
     fn schema(types: &mut SchemaBuilder) -> Node {
         let element = T::schema(types);
-        types.add(Type::List(element))
+        // The same bytes either way; tools show them as what they are.
+        types.add(if *types.get(element) == Type::U8 { Type::Bytes } else { Type::List(element) })
     }
     #[inline]
     fn encode(&self, out: &mut Writer) {

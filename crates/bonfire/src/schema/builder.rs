@@ -31,6 +31,11 @@ impl SchemaBuilder {
         Self { lowest: usize::MAX, ..Self::default() }
     }
 
+    /// What was added as this node; a unit while it is still being described.
+    pub(crate) fn get(&self, node: Node) -> &Type {
+        self.nodes[node.index()].as_ref().unwrap_or(&Type::Unit)
+    }
+
     /// A node for a type that is fully described by `ty`.
     pub fn add(&mut self, ty: Type) -> Node {
         if let Some(&node) = self.shared.get(&ty) {

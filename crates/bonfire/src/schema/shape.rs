@@ -3,7 +3,6 @@
 //! Computed once per schema in one pass over the nodes, however they share or contain each other.
 
 use super::{Node, Schema, Type};
-use crate::layout::LEAVES_MAX;
 
 /// A number, or an array of them, inside a fixed-size value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl Schema {
     }
 
     /// The leaves of a raw row in the order of the schema, or `None` if values have no fixed size or too many leaves.
-    pub(crate) fn fixed_leaves(&self) -> Option<Vec<FixedLeaf>> {
+    pub(crate) fn fixed_leaves(&self, max: usize) -> Option<Vec<FixedLeaf>> {
         let sizes = self.fixed_sizes();
         sizes[0]?;
         let mut leaves = Vec::new();
@@ -86,11 +85,11 @@ impl Schema {
                     continue;
                 }
             };
-            if leaves.len() + parts.len() > LEAVES_MAX || stack.len() > LEAVES_MAX {
+            if leaves.len() + parts.len() > max || stack.len() > max {
                 return None;
             }
             stack.extend(parts.into_iter().rev());
         }
-        (leaves.len() <= LEAVES_MAX).then_some(leaves)
+        (leaves.len() <= max).then_some(leaves)
     }
 }

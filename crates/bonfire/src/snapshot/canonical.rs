@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::carry::{Carried, CarryKind};
-use super::dense::{column_from, remap};
+use super::dense::{column_from, remap, transform};
 use super::{Archetype, Component, Damage, Rope, Snapshot};
 use crate::buffer::AlignedBuf;
 use crate::context::{Dangling, LoadContext};
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::value::Value;
 
 type Row = BTreeMap<u32, Vec<u8>>;
 
@@ -77,7 +78,7 @@ impl Snapshot {
         let mut order: Vec<u32> = (0..components.len() as u32).collect();
         order.sort_by(|&a, &b| components[a as usize].key.cmp(&components[b as usize].key));
         let mapped = |number: u32, bytes: &[u8]| match &components[number as usize].schema {
-            Some(schema) if schema.has_entities() => remap(schema, bytes, &context),
+            Some(schema) if schema.has_entities() => transform(schema, bytes, &context, Value::sort_maps),
             _ => Ok(bytes.to_vec()),
         };
         let position = |number: u32| order.iter().position(|&old| old == number).unwrap_or(0) as u32;

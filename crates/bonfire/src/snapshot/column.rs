@@ -140,6 +140,7 @@ impl Groups {
     /// Where each value starts and ends, found by walking the schema.
     pub(crate) fn spans(&self, schema: &Schema, limits: &Limits) -> Result<Vec<(usize, usize)>> {
         let context = LoadContext::new(limits);
+        context.grant_rows(self.rows() as usize);
         let mut spans = Vec::new();
         let mut base = 0;
         for (group, bytes) in self.iter() {

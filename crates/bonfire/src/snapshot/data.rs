@@ -8,7 +8,7 @@ use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
-use crate::schema::{Node, Schema};
+use crate::schema::{Fingerprint, Node, Schema};
 use crate::value::{Value, decode_value};
 use crate::wire::{Reader, Writer};
 
@@ -19,7 +19,9 @@ pub const RESERVED_PREFIX: &str = "bonfire.";
 #[derive(Clone, Debug)]
 pub struct DataEntry {
     key: String,
-    schema: Arc<Schema>,
+    version: u32,
+    fingerprint: Fingerprint,
+    schema: Option<Arc<Schema>>,
     bytes: Bytes,
 }
 
@@ -28,20 +30,50 @@ impl DataEntry {
     pub fn new<T: Persist>(key: impl Into<String>, value: &T) -> Result<Self> {
         let mut out = Writer::new();
         value.encode(&mut out);
-        Ok(Self::from_parts(key.into(), Arc::new(Schema::of::<T>()), out.finish()?.into()))
+        let schema = Schema::of::<T>();
+        let fingerprint = schema.fingerprint();
+        Ok(Self::from_parts(key.into(), 1, fingerprint, Some(Arc::new(schema)), out.finish()?.into()))
     }
 
-    pub(crate) fn from_parts(key: String, schema: Arc<Schema>, bytes: Bytes) -> Self {
-        Self { key, schema, bytes }
+    /// Sets the version of what the value means. Default: 1.
+    pub fn with_version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+
+    pub(crate) fn from_parts(
+        key: String,
+        version: u32,
+        fingerprint: Fingerprint,
+        schema: Option<Arc<Schema>>,
+        bytes: Bytes,
+    ) -> Self {
+        Self { key, version, fingerprint, schema, bytes }
+    }
+
+    pub(crate) fn with_key(self, key: String) -> Self {
+        Self { key, ..self }
     }
 
     /// Its key.
     pub fn key(&self) -> &str {
         &self.key
     }
-    /// What it is made of.
-    pub fn schema(&self) -> &Schema {
-        &self.schema
+    /// The version it was saved with.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+    /// Stands for the schema.
+    pub fn schema_fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+    /// What it is made of. Fails if the snapshot names its schema by hash and nobody knows it.
+    pub fn schema(&self) -> Result<&Arc<Schema>> {
+        self.schema.as_ref().ok_or_else(|| {
+            let hash = self.fingerprint;
+            Error::unknown(format!("its schema is saved by hash only ({hash}), and no table at hand has it"))
+                .in_key(&self.key)
+        })
     }
     /// Its encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
@@ -61,7 +93,8 @@ impl DataEntry {
     /// The value as a `T`, with references mapped as the load maps them.
     pub fn get_in<T: Persist>(&self, context: &LoadContext<'_>) -> Result<T> {
         let wanted = Schema::of::<T>();
-        if let Some(difference) = self.schema.difference(&wanted) {
+        if self.fingerprint != wanted.fingerprint() {
+            let difference = self.schema()?.difference(&wanted).unwrap_or_default();
             return Err(Error::schema(difference).in_key(&self.key));
         }
         let mut input = Reader::new(&self.bytes, context);
@@ -74,17 +107,17 @@ impl DataEntry {
         let context = LoadContext::new(limits);
         let mut input = Reader::new(&self.bytes, &context);
         let value =
-            decode_value(&self.schema, Node::ROOT, &mut input).and_then(|v| input.finish().map(|()| v));
+            decode_value(self.schema()?, Node::ROOT, &mut input).and_then(|v| input.finish().map(|()| v));
         value.map_err(|error| error.in_key(&self.key))
     }
 
     /// The same value with its references mapped.
     pub(crate) fn remapped(&self, context: &LoadContext<'_>) -> Result<Self> {
-        if !self.schema.has_entities() {
+        let schema = self.schema()?;
+        if !schema.has_entities() {
             return Ok(Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self.clone() });
         }
-        let bytes =
-            super::dense::remap(&self.schema, &self.bytes, context).map_err(|e| e.in_key(&self.key))?;
+        let bytes = super::dense::remap(schema, &self.bytes, context).map_err(|e| e.in_key(&self.key))?;
         Ok(Self { bytes: bytes.into(), ..self.clone() })
     }
 }

@@ -106,6 +106,7 @@ fn row_spans(
     lost: &dyn Fn(usize) -> bool,
 ) -> Result<Vec<(usize, usize)>> {
     let context = LoadContext::new(limits);
+    context.grant_rows(groups.rows() as usize);
     let mut spans = Vec::new();
     let mut base = 0;
     for (group, bytes) in groups.iter() {
@@ -183,9 +184,20 @@ pub(crate) fn column_from<'a>(
 
 /// An encoded value with its references mapped.
 pub(crate) fn remap(schema: &Schema, bytes: &[u8], context: &LoadContext<'_>) -> Result<Vec<u8>> {
+    transform(schema, bytes, context, |_| {})
+}
+
+/// An encoded value, changed on the way.
+pub(crate) fn transform(
+    schema: &Schema,
+    bytes: &[u8],
+    context: &LoadContext<'_>,
+    change: impl FnOnce(&mut crate::value::Value),
+) -> Result<Vec<u8>> {
     let mut input = Reader::new(bytes, context);
-    let value = decode_value(schema, Node::ROOT, &mut input)?;
+    let mut value = decode_value(schema, Node::ROOT, &mut input)?;
     input.finish()?;
+    change(&mut value);
     let mut out = Writer::new();
     encode_value(schema, Node::ROOT, &value, &mut out)?;
     out.finish()

@@ -1,5 +1,7 @@
 //! Snapshot to bytes. Headers and checksums are added around the columns, which are not copied.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::column::Rope;
@@ -7,8 +9,9 @@ use super::compress::Compression;
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Describer, encode_schemas};
 use super::section::{FLAG_COPY, FLAG_CRITICAL, Pieces, SectionHeader, kind};
-use super::{BLOCK_BYTES, Snapshot};
+use super::{BLOCK_BYTES, FORMAT_VERSION, Snapshot};
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::persist::Persist;
 use crate::wire::Writer;
 
@@ -20,35 +23,61 @@ pub(super) const METADATA_BYTES_MAX: usize = 60 << 10;
 pub struct EncodeOptions {
     /// Compression of columns and data. Default: none.
     pub compression: Compression,
-    /// Whether schemas are written or only their fingerprints. Without them the bytes are smaller, but only a reader
-    /// that knows the schemas can read them. Default: written.
+    /// Whether the schemas of components are written or only their fingerprints. Without them the bytes are smaller,
+    /// but only a reader that has the components registered can read them. Schemas of data and of carried components
+    /// are always written: nobody else has them. Default: written.
     pub inline_schemas: bool,
     /// Whether the footer holds a BLAKE3 hash over everything before it, for signatures. Default: no.
     pub root_hash: bool,
+    /// Whether the small sections that everything depends on are written twice, so that damage to one costs nothing.
+    /// Default: yes.
+    pub copies: bool,
+    /// What a reader allows. A snapshot beyond it is refused here, so that nothing is saved that cannot be loaded.
+    pub limits: Limits,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        Self { compression: Compression::None, inline_schemas: true, root_hash: false }
+        Self {
+            compression: Compression::None,
+            inline_schemas: true,
+            root_hash: false,
+            copies: true,
+            limits: Limits::default(),
+        }
     }
 }
 
 impl Snapshot {
     /// The bytes of the snapshot, in pieces that share memory with it.
     pub fn encode(&self, options: &EncodeOptions) -> Result<Rope> {
+        self.check_limits(&options.limits)?;
+        let carried: HashSet<u32> = self.carried.iter().map(|record| record.column.component).collect();
+        // A schema that only the file knows is always written, or nobody could read it.
+        let inline = |number: usize| options.inline_schemas || carried.contains(&(number as u32));
         let mut columns = Pieces::default();
         let mut describer = Describer { out: Writer::new(), columns: &mut columns };
-        describer.prelude(self, options.inline_schemas);
+        describer.prelude(self, &inline);
         let prelude = Bytes::from(describer.out.into_memory());
         let mut describer = Describer { out: Writer::new(), columns: &mut columns };
         describer.carry(&self.carried);
         let carry = Bytes::from(if self.carried.is_empty() { vec![] } else { describer.out.into_memory() });
-        let schemas =
-            Bytes::from(if options.inline_schemas { encode_schemas(&self.components) } else { vec![] });
+        let components = self.components.iter().enumerate().filter(|(number, _)| inline(*number));
+        let mut schemas: Vec<_> = components.filter_map(|(_, component)| component.schema.as_ref()).collect();
+        schemas.extend(self.data.iter().filter_map(|entry| entry.schema().ok()));
+        let schemas = Bytes::from(encode_schemas(schemas));
         let metadata = Bytes::from(self.encode_metadata()?);
+        let raw_bytes =
+            columns.len() + self.data.iter().map(|entry| entry.as_bytes().len() as u64).sum::<u64>();
+        let small = (prelude.len() + carry.len() + schemas.len()) as u64;
+        if raw_bytes + 2 * small + (1 << 20) > options.limits.raw_bytes_max {
+            return Err(Error::limit(format!(
+                "{raw_bytes} bytes are more than the {} that readers allow: raise the limits on both sides",
+                options.limits.raw_bytes_max
+            )));
+        }
 
-        let mut file = File { rope: Rope::default(), sections: Vec::new() };
-        // The small sections that everything else depends on are there twice, far apart.
+        let mut file = File { rope: Rope::default(), sections: Vec::new(), tables: Vec::new() };
         let described = [
             (kind::METADATA, metadata, false),
             (kind::PRELUDE, prelude, true),
@@ -58,14 +87,30 @@ impl Snapshot {
         for (kind, content, critical) in &described {
             file.small(*kind, content, if *critical { FLAG_CRITICAL } else { 0 })?;
         }
-        file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression)?;
+        file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression, true)?;
         if !self.data.is_empty() {
-            file.section(kind::DATA, 0, self.encode_data(), options.compression)?;
+            file.section(kind::DATA, 0, self.encode_data(), options.compression, true)?;
         }
-        for (kind, content, _) in &described {
-            file.small(*kind, content, FLAG_COPY)?;
+        if options.copies {
+            for (kind, content, _) in &described {
+                file.small(*kind, content, FLAG_COPY)?;
+            }
+            file.block_tables()?;
         }
         file.finish(options.root_hash)
+    }
+
+    fn check_limits(&self, limits: &Limits) -> Result<()> {
+        let check = |count: usize, max: u32, what: &str| match count > max as usize {
+            true => Err(Error::limit(format!(
+                "{count} {what}, readers allow {max}: raise the limits on both sides"
+            ))),
+            false => Ok(()),
+        };
+        check(self.components.len(), limits.components_max, "components")?;
+        check(self.archetypes.len(), limits.archetypes_max, "archetypes")?;
+        check(self.entity_count(), limits.entities_max, "entities")?;
+        check(self.data.len(), limits.data_entries_max, "data entries")
     }
 
     fn encode_metadata(&self) -> Result<Vec<u8>> {
@@ -90,7 +135,9 @@ impl Snapshot {
         out.varint(self.data.len() as u64);
         for entry in &self.data {
             out.text(entry.key());
-            out.blob(&entry.schema().to_bytes());
+            out.varint(u64::from(entry.version()));
+            out.u8(u8::from(entry.schema().is_ok()));
+            out.raw(&entry.schema_fingerprint().0);
             out.varint(entry.as_bytes().len() as u64);
         }
         let mut pieces = Pieces::default();
@@ -108,6 +155,8 @@ impl Snapshot {
 struct File {
     rope: Rope,
     sections: Vec<(u64, SectionHeader)>,
+    /// Block tables of large sections, by the section's offset.
+    tables: Vec<(u64, Vec<u8>)>,
 }
 
 impl File {
@@ -117,14 +166,34 @@ impl File {
         }
         let mut pieces = Pieces::default();
         pieces.push(content.clone());
-        self.section(kind, flags, pieces, Compression::None)
+        self.section(kind, flags, pieces, Compression::None, false)
     }
 
-    fn section(&mut self, kind: u16, flags: u8, pieces: Pieces, compression: Compression) -> Result<()> {
+    fn section(
+        &mut self,
+        kind: u16,
+        flags: u8,
+        pieces: Pieces,
+        compression: Compression,
+        copy_table: bool,
+    ) -> Result<()> {
         let offset = (HEADER_BYTES + self.rope.len()) as u64;
-        let header = pieces.write(kind, flags, compression, &mut self.rope)?;
+        let (header, table) = pieces.write(kind, flags, compression, &mut self.rope)?;
         self.sections.push((offset, header));
+        if copy_table {
+            self.tables.push((offset, table));
+        }
         Ok(())
+    }
+
+    fn block_tables(&mut self) -> Result<()> {
+        let mut out = Writer::new();
+        out.varint(self.tables.len() as u64);
+        for (offset, table) in &self.tables {
+            out.u64(*offset);
+            out.blob(table);
+        }
+        self.small(kind::BLOCK_TABLES, &Bytes::from(out.into_memory()), 0)
     }
 
     fn finish(mut self, root_hash: bool) -> Result<Rope> {
@@ -140,7 +209,8 @@ impl File {
             out.u64(section.stored_len);
         }
         let footer_offset = (HEADER_BYTES + self.rope.len()) as u64;
-        let len = out.len() as u64 + if root_hash { 33 } else { 1 };
+        // A byte for the root, the root, and the number of extensions.
+        let len = out.len() as u64 + if root_hash { 34 } else { 2 };
         let block_count = len.div_ceil(BLOCK_BYTES as u64) as u32;
         let footer = SectionHeader {
             kind: kind::FOOTER,
@@ -152,7 +222,7 @@ impl File {
         };
         let total = footer.total_bytes().and_then(|len| len.checked_add(footer_offset));
         let file_len = total.ok_or_else(|| Error::limit("the file would be larger than 2^64 bytes"))?;
-        let header = Header { file_len, footer_offset }.encode();
+        let header = Header { version: FORMAT_VERSION, file_len, footer_offset }.encode();
         if root_hash {
             let mut hasher = blake3::Hasher::new();
             hasher.update(&header);
@@ -164,6 +234,7 @@ impl File {
         } else {
             out.u8(0);
         }
+        out.varint(0);
         self.small(kind::FOOTER, &Bytes::from(out.into_memory()), FLAG_CRITICAL)?;
         let mut file = Rope::from(Bytes::copy_from_slice(&header));
         self.rope.parts().iter().for_each(|part| file.push(part.clone()));

@@ -6,7 +6,7 @@
 //! | file | |
 //! |---|---|
 //! | `writer` | world to snapshot |
-//! | `encode`, `decode` | snapshot to bytes and back; `header`, `section`, `compress`, `prelude`, `data` are their parts |
+//! | `encode`, `decode` | snapshot to bytes and back; `file`, `header`, `section`, `compress`, `prelude`, `data` are their parts |
 //! | `salvage` | what is left of a damaged file |
 //! | `dense` | rows of any column as encoded values, for everything that is not in a hurry |
 //! | `canonical` | a form without accidents, for comparing worlds |
@@ -22,6 +22,7 @@ pub(crate) mod data;
 mod decode;
 pub(crate) mod dense;
 mod encode;
+mod file;
 mod header;
 mod prelude;
 mod salvage;

@@ -17,7 +17,7 @@ use super::{Archetype, BLOCK_BYTES, Component, FORMAT_VERSION, SharedTable, Snap
 use crate::descriptor::ColumnKind;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::row::RowLayout;
+use crate::row::{ROW_LEAVES_MAX, RowLayout};
 use crate::schema::{Fingerprint, Schema};
 use crate::wire::{Reader, Writer};
 
@@ -32,6 +32,9 @@ mod encoding {
 }
 
 const SCHEMA_INLINE: u8 = 1;
+
+/// Finds a schema by its fingerprint, in the file or elsewhere; the flag says that the file must have it.
+type Resolve<'a> = dyn Fn(Fingerprint, bool) -> Result<Option<Arc<Schema>>> + 'a;
 
 /// Puts columns into their section and writes down where they went.
 pub(super) struct Describer<'a> {
@@ -112,17 +115,17 @@ impl Describer<'_> {
         }
     }
 
-    pub(super) fn prelude(&mut self, snapshot: &Snapshot, inline_schemas: bool) {
+    pub(super) fn prelude(&mut self, snapshot: &Snapshot, inline: &dyn Fn(usize) -> bool) {
         self.out.u16(FORMAT_VERSION);
         self.out.u64(snapshot.next_entity_id);
         self.out.varint(snapshot.entity_count() as u64);
         self.out.varint(snapshot.components.len() as u64);
-        for component in &snapshot.components {
+        for (number, component) in snapshot.components.iter().enumerate() {
             let out = &mut self.out;
             out.text(&component.key);
             out.varint(u64::from(component.version));
             out.u8(ColumnKind::ALL.iter().position(|kind| *kind == component.kind).unwrap_or(0) as u8);
-            out.u8(if inline_schemas && component.schema.is_some() { SCHEMA_INLINE } else { 0 });
+            out.u8(if inline(number) && component.schema.is_some() { SCHEMA_INLINE } else { 0 });
             out.raw(&component.schema_fingerprint.0);
             out.varint(u64::from(component.row.stride));
             if component.row.stride > 0 {
@@ -145,6 +148,7 @@ impl Describer<'_> {
         }
         self.out.varint(snapshot.resources.len() as u64);
         snapshot.resources.iter().for_each(|column| self.column(column));
+        self.out.varint(0); // extensions
     }
 
     pub(super) fn carry(&mut self, carried: &[Carried]) {
@@ -159,8 +163,10 @@ impl Describer<'_> {
 }
 
 /// Every distinct schema once, by its fingerprint.
-pub(super) fn encode_schemas(components: &[Component]) -> Vec<u8> {
-    let mut schemas: Vec<&Arc<Schema>> = components.iter().filter_map(|c| c.schema.as_ref()).collect();
+pub(super) fn encode_schemas(mut schemas: Vec<&Arc<Schema>>) -> Vec<u8> {
+    if schemas.is_empty() {
+        return Vec::new();
+    }
     schemas.sort_by_key(|schema| schema.fingerprint());
     schemas.dedup_by_key(|schema| schema.fingerprint());
     let mut out = Writer::new();
@@ -337,20 +343,27 @@ impl Finder<'_> {
         Ok(())
     }
 
-    pub(super) fn prelude(
-        &mut self,
-        schemas: &HashMap<Fingerprint, Arc<Schema>>,
-        outside: &dyn Fn(Fingerprint) -> Option<Arc<Schema>>,
-    ) -> Result<Snapshot> {
-        let version = self.input.u16()?;
-        if version != FORMAT_VERSION {
-            return Err(self.input.corrupt(format!("the prelude has version {version}, the header another")));
+    pub(super) fn finish(&self) -> Result<()> {
+        match self.input.remaining() {
+            0 => Ok(()),
+            left => Err(self.input.corrupt(format!("{left} bytes are left over"))),
+        }
+    }
+
+    /// `version` is the header's, if that is whole; `resolve` finds schemas, in the file or elsewhere.
+    pub(super) fn prelude(&mut self, version: Option<u16>, resolve: &Resolve<'_>) -> Result<Snapshot> {
+        let own = self.input.u16()?;
+        if own > FORMAT_VERSION {
+            return Err(Error::newer_format(format!("the prelude has version {own}: update the game")));
+        }
+        if own == 0 || version.is_some_and(|version| version != own) {
+            return Err(self.input.corrupt(format!("the prelude has version {own}, the header another")));
         }
         let mut snapshot = Snapshot { next_entity_id: self.input.u64()?, ..Snapshot::default() };
         let entity_count = self.input.bounded(u64::from(self.limits.entities_max), "entities")?;
         let count = self.input.bounded(u64::from(self.limits.components_max), "components")?;
         for _ in 0..count {
-            let component = self.component(schemas, outside)?;
+            let component = self.component(resolve)?;
             snapshot.components.push(component);
         }
         let count = self.input.bounded(u64::from(self.limits.components_max), "shared tables")?;
@@ -388,36 +401,32 @@ impl Finder<'_> {
         Ok(snapshot)
     }
 
-    fn component(
-        &mut self,
-        schemas: &HashMap<Fingerprint, Arc<Schema>>,
-        outside: &dyn Fn(Fingerprint) -> Option<Arc<Schema>>,
-    ) -> Result<Component> {
+    fn component(&mut self, resolve: &Resolve<'_>) -> Result<Component> {
         let key = self.input.text()?.to_owned();
         let input = &mut self.input;
         let mut read = || {
             let version = input.bounded(u64::from(u32::MAX), "as a version")? as u32;
             let kind = input.u8()?;
-            let kind = *ColumnKind::ALL.get(usize::from(kind)).ok_or_else(|| {
-                Error::newer_format(format!("column kind {kind} is not known to this version"))
-            })?;
-            let inline = input.u8()? & SCHEMA_INLINE != 0;
+            // Only a hint: how rows are stored is said by each column.
+            let kind = ColumnKind::ALL.get(usize::from(kind)).copied().unwrap_or(ColumnKind::Custom);
+            let flags = input.u8()?;
+            if flags & !SCHEMA_INLINE != 0 {
+                return Err(Error::newer_format(format!(
+                    "component flags {flags:#x} are not known to this version"
+                )));
+            }
             let schema_fingerprint = Fingerprint(input.array()?);
             let stride = input.bounded(1 << 30, "bytes per row")? as u32;
             let mut row = RowLayout { stride, offsets: Vec::new() };
             let mut layout_fingerprint = None;
             if stride > 0 {
-                let count = input.bounded(crate::layout::LEAVES_MAX as u64, "leaves")?;
+                let count = input.bounded(ROW_LEAVES_MAX as u64, "leaves")?;
                 for _ in 0..count {
                     row.offsets.push(input.bounded(u64::from(stride), "as an offset")? as u32);
                 }
                 layout_fingerprint = Some(Fingerprint(input.array()?));
             }
-            let schema = match schemas.get(&schema_fingerprint) {
-                Some(schema) if inline => Some(Arc::clone(schema)),
-                _ if inline => return Err(input.corrupt("the schema section does not have its schema")),
-                _ => outside(schema_fingerprint),
-            };
+            let schema = resolve(schema_fingerprint, flags & SCHEMA_INLINE != 0)?;
             let component = Component { key: String::new(), version, kind, schema_fingerprint, row, schema };
             if layout_fingerprint.is_some_and(|expected| expected != component.layout_fingerprint()) {
                 return Err(input.corrupt("its row layout does not match its fingerprint"));

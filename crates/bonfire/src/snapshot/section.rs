@@ -28,10 +28,13 @@ pub(super) mod kind {
     pub(crate) const DATA: u16 = 5;
     pub(crate) const CARRY: u16 = 6;
     pub(crate) const FOOTER: u16 = 7;
+    /// From here on, kinds that this version passes over when it reads a snapshot.
     pub(crate) const DELTA: u16 = 8;
     pub(crate) const JOURNAL_LINK: u16 = 9;
     pub(crate) const TRACKS: u16 = 10;
     pub(crate) const SEAL: u16 = 11;
+    /// Copies of the block tables of large sections, for salvage.
+    pub(crate) const BLOCK_TABLES: u16 = 12;
 }
 
 pub(super) fn kind_name(number: u16) -> &'static str {
@@ -47,6 +50,7 @@ pub(super) fn kind_name(number: u16) -> &'static str {
         kind::JOURNAL_LINK => "journal link",
         kind::TRACKS => "tracks",
         kind::SEAL => "seal",
+        kind::BLOCK_TABLES => "block tables",
         _ => "unknown",
     }
 }
@@ -130,12 +134,7 @@ impl SectionHeader {
         bytes.extend(self.raw_len.to_le_bytes());
         bytes.extend(self.stored_len.to_le_bytes());
         bytes.extend(self.block_count.to_le_bytes());
-        let mut table = Vec::with_capacity(blocks.len() * BLOCK_ENTRY_BYTES);
-        for block in blocks {
-            table.extend(block.raw_len.to_le_bytes());
-            table.extend(block.stored_len.to_le_bytes());
-            table.extend(block.crc.to_le_bytes());
-        }
+        let table = encode_table(blocks);
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes), &table);
         bytes.extend(crc.to_le_bytes());
         bytes.extend(table);
@@ -177,7 +176,10 @@ impl SectionHeader {
 
     /// The blocks, if they add up to what the header says.
     pub(super) fn blocks(&self, file: &[u8], offset: u64) -> Result<Vec<Block>> {
-        let table = self.block_table(file, offset)?;
+        self.blocks_from(self.block_table(file, offset)?, offset)
+    }
+
+    pub(super) fn blocks_from(&self, table: &[u8], offset: u64) -> Result<Vec<Block>> {
         let u32_at = |entry: &[u8], at: usize| u32::from_le_bytes(std::array::from_fn(|i| entry[at + i]));
         let blocks: Vec<Block> = table
             .chunks_exact(BLOCK_ENTRY_BYTES)
@@ -192,21 +194,17 @@ impl SectionHeader {
                 && (1..=block.raw_len).contains(&block.stored_len)
                 && (self.codec != CODEC_NONE || block.stored_len == block.raw_len)
         };
+        let count = blocks.len() == self.block_count as usize;
         let raw: u64 = blocks.iter().map(|block| u64::from(block.raw_len)).sum();
         let stored: u64 = blocks.iter().map(|block| u64::from(block.stored_len)).sum();
-        if !blocks.iter().all(fine) || raw != self.raw_len || stored != self.stored_len {
+        if !count || !blocks.iter().all(fine) || raw != self.raw_len || stored != self.stored_len {
             return Err(Error::corrupt("a block table does not add up").at(offset as usize));
         }
         Ok(blocks)
     }
 
-    /// Checks what a header claims against the limits and the file.
-    pub(super) fn check(&self, file: &[u8], offset: u64, limits: &Limits, raw_so_far: u64) -> Result<()> {
-        let end = self.total_bytes().and_then(|len| len.checked_add(offset));
-        if end.is_none_or(|end| end > file.len() as u64) {
-            let message = format!("section {} needs more bytes than the file has", kind_name(self.kind));
-            return Err(Error::corrupt(message).at(offset as usize));
-        }
+    /// Checks what a header claims against the limits.
+    pub(super) fn check(&self, offset: u64, limits: &Limits, raw_so_far: u64) -> Result<()> {
         if raw_so_far.checked_add(self.raw_len).is_none_or(|sum| sum > limits.raw_bytes_max) {
             let max = limits.raw_bytes_max;
             return Err(Error::limit(format!("the sections have more than {max} bytes, which is the limit"))
@@ -284,7 +282,7 @@ impl Pieces {
         flags: u8,
         compression: Compression,
         file: &mut Rope,
-    ) -> Result<SectionHeader> {
+    ) -> Result<(SectionHeader, Vec<u8>)> {
         let raw_len = self.len;
         let mut table = Vec::new();
         let mut payload = Vec::new();
@@ -310,6 +308,11 @@ impl Pieces {
         payload.into_iter().for_each(|part| file.push(part));
         let gap = stored_len.next_multiple_of(COLUMN_ALIGN as u64) - stored_len;
         file.push(Bytes::from_static(&ZEROS[..gap as usize]));
-        Ok(header)
+        Ok((header, encode_table(&table)))
     }
+}
+
+fn encode_table(blocks: &[Block]) -> Vec<u8> {
+    let entry = |block: &Block| [block.raw_len, block.stored_len, block.crc];
+    blocks.iter().flat_map(entry).flat_map(u32::to_le_bytes).collect()
 }

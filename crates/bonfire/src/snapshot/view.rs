@@ -119,6 +119,7 @@ impl<'s> ColumnView<'s> {
     pub fn values(&self, limits: &Limits) -> Result<Vec<Option<Value>>> {
         let component = self.component();
         let context = crate::context::LoadContext::new(limits);
+        context.grant_rows(self.rows);
         let read = || {
             let schema = component.schema()?;
             let dense = self.snapshot.dense(self.column, self.rows, limits, &|_| false)?;

@@ -52,11 +52,23 @@ impl Json<'_> {
         Ok(())
     }
 
+    /// Numbers that not every JSON reader keeps exactly are text.
+    fn unsigned(&mut self, number: u64) {
+        if number <= SAFE_INTEGER { self.plain(&number) } else { self.plain(&number.to_string()) }
+    }
+
+    fn signed(&mut self, number: i64) {
+        if number.unsigned_abs() <= SAFE_INTEGER {
+            self.plain(&number)
+        } else {
+            self.plain(&number.to_string())
+        }
+    }
+
     fn id(&mut self, id: EntityId) {
         match id.to_bits() {
             _ if id.is_null() => self.raw("null"),
-            bits if bits <= SAFE_INTEGER => self.plain(&bits),
-            bits => self.plain(&bits.to_string()),
+            bits => self.unsigned(bits),
         }
     }
 
@@ -64,7 +76,7 @@ impl Json<'_> {
         self.raw("{\"version\":");
         self.plain(&FORMAT_VERSION);
         self.raw(",\n\"nextEntityId\":");
-        self.plain(&snapshot.next_entity_id);
+        self.unsigned(snapshot.next_entity_id);
         self.raw(",\n\"componentTable\":");
         self.list(["[\n", "]"], snapshot.components(), Self::component)?;
         self.raw(",\n\"archetypes\":");
@@ -108,9 +120,13 @@ impl Json<'_> {
             out.raw("\n{\"key\":");
             out.plain(entry.key());
             out.raw(",\"value\":");
-            out.encoded(entry.schema(), entry.as_bytes()).map_err(|error| error.in_key(entry.key()))?;
+            out.encoded(entry.schema()?, entry.as_bytes()).map_err(|error| error.in_key(entry.key()))?;
+            if entry.version() != 1 {
+                out.raw(",\"version\":");
+                out.plain(&entry.version());
+            }
             out.raw(",\"schema\":");
-            out.schema(entry.schema())?;
+            out.schema(entry.schema()?)?;
             out.raw("}");
             Ok(())
         })?;
@@ -153,6 +169,7 @@ impl Json<'_> {
         columns: &'s [Column],
         rows: usize,
     ) -> Result<Vec<(&'s Component, crate::snapshot::dense::DenseRows<'s>)>> {
+        self.context.grant_rows(rows.saturating_mul(columns.len()));
         (columns.iter())
             .map(|column| {
                 let component = &snapshot.components[column.component as usize];
@@ -256,12 +273,12 @@ impl Json<'_> {
             Type::U8 => self.plain(&u8::decode(input)?),
             Type::U16 => self.plain(&u16::decode(input)?),
             Type::U32 => self.plain(&u32::decode(input)?),
-            Type::U64 => self.plain(&u64::decode(input)?),
+            Type::U64 => self.unsigned(u64::decode(input)?),
             Type::U128 => self.plain(&u128::decode(input)?.to_string()),
             Type::I8 => self.plain(&i8::decode(input)?),
             Type::I16 => self.plain(&i16::decode(input)?),
             Type::I32 => self.plain(&i32::decode(input)?),
-            Type::I64 => self.plain(&i64::decode(input)?),
+            Type::I64 => self.signed(i64::decode(input)?),
             Type::I128 => self.plain(&i128::decode(input)?.to_string()),
             Type::F32 => self.f32(f32::decode(input)?),
             Type::F64 => self.f64(f64::decode(input)?),
@@ -301,12 +318,34 @@ impl Json<'_> {
                 })?;
             }
             Type::Map(key, value) if matches!(schema.get(*key), Type::Text) => {
+                // An object, unless a key could be taken for one of our own marks.
+                let start = self.text.len();
                 let count = input.count(1)?;
+                let mut marked = false;
+                let mut pairs = Vec::new();
                 self.list(["{", "}"], 0..count, |out, _| {
-                    out.plain(input.text()?);
+                    let from = out.text.len();
+                    let name = input.text()?;
+                    marked |= name.starts_with('$');
+                    out.plain(name);
+                    let middle = out.text.len();
                     out.raw(":");
-                    input.nested(|input| out.value(schema, *value, input))
+                    input.nested(|input| out.value(schema, *value, input))?;
+                    pairs.push((from, middle, out.text.len()));
+                    Ok(())
                 })?;
+                if marked {
+                    let object = self.text.split_off(start);
+                    let part = |from: usize, to: usize| &object[from - start..to - start];
+                    self.list(["[", "]"], pairs, |out, (from, middle, to)| {
+                        out.raw("[");
+                        out.text.extend_from_slice(part(from, middle));
+                        out.raw(",");
+                        out.text.extend_from_slice(part(middle + 1, to));
+                        out.raw("]");
+                        Ok(())
+                    })?;
+                }
             }
             Type::Map(key, value) => {
                 let count = input.count(1)?;
@@ -320,16 +359,16 @@ impl Json<'_> {
                 })?;
             }
             Type::Tuple(fields) if fields.len() == 1 => {
-                input.nested(|input| self.value(schema, fields[0], input))?;
+                input.inside(|input| self.value(schema, fields[0], input))?;
             }
             Type::Tuple(fields) => self.list(["[", "]"], fields, |out, field| {
-                input.nested(|input| out.value(schema, *field, input))
+                input.inside(|input| out.value(schema, *field, input))
             })?,
             Type::Struct(fields) => self.list(["{", "}"], fields, |out, field| {
                 out.plain(&field.name);
                 out.raw(":");
                 input
-                    .nested(|input| out.value(schema, field.node, input))
+                    .inside(|input| out.value(schema, field.node, input))
                     .map_err(|error| error.in_field(&field.name))
             })?,
             Type::Enum(variants) => {
@@ -349,7 +388,7 @@ impl Json<'_> {
             }
         }
         if input.offset() == start {
-            self.context.claim_empty(1)?;
+            self.context.claim_empty(schema.get(node).children().count() as u64)?;
         }
         Ok(())
     }
@@ -397,7 +436,8 @@ impl Json<'_> {
         match value {
             Value::Unit => self.raw("null"),
             Value::Bool(value) => self.plain(value),
-            Value::U64(value) => self.plain(value),
+            Value::U64(value) if *value <= SAFE_INTEGER => self.plain(value),
+            Value::U64(value) => text(self, "$u64", &value.to_string())?,
             Value::F64(value) if value.is_finite() => self.plain(value),
             Value::Text(value) => self.plain(value),
             Value::List(values) => self.list(["[", "]"], values, Self::dynamic)?,

@@ -277,7 +277,9 @@ fn data(json: &Json, limits: &Limits) -> Result<DataEntry> {
         Ok((schema, out.finish()?))
     };
     let (schema, bytes) = read().map_err(|error: Error| error.in_key(&key))?;
-    Ok(DataEntry::from_parts(key, Arc::new(schema), Bytes::from(bytes)))
+    let version = json.get("version").map_or(Ok(1), |_| number(json, "version").and_then(small))?;
+    let fingerprint = schema.fingerprint();
+    Ok(DataEntry::from_parts(key, version, fingerprint, Some(Arc::new(schema)), Bytes::from(bytes)))
 }
 
 fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Result<Value> {
@@ -332,7 +334,7 @@ fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Result<Value> 
         }
         Type::Option(some) => Value::Some(Box::new(inner(*some, json)?)),
         Type::List(element) | Type::Set(element) | Type::Array(element, _) => list(*element)?,
-        Type::Map(key, of) if matches!(schema.get(*key), Type::Text) => {
+        Type::Map(key, of) if matches!(schema.get(*key), Type::Text) && json.is_object() => {
             let entries = json.as_object().ok_or_else(bad)?.iter();
             let entry = |(key, json): (&String, &Json)| Ok((Value::Text(key.clone()), inner(*of, json)?));
             Value::Map(entries.map(entry).collect::<Result<_>>()?)
@@ -410,6 +412,7 @@ fn tagged(tag: &str, json: &Json) -> Result<Value> {
     };
     let items = || json.as_array().ok_or_else(bad);
     Ok(match tag {
+        "$u64" => Value::U64(text()?.parse().map_err(|_| bad())?),
         "$i64" => Value::I64(text()?.parse().map_err(|_| bad())?),
         "$u128" => Value::U128(text()?.parse().map_err(|_| bad())?),
         "$i128" => Value::I128(text()?.parse().map_err(|_| bad())?),

@@ -74,14 +74,14 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         }
         Type::Tuple(fields) => {
             input.context().claim_memory(fields.len(), size_of::<Value>())?;
-            let values = input.nested(|input| {
+            let values = input.inside(|input| {
                 fields.iter().map(|&field| decode_value(schema, field, input)).collect::<Result<Vec<_>>>()
             })?;
             Value::Tuple(values)
         }
         Type::Struct(fields) => {
             input.context().claim_memory(fields.len(), size_of::<(String, Value)>())?;
-            let values = input.nested(|input| {
+            let values = input.inside(|input| {
                 let one = |field: &crate::schema::Field, input: &mut Reader<'_>| {
                     let value = decode_value(schema, field.node, input);
                     Ok((field.name.to_string(), value.map_err(|error| error.in_field(&field.name))?))
@@ -102,7 +102,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
     };
     if input.offset() == start {
         // A schema can nest types without bytes so that a value of no bytes is endless work.
-        input.context().claim_empty(1)?;
+        input.context().claim_empty(schema.get(node).children().count() as u64)?;
     }
     Ok(value)
 }
@@ -184,21 +184,16 @@ pub fn encode_value(schema: &Schema, node: Node, value: &Value, out: &mut Writer
         }
         (Type::Tuple(fields), Value::Tuple(values)) if fields.len() == values.len() => {
             let mut pairs = fields.iter().zip(values);
-            nested(out, |out| pairs.try_for_each(|(&node, value)| encode_value(schema, node, value, out)))?;
+            pairs.try_for_each(|(&node, value)| encode_value(schema, node, value, out))?;
         }
         (Type::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
-            nested(out, |out| {
-                for (field, (name, value)) in fields.iter().zip(values) {
-                    if field.name != *name {
-                        return Err(Error::schema(format!(
-                            "field `{name}` stands where `{}` belongs",
-                            field.name
-                        )));
-                    }
-                    encode_value(schema, field.node, value, out).map_err(|error| error.in_field(name))?;
+            for (field, (name, value)) in fields.iter().zip(values) {
+                if field.name != *name {
+                    let (name, belongs) = (name.escape_debug(), field.name.escape_debug());
+                    return Err(Error::schema(format!("field `{name}` stands where `{belongs}` belongs")));
                 }
-                Ok(())
-            })?;
+                encode_value(schema, field.node, value, out).map_err(|error| error.in_field(name))?;
+            }
         }
         (Type::Enum(variants), Value::Enum(name, content)) => {
             let number = variants.iter().position(|variant| variant.name == *name).ok_or_else(mismatch)?;

@@ -1,7 +1,7 @@
 //! Values that carry their own types: one tag byte in front of each.
 
 use super::Value;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::schema::{Node, SchemaBuilder, Type};
 use crate::wire::{Reader, Writer};
@@ -156,7 +156,10 @@ impl Persist for Value {
                 let name = String::decode(input)?;
                 Self::Enum(name, Box::new(input.nested(Self::decode)?))
             }
-            tag => return Err(input.corrupt(format!("{tag} is not the tag of a value"))),
+            tag => {
+                return Err(Error::newer_format(format!("value tag {tag} is not known to this version"))
+                    .at(input.offset()));
+            }
         })
     }
 }

@@ -15,7 +15,9 @@ pub use self::codec::{decode_value, encode_value};
 pub use self::serde::{Serde, from_value, to_value};
 
 use crate::entity::EntityId;
+use crate::persist::Persist;
 use crate::schema::Schema;
+use crate::wire::Writer;
 
 /// Any saved value.
 ///
@@ -107,6 +109,27 @@ impl Value {
     /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Sorts the entries of all maps by their keys. Maps that came through serde have the order of their owner.
+    pub(crate) fn sort_maps(&mut self) {
+        match self {
+            Self::Some(value) | Self::Enum(_, value) => value.sort_maps(),
+            Self::List(values) | Self::Tuple(values) => values.iter_mut().for_each(Self::sort_maps),
+            Self::Struct(fields) => fields.iter_mut().for_each(|(_, value)| value.sort_maps()),
+            Self::Map(entries) => {
+                for (key, value) in &mut *entries {
+                    key.sort_maps();
+                    value.sort_maps();
+                }
+                entries.sort_by_cached_key(|(key, _)| {
+                    let mut out = Writer::new();
+                    key.encode(&mut out);
+                    out.into_memory()
+                });
+            }
+            _ => {}
+        }
     }
 
     /// The schema of values that carry their own types.
