@@ -97,3 +97,7 @@ pub use snapshot::{
 pub use value::{Serde, from_value, to_value};
 pub use value::{Value, decode_value, encode_value};
 pub use wire::{Reader, Writer};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -59,9 +59,9 @@ impl Json<'_> {
 
     fn signed(&mut self, number: i64) {
         if number.unsigned_abs() <= SAFE_INTEGER {
-            self.plain(&number)
+            self.plain(&number);
         } else {
-            self.plain(&number.to_string())
+            self.plain(&number.to_string());
         }
     }
 
