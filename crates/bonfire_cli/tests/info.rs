@@ -90,7 +90,10 @@ fn json_has_the_same_content() {
     );
     assert_eq!(mood["schema"], "Calm | Angry{at: entity, since: u64}");
     assert_eq!(info["resources"], json!([{ "key": "game.clock", "encoding": "raw", "bytes": 16 }]));
-    assert_eq!(info["data"], json!([{ "key": "physics.gravity", "bytes": 8, "version": 1, "schema": "(i32, i32)" }]));
+    assert_eq!(
+        info["data"],
+        json!([{ "key": "physics.gravity", "bytes": 8, "version": 1, "schema": "(i32, i32)" }])
+    );
     assert_eq!(info["carried"][0]["key"], "mod.mana");
     assert_eq!((&info["carried"][0]["entities"], &info["carried"][1]["resource"]), (&json!(1), &json!(true)));
     assert_eq!(info["damage"], json!(null));

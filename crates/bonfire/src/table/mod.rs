@@ -8,7 +8,9 @@
 //! How each type of value looks in JSON is in FORMAT.md, "The JSON table".
 
 mod export;
+mod export_value;
 mod import;
+mod import_value;
 mod text;
 
 use crate::error::Result;

@@ -1,184 +1,27 @@
-//! The sections that describe the columns: prelude, schemas, carry. FORMAT.md, "Prelude".
-//!
-//! All bytes of columns lie in one section; what is here says where. Parts are listed in the order in which they lie,
-//! so that overlaps are found by looking at each part once.
+//! Reads descriptions and cuts the columns out of their section.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::bitmap::Bitmap;
-use super::carry::{Carried, CarryKind};
-use super::column::{Body, Column, Group, Groups, Indices, Rope};
-use super::salvage::{Lost, RowRanges};
-use super::section::Pieces;
-use super::{Archetype, BLOCK_BYTES, Component, FORMAT_VERSION, SharedTable, Snapshot};
+use super::{SCHEMA_INLINE, encoding};
 use crate::descriptor::ColumnKind;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::row::{ROW_LEAVES_MAX, RowLayout};
 use crate::schema::{Fingerprint, Schema};
-use crate::wire::{Reader, Writer};
-
-/// The encoding byte of a column. [`PRESENCE`] is added when only some rows have a value.
-mod encoding {
-    pub(super) const TAG: u8 = 0;
-    pub(super) const RAW: u8 = 1;
-    pub(super) const ROWS: u8 = 2;
-    pub(super) const DICTIONARY: u8 = 3;
-    pub(super) const SHARED: u8 = 4;
-    pub(super) const PRESENCE: u8 = 0x80;
-}
-
-const SCHEMA_INLINE: u8 = 1;
+use crate::snapshot::bitmap::Bitmap;
+use crate::snapshot::carry::{Carried, CarryKind};
+use crate::snapshot::column::{Body, Column, Group, Groups, Indices, Rope};
+use crate::snapshot::salvage::{Lost, RowRanges};
+use crate::snapshot::{Archetype, Component, FORMAT_VERSION, SharedTable, Snapshot};
+use crate::wire::Reader;
 
 /// Finds a schema by its fingerprint, in the file or elsewhere; the flag says that the file must have it.
 type Resolve<'a> = dyn Fn(Fingerprint, bool) -> Result<Option<Arc<Schema>>> + 'a;
 
-/// Puts columns into their section and writes down where they went.
-pub(super) struct Describer<'a> {
-    pub(super) out: Writer,
-    pub(super) columns: &'a mut Pieces,
-}
-
-impl Describer<'_> {
-    fn part(&mut self, offset: u64, len: usize) {
-        self.out.varint(offset);
-        self.out.varint(len as u64);
-    }
-
-    fn bytes(&mut self, bytes: &Bytes) {
-        let offset = self.columns.len();
-        self.columns.push_parts([bytes.clone()], bytes.len() >= BLOCK_BYTES);
-        self.part(offset, bytes.len());
-    }
-
-    /// Raw rows and ids, aligned.
-    fn rope(&mut self, rope: &Rope) {
-        self.columns.align();
-        let offset = self.columns.len();
-        self.columns.push_parts(rope.parts().iter().cloned(), rope.len() >= BLOCK_BYTES);
-        self.part(offset, rope.len());
-    }
-
-    fn groups(&mut self, groups: &Groups) {
-        self.out.varint(groups.groups.len() as u64);
-        for group in &groups.groups {
-            self.out.varint(u64::from(group.rows));
-            self.out.varint(group.bytes);
-        }
-        let offset = self.columns.len();
-        let mut at = 0;
-        for group in &groups.groups {
-            let end = at + group.bytes as usize;
-            self.columns.push_parts([groups.bytes.slice(at..end)], groups.groups.len() > 1);
-            at = end;
-        }
-        self.part(offset, groups.bytes.len());
-    }
-
-    fn indices(&mut self, indices: &Indices) {
-        self.out.u8(indices.width);
-        self.bytes(&indices.bytes);
-    }
-
-    fn column(&mut self, column: &Column) {
-        self.out.varint(u64::from(column.component));
-        let encoding = match &column.body {
-            Body::Tag => encoding::TAG,
-            Body::Raw(_) => encoding::RAW,
-            Body::Rows(_) => encoding::ROWS,
-            Body::Dictionary { .. } => encoding::DICTIONARY,
-            Body::Shared { .. } => encoding::SHARED,
-        };
-        match &column.present {
-            None => self.out.u8(encoding),
-            Some(present) => {
-                self.out.u8(encoding | encoding::PRESENCE);
-                self.out.varint(column.rows as u64);
-                self.bytes(&Bytes::copy_from_slice(present.as_bytes()));
-            }
-        }
-        match &column.body {
-            Body::Tag => {}
-            Body::Raw(rope) => self.rope(rope),
-            Body::Rows(groups) => self.groups(groups),
-            Body::Dictionary { values, indices } => {
-                self.groups(values);
-                self.indices(indices);
-            }
-            Body::Shared { table, indices } => {
-                self.out.varint(u64::from(*table));
-                self.indices(indices);
-            }
-        }
-    }
-
-    pub(super) fn prelude(&mut self, snapshot: &Snapshot, inline: &dyn Fn(usize) -> bool) {
-        self.out.u16(FORMAT_VERSION);
-        self.out.u64(snapshot.next_entity_id);
-        self.out.varint(snapshot.entity_count() as u64);
-        self.out.varint(snapshot.components.len() as u64);
-        for (number, component) in snapshot.components.iter().enumerate() {
-            let out = &mut self.out;
-            out.text(&component.key);
-            out.varint(u64::from(component.version));
-            out.u8(ColumnKind::ALL.iter().position(|kind| *kind == component.kind).unwrap_or(0) as u8);
-            out.u8(if inline(number) && component.schema.is_some() { SCHEMA_INLINE } else { 0 });
-            out.raw(&component.schema_fingerprint.0);
-            out.varint(u64::from(component.row.stride));
-            if component.row.stride > 0 {
-                out.varint(component.row.offsets.len() as u64);
-                component.row.offsets.iter().for_each(|offset| out.varint(u64::from(*offset)));
-                out.raw(&component.layout_fingerprint().0);
-            }
-        }
-        self.out.varint(snapshot.shared.len() as u64);
-        for table in &snapshot.shared {
-            self.out.varint(u64::from(table.component));
-            self.groups(&table.values);
-        }
-        self.out.varint(snapshot.archetypes.len() as u64);
-        for archetype in &snapshot.archetypes {
-            self.out.varint(archetype.rows as u64);
-            self.rope(&archetype.ids);
-            self.out.varint(archetype.columns.len() as u64);
-            archetype.columns.iter().for_each(|column| self.column(column));
-        }
-        self.out.varint(snapshot.resources.len() as u64);
-        snapshot.resources.iter().for_each(|column| self.column(column));
-        self.out.varint(0); // extensions
-    }
-
-    pub(super) fn carry(&mut self, carried: &[Carried]) {
-        self.out.varint(carried.len() as u64);
-        for record in carried {
-            self.out.u8(record.kind.number());
-            self.out.varint(record.rows as u64);
-            self.rope(&record.ids);
-            self.column(&record.column);
-        }
-    }
-}
-
-/// Every distinct schema once, by its fingerprint.
-pub(super) fn encode_schemas(mut schemas: Vec<&Arc<Schema>>) -> Vec<u8> {
-    if schemas.is_empty() {
-        return Vec::new();
-    }
-    schemas.sort_by_key(|schema| schema.fingerprint());
-    schemas.dedup_by_key(|schema| schema.fingerprint());
-    let mut out = Writer::new();
-    out.varint(schemas.len() as u64);
-    for schema in schemas {
-        out.raw(&schema.fingerprint().0);
-        out.blob(&schema.to_bytes());
-    }
-    out.into_memory()
-}
-
-pub(super) fn decode_schemas(
+pub(in crate::snapshot) fn decode_schemas(
     input: &mut Reader<'_>,
     limits: &Limits,
 ) -> Result<HashMap<Fingerprint, Arc<Schema>>> {
@@ -196,14 +39,14 @@ pub(super) fn decode_schemas(
 }
 
 /// Reads descriptions and cuts the columns out of their section.
-pub(super) struct Finder<'a> {
-    pub(super) input: Reader<'a>,
+pub(in crate::snapshot) struct Finder<'a> {
+    pub(in crate::snapshot) input: Reader<'a>,
     /// The columns section; salvage leaves it out if nothing of it can be read.
-    pub(super) columns: Bytes,
-    pub(super) limits: &'a Limits,
-    pub(super) lost: Lost,
+    pub(in crate::snapshot) columns: Bytes,
+    pub(in crate::snapshot) limits: &'a Limits,
+    pub(in crate::snapshot) lost: Lost,
     /// Where the last part ended: the next one must not begin before.
-    pub(super) end: u64,
+    pub(in crate::snapshot) end: u64,
 }
 
 impl Finder<'_> {
@@ -343,7 +186,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(in crate::snapshot) fn finish(&self) -> Result<()> {
         match self.input.remaining() {
             0 => Ok(()),
             left => Err(self.input.corrupt(format!("{left} bytes are left over"))),
@@ -351,7 +194,11 @@ impl Finder<'_> {
     }
 
     /// `version` is the header's, if that is whole; `resolve` finds schemas, in the file or elsewhere.
-    pub(super) fn prelude(&mut self, version: Option<u16>, resolve: &Resolve<'_>) -> Result<Snapshot> {
+    pub(in crate::snapshot) fn prelude(
+        &mut self,
+        version: Option<u16>,
+        resolve: &Resolve<'_>,
+    ) -> Result<Snapshot> {
         let own = self.input.u16()?;
         if own > FORMAT_VERSION {
             return Err(Error::newer_format(format!("the prelude has version {own}: update the game")));
@@ -462,7 +309,7 @@ impl Finder<'_> {
         lost_rows.apply_to_archetype(archetype, snapshot, self.limits, &mut self.lost)
     }
 
-    pub(super) fn carry(&mut self, snapshot: &Snapshot) -> Result<Vec<Carried>> {
+    pub(in crate::snapshot) fn carry(&mut self, snapshot: &Snapshot) -> Result<Vec<Carried>> {
         let count = self.input.bounded(u64::from(self.limits.components_max), "carried columns")?;
         let mut carried = Vec::new();
         for _ in 0..count {
