@@ -114,8 +114,8 @@ impl EntityMap {
 
     fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
         let slots = pairs().map(|(id, _)| id.index() as usize + 1).max().unwrap_or(0);
-        // Dense while the slots are at least a quarter full; a hostile or odd numbering falls back to hashing. Two
-        // ids that share a slot with different generations need hashing too.
+        // Dense while the slots are at least a quarter full; a hostile or odd numbering falls back to hashing. So do
+        // two ids that share a slot: either their generations differ, or hashing finds the double.
         if slots <= len * 4 + 1024 {
             let mut table = vec![(EntityId::NULL, EntityId::NULL); slots];
             let mut shared_slot = false;
@@ -124,9 +124,6 @@ impl EntityMap {
                     return Err(Error::corrupt("an entity has the null id"));
                 }
                 let slot = &mut table[saved.index() as usize];
-                if slot.0 == saved {
-                    return Err(Error::corrupt(format!("entity {saved} is there twice")));
-                }
                 shared_slot |= !slot.0.is_null();
                 *slot = (saved, new);
             }

@@ -37,7 +37,7 @@
 //! let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
 //! let map = EntityMap::new(&plan.entities(), &[EntityId::new(0, 0), EntityId::new(1, 0)])?;
 //! let mut staged = plan.stage(&map, None)?;
-//! let (_, follows) = staged.archetypes[0].columns.remove(0);
+//! let follows = staged.archetypes[0].take::<Follows>().expect("it was saved");
 //! assert_eq!(follows.into_rows::<Follows>()?[0].0, EntityId::new(1, 0));
 //! # Ok::<(), bonfire::Error>(())
 //! ```

@@ -39,9 +39,6 @@ pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
     registry.register::<T>()?;
     let snapshot = OpenOptions::new().registry(&registry).open(bytes)?;
     let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
-    let staged = plan.stage(&EntityMap::default(), None)?;
-    let mut resources = staged.resources.into_iter();
-    let value = resources.next().map(|(_, column)| column.into_rows::<T>()).transpose()?;
-    let value = value.and_then(|mut rows| rows.pop());
+    let value = plan.stage(&EntityMap::default(), None)?.take_resource::<T>();
     value.ok_or_else(|| Error::unknown("the bytes hold no such value").in_key(T::KEY))
 }

@@ -222,3 +222,24 @@ fn references_in_data_are_mapped() {
     assert_eq!(*found.lock().unwrap(), loaded.map.get(target).unwrap());
     assert_ne!(*found.lock().unwrap(), target);
 }
+
+#[test]
+fn reserved_keys_are_dispatched_first_wherever_they_are_saved() {
+    let mut world = world();
+    let data = vec![("game.a".into(), Value::Unit), ("bonfire.b".into(), Value::Unit)];
+    let snapshot = world.capture(&CaptureOptions { data, ..CaptureOptions::default() }).unwrap();
+    assert_eq!(snapshot.data()[0].key(), "game.a");
+    let log = Log::default();
+    let calls = log.clone();
+    world.hooks.on_load(move |load| {
+        for key in ["game.a", "bonfire.b"] {
+            let calls = calls.clone();
+            load.on_data(key, move |_: &mut ModelWorld, entry, _| {
+                calls.say(entry.key());
+                Ok(())
+            });
+        }
+    });
+    world.load(&snapshot).unwrap();
+    assert_eq!(log.take(), ["bonfire.b", "game.a"]);
+}

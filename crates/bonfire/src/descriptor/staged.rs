@@ -119,6 +119,11 @@ impl<'s> StagedColumn<'s> {
         self.rows.is_borrowed()
     }
 
+    /// Whether the rows are of this type.
+    pub fn holds<T: 'static>(&self) -> bool {
+        self.rows.row_type() == TypeId::of::<T>()
+    }
+
     /// The rows as a vector. Fails if `T` is not the component's type.
     pub fn into_rows<T: 'static>(mut self) -> Result<Vec<T>> {
         let mut target: Option<Vec<T>> = None;
@@ -132,7 +137,7 @@ impl<'s> StagedColumn<'s> {
     #[expect(unsafe_code, reason = "gives rows their type back")]
     pub fn as_slice<T: 'static>(&self) -> Option<&[T]> {
         // SAFETY: the type is the one the rows were made with.
-        (self.rows.row_type() == TypeId::of::<T>())
+        self.holds::<T>()
             .then(|| unsafe { std::slice::from_raw_parts(self.rows.as_ptr().cast(), self.rows.len()) })
     }
 

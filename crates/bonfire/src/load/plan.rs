@@ -71,8 +71,8 @@ impl Resolution {
 /// let new: Vec<EntityId> = (0..saved.len() as u32).map(|index| EntityId::new(index, 0)).collect();
 /// let map = EntityMap::new(&saved, &new)?;
 /// let staged = plan.stage(&map, None)?; // the last step that may fail
-/// for archetype in staged.archetypes {
-///     for (component, column) in archetype.columns { /* move the rows in */ }
+/// for mut archetype in staged.archetypes {
+///     let healths = archetype.take::<f32>().map(|column| column.into_rows::<f32>()).transpose()?;
 /// }
 /// # Ok::<(), bonfire::Error>(())
 /// ```

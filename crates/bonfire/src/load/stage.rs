@@ -34,6 +34,22 @@ pub struct StagedArchetype<'s> {
     pub columns: Vec<(usize, StagedColumn<'s>)>,
 }
 
+impl<'s> StagedArchetype<'s> {
+    /// Takes the column of a component out, by its Rust type. For components without one, look through `columns`.
+    pub fn take<T: 'static>(&mut self) -> Option<StagedColumn<'s>> {
+        let index = self.columns.iter().position(|(_, column)| column.holds::<T>())?;
+        Some(self.columns.swap_remove(index).1)
+    }
+}
+
+impl Staged<'_> {
+    /// Takes a resource out, by its Rust type.
+    pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
+        let index = self.resources.iter().position(|(_, column)| column.holds::<T>())?;
+        self.resources.swap_remove(index).1.into_rows().ok()?.pop()
+    }
+}
+
 /// A component for entities of any archetypes.
 pub struct StagedExtra<'s> {
     /// The number of the registered component.
