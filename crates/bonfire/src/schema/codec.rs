@@ -70,6 +70,7 @@ impl Schema {
     }
 }
 
+#[cfg(feature = "json")]
 impl Type {
     /// The type without content that has this name.
     pub(crate) fn simple(name: &str) -> Option<Self> {

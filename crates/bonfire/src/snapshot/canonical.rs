@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::carry::{Carried, CarryKind};
-use super::dense::{column_from, remap, transform};
+use super::dense::{column_from, transform};
 use super::{Archetype, Component, Damage, Rope, Snapshot};
 use crate::buffer::AlignedBuf;
 use crate::context::{Dangling, LoadContext};
@@ -58,7 +58,8 @@ impl Snapshot {
                     let plain =
                         |(number, bytes): (&u32, &Vec<u8>)| match &self.components[*number as usize].schema {
                             Some(schema) if schema.has_entities() => {
-                                remap(schema, bytes, &context).unwrap_or_else(|_| bytes.clone())
+                                transform(schema, bytes, &context, Value::sort_maps)
+                                    .unwrap_or_else(|_| bytes.clone())
                             }
                             _ => bytes.clone(),
                         };
@@ -142,9 +143,11 @@ impl Snapshot {
             }
         }
         carried.sort_by_key(|record| (record.column.component, record.kind.number()));
-        let data = self.data.iter().map(|entry| entry.remapped(&context)).collect::<Result<Vec<_>>>()?;
+        let data = self.data.iter().map(|entry| entry.canonical(&context)).collect::<Result<Vec<_>>>()?;
+        let mut metadata = self.metadata.clone();
+        metadata.iter_mut().for_each(|(_, value)| value.sort_maps());
         Ok(Self {
-            metadata: self.metadata.clone(),
+            metadata,
             next_entity_id: next,
             components: order.iter().map(|&number| components[number as usize].clone()).collect(),
             archetypes: canonical,

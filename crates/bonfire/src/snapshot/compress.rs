@@ -31,30 +31,35 @@ impl Compression {
     /// The block compressed, or `None` if it would not be smaller.
     pub(super) fn compress(self, block: &[u8]) -> Result<Option<Vec<u8>>> {
         let packed = match self {
-            Self::None => return Ok(None),
+            Self::None => Ok(None),
             #[cfg(feature = "lz4")]
-            Self::Lz4 => lz4_flex::block::compress(block),
+            Self::Lz4 => Ok(Some(lz4_flex::block::compress(block))),
             #[cfg(feature = "zstd")]
             Self::Zstd(level) => zstd::bulk::compress(block, level)
-                .map_err(|error| Error::unsupported(format!("zstd cannot compress: {error}")))?,
+                .map(Some)
+                .map_err(|error| Error::unsupported(format!("zstd cannot compress: {error}"))),
             #[cfg(not(all(feature = "lz4", feature = "zstd")))]
-            other => return Err(missing(other.codec())),
+            other => Err(missing(other.codec())),
         };
-        Ok((packed.len() < block.len()).then_some(packed))
+        Ok(packed?.filter(|packed: &Vec<u8>| packed.len() < block.len()))
     }
 }
 
 /// Decompresses into exactly `out`.
 pub(super) fn decompress(codec: u8, packed: &[u8], out: &mut [u8]) -> Result<()> {
-    let written = match codec {
+    let written: Result<usize> = match codec {
         #[cfg(feature = "lz4")]
         CODEC_LZ4 => lz4_flex::block::decompress_into(packed, out)
-            .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}")))?,
+            .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}"))),
         #[cfg(feature = "zstd")]
         CODEC_ZSTD => zstd::bulk::decompress_to_buffer(packed, out)
-            .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}")))?,
-        codec => return Err(missing(codec)),
+            .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}"))),
+        codec => {
+            let _ = packed;
+            Err(missing(codec))
+        }
     };
+    let written = written?;
     if written != out.len() {
         let expected = out.len();
         return Err(Error::corrupt(format!(

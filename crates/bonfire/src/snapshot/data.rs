@@ -111,13 +111,22 @@ impl DataEntry {
         value.map_err(|error| error.in_key(&self.key))
     }
 
-    /// The same value with its references mapped.
+    /// The same value with its references mapped, in memory of its own.
     pub(crate) fn remapped(&self, context: &LoadContext<'_>) -> Result<Self> {
+        self.transformed(context, |_| {})
+    }
+
+    /// The same value with its references mapped and the maps inside it sorted.
+    pub(crate) fn canonical(&self, context: &LoadContext<'_>) -> Result<Self> {
+        self.transformed(context, Value::sort_maps)
+    }
+
+    fn transformed(&self, context: &LoadContext<'_>, change: impl FnOnce(&mut Value)) -> Result<Self> {
         let schema = self.schema()?;
         if !schema.has_entities() {
             return Ok(Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self.clone() });
         }
-        let bytes = super::dense::remap(schema, &self.bytes, context).map_err(|e| e.in_key(&self.key))?;
-        Ok(Self { bytes: bytes.into(), ..self.clone() })
+        let bytes = super::dense::transform(schema, &self.bytes, context, change);
+        Ok(Self { bytes: bytes.map_err(|error| error.in_key(&self.key))?.into(), ..self.clone() })
     }
 }

@@ -10,7 +10,7 @@ use super::data::DataEntry;
 use super::file::{FileReader, Footer, Section, skip_extensions};
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Finder, decode_schemas};
-use super::salvage::{DamagedPart, Lost};
+use super::salvage::{self, DamagedPart, Lost};
 use super::section::{FLAG_COPY, kind, kind_name};
 use crate::buffer::AlignedBuf;
 use crate::context::LoadContext;
@@ -132,6 +132,7 @@ impl Assembler<'_> {
         } else if self.had(kind::CARRY) {
             finder.lost.losses.push(DamagedPart::Section("carry"));
         }
+        salvage::renumber(&mut snapshot);
         let mut losses = finder.lost.losses;
         match self.find(kind::METADATA) {
             Some(section) => snapshot.metadata = decode_metadata(&section.bytes, limits)?,
@@ -147,7 +148,7 @@ impl Assembler<'_> {
         }
         snapshot.sections = file.infos;
         snapshot.damage = file.damage;
-        snapshot.damage.losses = losses;
+        snapshot.damage.losses.extend(losses);
         Ok(snapshot)
     }
 

@@ -55,7 +55,7 @@ impl Snapshot {
         let carried: HashSet<u32> = self.carried.iter().map(|record| record.column.component).collect();
         // A schema that only the file knows is always written, or nobody could read it.
         let inline = |number: usize| options.inline_schemas || carried.contains(&(number as u32));
-        let mut columns = Pieces::default();
+        let mut columns = Pieces::of_parts(options.compression);
         let mut describer = Describer { out: Writer::new(), columns: &mut columns };
         describer.prelude(self, &inline);
         let prelude = Bytes::from(describer.out.into_memory());
@@ -89,7 +89,7 @@ impl Snapshot {
         }
         file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression, true)?;
         if !self.data.is_empty() {
-            file.section(kind::DATA, 0, self.encode_data(), options.compression, true)?;
+            file.section(kind::DATA, 0, self.encode_data(options.compression), options.compression, true)?;
         }
         if options.copies {
             for (kind, content, _) in &described {
@@ -130,7 +130,7 @@ impl Snapshot {
         Ok(bytes)
     }
 
-    fn encode_data(&self) -> Pieces {
+    fn encode_data(&self, compression: Compression) -> Pieces {
         let mut out = Writer::new();
         out.varint(self.data.len() as u64);
         for entry in &self.data {
@@ -140,7 +140,7 @@ impl Snapshot {
             out.raw(&entry.schema_fingerprint().0);
             out.varint(entry.as_bytes().len() as u64);
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::of_parts(compression);
         let directory = out.into_memory();
         pieces.push(Bytes::copy_from_slice(&(directory.len() as u64).to_le_bytes()));
         pieces.push_parts([Bytes::from(directory)], false);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::Damage;
 use super::compress::decompress;
 use super::header::{HEADER_BYTES, Header};
-use super::salvage::DamagedBlock;
+use super::salvage::{DamagedBlock, DamagedPart};
 use super::section::{
     BLOCK_ENTRY_BYTES, Block, FLAG_CRITICAL, SECTION_HEADER_BYTES, SectionHeader, SectionInfo, kind,
     kind_name,
@@ -63,7 +63,7 @@ impl<'l> FileReader<'l> {
         let file_len = self.bytes.len() as u64;
         let header = self.header()?;
         let footer = match header.as_ref().map(|header| self.footer(header.footer_offset)).transpose() {
-            Err(error) if !self.salvage => return Err(error),
+            Err(error) if !self.salvage || !error.is_corrupt() => return Err(error),
             footer => footer.ok().flatten().unwrap_or_default(),
         };
         let mut sections = Vec::new();
@@ -115,7 +115,12 @@ impl<'l> FileReader<'l> {
         match Header::decode(&self.bytes) {
             Ok(header) if header.file_len == file_len => Ok(Some(header)),
             Ok(header) if self.salvage => {
-                self.damaged("header", 16, header.file_len.abs_diff(file_len));
+                if header.file_len > file_len {
+                    self.damaged("end of the file", file_len, header.file_len - file_len);
+                    self.damage.losses.push(DamagedPart::Tail(header.file_len - file_len));
+                } else {
+                    self.damaged("after the file", header.file_len, file_len - header.file_len);
+                }
                 Ok(Some(header))
             }
             Ok(header) if header.file_len > file_len => {
@@ -151,9 +156,10 @@ impl<'l> FileReader<'l> {
             let message = format!("section {} needs more bytes than the file has", kind_name(header.kind));
             return Err(Error::corrupt(message).at(offset as usize));
         }
-        let blocks = match (header.blocks(&self.bytes, offset), footer.tables.get(&offset)) {
-            (Err(_), Some(copy)) if self.salvage => header.blocks_from(copy, offset)?,
-            (blocks, _) => blocks?,
+        let copy = footer.tables.get(&offset).filter(|_| !intact);
+        let blocks = match copy.and_then(|copy| header.blocks_from(copy, offset).ok()) {
+            Some(blocks) => blocks,
+            None => header.blocks(&self.bytes, offset)?,
         };
         self.raw_bytes += header.raw_len;
         let mut info = header.info(offset);

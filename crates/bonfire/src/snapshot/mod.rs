@@ -121,6 +121,11 @@ impl Archetype {
     pub(crate) fn ids(&self) -> Cow<'_, [EntityId]> {
         ids_from_bytes(self.ids.contiguous())
     }
+
+    pub(crate) fn set_ids(&mut self, ids: &[EntityId]) {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
+        self.ids = crate::buffer::AlignedBuf::copy_from(&bytes).share().into();
+    }
 }
 
 pub(crate) fn ids_from_bytes(bytes: Cow<'_, [u8]>) -> Cow<'_, [EntityId]> {

@@ -1,6 +1,7 @@
 //! What is left of a damaged file: rows whose blocks are whole, without those whose blocks are not.
 //!
-//! A row is lost when its id is; a component of a row is lost when its bytes are. Everything that is lost is listed.
+//! A component of a row is lost when its bytes are. A row whose id is lost keeps its components and gets a new id, so that
+//! references to it point to nothing. Everything that is lost is listed.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,6 +10,7 @@ use std::ops::Range;
 use super::column::{Column, Groups};
 use super::dense::{column_from, dense_rows};
 use super::{Archetype, Component, Snapshot};
+use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
 
@@ -48,8 +50,8 @@ impl fmt::Display for DamagedBlock {
 /// Something that is missing after a salvage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamagedPart {
-    /// Entities whose ids are lost.
-    Entities(usize),
+    /// The ids of this many entities: they have new ones, and references to them point to nothing.
+    Ids(usize),
     /// Values of a component.
     Component {
         /// Its key.
@@ -61,15 +63,20 @@ pub enum DamagedPart {
     Data(String),
     /// A whole section.
     Section(&'static str),
+    /// Whatever was in this many bytes after the place where the file was cut off.
+    Tail(u64),
 }
 
 impl fmt::Display for DamagedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Entities(count) => write!(f, "{count} entities are lost"),
+            Self::Ids(count) => {
+                write!(f, "{count} entities lost their ids: references to them point to nothing")
+            }
             Self::Component { key, rows } => write!(f, "`{}` is lost on {rows} entities", key.escape_debug()),
             Self::Data(key) => write!(f, "data `{}` is lost", key.escape_debug()),
             Self::Section(name) => write!(f, "section {name} is lost"),
+            Self::Tail(bytes) => write!(f, "the last {bytes} bytes of the file are missing"),
         }
     }
 }
@@ -159,37 +166,41 @@ impl RowRanges {
         }
     }
 
-    /// The archetype without entities whose ids are lost.
-    pub(super) fn apply_to_archetype(
-        self,
-        archetype: Archetype,
-        snapshot: &Snapshot,
-        limits: &Limits,
-        lost: &mut Lost,
-    ) -> Result<Option<Archetype>> {
+    /// The archetype with a mark in the place of every id that is lost.
+    pub(super) fn apply_to_ids(self, archetype: &mut Archetype, lost: &mut Lost) {
         if self.0.is_empty() {
-            return Ok(Some(archetype));
+            return;
         }
-        let kept: Vec<usize> = (0..archetype.rows).filter(|&row| !self.contains(row)).collect();
-        lost.losses.push(DamagedPart::Entities(archetype.rows - kept.len()));
-        if kept.is_empty() {
-            return Ok(None);
-        }
-        let ids = archetype.ids.contiguous();
-        let ids: Vec<u8> = kept.iter().flat_map(|&row| ids[row * 8..row * 8 + 8].iter().copied()).collect();
-        let mut columns = Vec::new();
-        for column in &archetype.columns {
-            let component = &snapshot.components[column.component as usize];
-            let shared = snapshot.shared_values(column);
-            match dense_rows(column, component, shared, archetype.rows, limits, &|_| false) {
-                Ok(dense) => {
-                    let rows: Vec<_> = kept.iter().map(|&row| dense.get(row)).collect();
-                    columns.extend(column_from(column.component, component, rows.into_iter())?);
-                }
-                Err(_) => lost.column(component, column.rows),
+        let mut ids = archetype.ids().into_owned();
+        let mut count = 0;
+        for (row, id) in ids.iter_mut().enumerate() {
+            if self.contains(row) {
+                *id = EntityId::NULL;
+                count += 1;
             }
         }
-        let ids = crate::buffer::AlignedBuf::copy_from(&ids).share().into();
-        Ok(Some(Archetype { rows: kept.len(), ids, columns }))
+        lost.losses.push(DamagedPart::Ids(count));
+        archetype.set_ids(&ids);
     }
+}
+
+/// Gives new ids to entities that lost theirs: above all that are known, in row order.
+pub(super) fn renumber(snapshot: &mut Snapshot) {
+    let known = snapshot.entities();
+    if !known.iter().any(|id| id.is_null()) {
+        return;
+    }
+    let highest = known.iter().filter(|id| !id.is_null()).map(|id| id.index()).max();
+    let carried =
+        snapshot.carried.iter().flat_map(|record| record.ids().into_owned()).map(EntityId::index).max();
+    let mut next = highest.max(carried).map_or(0, |highest| highest.saturating_add(1));
+    for archetype in &mut snapshot.archetypes {
+        let mut ids = archetype.ids().into_owned();
+        for id in ids.iter_mut().filter(|id| id.is_null()) {
+            *id = EntityId::new(next, 0);
+            next = next.saturating_add(1);
+        }
+        archetype.set_ids(&ids);
+    }
+    snapshot.next_entity_id = snapshot.next_entity_id.max(u64::from(next));
 }

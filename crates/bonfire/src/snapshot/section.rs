@@ -220,6 +220,10 @@ pub(super) struct Pieces {
     pieces: Vec<(Bytes, bool)>,
     len: u64,
     break_next: bool,
+    /// Small parts share a block until it has this many bytes.
+    block_min: usize,
+    /// Bytes since the last break.
+    open: usize,
 }
 
 static ZEROS: [u8; COLUMN_ALIGN] = [0; COLUMN_ALIGN];
@@ -229,18 +233,27 @@ impl Pieces {
         self.len
     }
 
-    /// Small content, in blocks with its neighbours.
+    /// For many parts that can be lost one by one. Small blocks cost a table entry each and lose less; but they
+    /// compress badly.
+    pub(super) fn of_parts(compression: Compression) -> Self {
+        let block_min = if compression == Compression::None { 512 } else { 16 << 10 };
+        Self { block_min, ..Self::default() }
+    }
+
+    /// Content in blocks with its neighbours.
     pub(super) fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
+            let apart = std::mem::take(&mut self.break_next);
+            self.open = if apart { bytes.len() } else { self.open + bytes.len() };
             self.len += bytes.len() as u64;
-            self.pieces.push((bytes, std::mem::take(&mut self.break_next)));
+            self.pieces.push((bytes, apart));
         }
     }
 
     /// Content in one or more pieces. If it is `apart`, it begins and ends with a block, so that what lies beside it
     /// is not lost with it.
     pub(super) fn push_parts(&mut self, parts: impl IntoIterator<Item = Bytes>, apart: bool) {
-        self.break_next |= apart;
+        self.break_next |= apart || (self.block_min > 0 && self.open >= self.block_min);
         parts.into_iter().for_each(|part| self.push(part));
         self.break_next |= apart;
     }

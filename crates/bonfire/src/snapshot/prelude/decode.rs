@@ -234,7 +234,7 @@ impl Finder<'_> {
             }
             entities += rows;
             let archetype = self.archetype(rows as usize, &snapshot)?;
-            snapshot.archetypes.extend(archetype);
+            snapshot.archetypes.push(archetype);
         }
         if entities != entity_count {
             return Err(self
@@ -295,7 +295,7 @@ impl Finder<'_> {
         Ok((offset, bytes.into()))
     }
 
-    fn archetype(&mut self, rows: usize, snapshot: &Snapshot) -> Result<Option<Archetype>> {
+    fn archetype(&mut self, rows: usize, snapshot: &Snapshot) -> Result<Archetype> {
         let (offset, ids) = self.ids(rows)?;
         let mut lost_rows = RowRanges::default();
         lost_rows.add_fixed(&self.lost, offset, ids.len() as u64, 8);
@@ -305,8 +305,9 @@ impl Finder<'_> {
             columns.push(self.column(rows, snapshot)?);
         }
         check_order(columns.iter().flatten())?;
-        let archetype = Archetype { rows, ids, columns: columns.into_iter().flatten().collect() };
-        lost_rows.apply_to_archetype(archetype, snapshot, self.limits, &mut self.lost)
+        let mut archetype = Archetype { rows, ids, columns: columns.into_iter().flatten().collect() };
+        lost_rows.apply_to_ids(&mut archetype, &mut self.lost);
+        Ok(archetype)
     }
 
     pub(in crate::snapshot) fn carry(&mut self, snapshot: &Snapshot) -> Result<Vec<Carried>> {
