@@ -13,24 +13,32 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 }
 
 /// Continues a checksum over more bytes.
-pub(crate) fn append(mut crc: u32, bytes: &[u8]) -> u32 {
-    let mut rest = bytes;
-    #[cfg(target_arch = "x86_64")]
-    if bytes.len() >= x86::UNIT
+pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
+    let (crc, rest) = append_units(crc, bytes);
+    crc32c::crc32c_append(crc, rest)
+}
+
+/// As far as the fast way goes, and what it leaves.
+#[cfg(target_arch = "x86_64")]
+fn append_units(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
+    let usable = bytes.len() >= x86::UNIT
         && is_x86_feature_detected!("vpclmulqdq")
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("sse4.2")
-    {
-        let (units, end) = bytes.as_chunks();
-        #[expect(unsafe_code, reason = "calls a function for a processor that was just recognised")]
-        // SAFETY: the processor has all features that the function is compiled for.
-        unsafe {
-            crc = x86::append(crc, units);
-        }
-        rest = end;
+        && is_x86_feature_detected!("sse4.2");
+    if !usable {
+        return (crc, bytes);
     }
-    crc32c::crc32c_append(crc, rest)
+    let (units, rest) = bytes.as_chunks();
+    #[expect(unsafe_code, reason = "calls a function for a processor that was just recognised")]
+    // SAFETY: the processor has all features that the function is compiled for.
+    let crc = unsafe { x86::append(crc, units) };
+    (crc, rest)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn append_units(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
+    (crc, bytes)
 }
 
 #[cfg(target_arch = "x86_64")]
