@@ -343,3 +343,26 @@ fn room_for_later_is_passed_over_unless_it_must_not_be() {
     };
     assert!(refused_prelude(0, flagged, &[0], &[]).is_newer_format());
 }
+
+#[test]
+fn schemas_that_make_no_sense_are_refused() {
+    let decode = |bytes: &[u8]| Schema::decode(bytes, &Limits::default());
+    let structure = |names: [&str; 2], node: u8| {
+        let mut out = Writer::new();
+        out.raw(&[2, 38, 2]);
+        for name in names {
+            out.text(name);
+            out.u8(node);
+        }
+        out.u8(2);
+        out.finish().unwrap()
+    };
+    assert_eq!(decode(&structure(["a", "b"], 1)).unwrap().to_string(), "{a: u8, b: u8}");
+    assert!(decode(&structure(["a", "a"], 1)).unwrap_err().to_string().contains("there twice"));
+    assert!(decode(&structure(["a", ""], 1)).unwrap_err().to_string().contains("empty"));
+    assert!(decode(&structure(["a", "b"], 2)).unwrap_err().to_string().contains("schema node 2 of 2"));
+    assert!(decode(&[0]).unwrap_err().is_corrupt());
+    assert!(decode(&[1, 39, 0]).unwrap_err().to_string().contains("no variants"));
+    assert!(decode(&[1, 2, 2]).unwrap_err().to_string().contains("left over"));
+    assert!(decode(&[1, 200]).unwrap_err().is_newer_format());
+}
