@@ -1,12 +1,14 @@
 //! Memory for columns: aligned to 64 bytes, reused from save to save.
 //!
-//! A buffer is always initialised, so no part of it ever needs `unsafe`. Growing asks the allocator for zeroed pages,
+//! A buffer is always initialised. Growing asks the allocator for zeroed pages,
 //! which costs nothing until they are touched; a pooled buffer is warm and costs nothing at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use bytes::Bytes;
+
+use crate::error::{Error, Result};
 
 /// Raw columns start at multiples of this in a file and in memory.
 pub const COLUMN_ALIGN: usize = 64;
@@ -33,6 +35,15 @@ impl AlignedBuf {
     /// A zeroed buffer of `len` bytes.
     pub fn zeroed(len: usize) -> Self {
         Self { lines: bytemuck::zeroed_vec(len.div_ceil(COLUMN_ALIGN)), len, home: None }
+    }
+
+    /// A zeroed buffer whose length comes from outside: too long for this machine is an error.
+    pub(crate) fn try_zeroed(len: u64) -> Result<Self> {
+        let refused = || Error::limit(format!("there is no memory for {len} bytes"));
+        let len = usize::try_from(len).map_err(|_| refused())?;
+        let lines =
+            bytemuck::allocation::try_zeroed_vec(len.div_ceil(COLUMN_ALIGN)).map_err(|()| refused())?;
+        Ok(Self { lines, len, home: None })
     }
 
     /// A copy of `bytes`, aligned.

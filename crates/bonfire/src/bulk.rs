@@ -225,6 +225,30 @@ pub(crate) fn dense_vec<T: Persist>(input: &mut Reader<'_>, count: usize) -> Opt
     Some(read(input))
 }
 
+/// Reads an array whose memory is its encoded form.
+#[inline]
+pub(crate) fn dense_array<T: Persist, const N: usize>(input: &mut Reader<'_>) -> Option<Result<[T; N]>> {
+    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
+        return None;
+    }
+    let read = |input: &mut Reader<'_>| {
+        let start = input.offset();
+        let bytes = input.raw(size_of::<[T; N]>())?;
+        if const { T::LAYOUT.get().is_checked() } {
+            let layout = T::LAYOUT.get();
+            check_rows(bytes, &RowLayout::of(&layout), &layout)
+                .map_err(|_| Error::corrupt("an array has a value that its type does not have").at(start))?;
+        }
+        let mut array = std::mem::MaybeUninit::<[T; N]>::uninit();
+        // SAFETY: there are as many bytes as the array has, and they were checked to be values.
+        unsafe {
+            bytes.as_ptr().copy_to_nonoverlapping(array.as_mut_ptr().cast(), bytes.len());
+            Ok(array.assume_init())
+        }
+    };
+    Some(read(input))
+}
+
 /// An empty vector with room for `count` values, or an error where `with_capacity` would end the process.
 pub(crate) fn reserve<T>(count: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
@@ -234,17 +258,12 @@ pub(crate) fn reserve<T>(count: usize) -> Result<Vec<T>> {
     }
 }
 
-/// How far a copy may run over: the widest piece that is moved at once.
-const WIDE: usize = 64;
-
-/// Copies rows by moves, which must be sorted by destination.
-///
-/// Most rows are copied in wide pieces that may run over the end of a leaf: what they spoil is written by a later move
-/// or a later row, and the last rows are copied exactly.
+/// Copies rows by moves, exactly: bytes between the leaves may belong to fields that are not saved and that somebody else
+/// is writing to.
 ///
 /// # Safety
-/// `from` must be readable for `count * from_stride` bytes and initialised wherever a move reads, `to` writable for
-/// `count * to_stride`, the two apart, and every move must lie inside both strides.
+/// `from` must be readable and `to` writable, `count` times their strides, `from` initialised wherever a move reads, the
+/// two apart, and every move must lie inside both strides.
 unsafe fn copy_rows(
     from: *const u8,
     from_stride: usize,
@@ -253,131 +272,67 @@ unsafe fn copy_rows(
     count: usize,
     moves: &[Move],
 ) {
-    if from_stride == 0 || to_stride == 0 {
-        return;
-    }
-    let rows_over = WIDE / from_stride.min(to_stride) + 2;
-    let wide_rows = count.saturating_sub(rows_over);
-    // SAFETY: what a wide copy reads and writes beyond its move, at most `WIDE` bytes from its start, lies in the
-    // `rows_over` rows that follow. It lies at higher addresses, so the moves and rows that follow write over it.
-    unsafe {
-        match *moves {
-            [a] if a.len <= WIDE => copy_rows_1(from, from_stride, to, to_stride, wide_rows, a),
-            [a, b] if a.len <= WIDE && b.len <= WIDE => {
-                copy_rows_2(from, from_stride, to, to_stride, wide_rows, a, b);
+    /// One loop over the rows, with the widths of its copies known to the compiler.
+    macro_rules! rows {
+        ($($step:ident by $width:literal),*) => {
+            for row in 0..count {
+                // SAFETY: the row is below `count` and the moves lie inside it.
+                unsafe {
+                    let (from, to) = (from.add(row * from_stride), to.add(row * to_stride));
+                    $(copy_ends::<$width>(from.add($step.from), to.add($step.to), $step.len);)*
+                }
             }
-            _ => {
-                for row in 0..wide_rows {
-                    for step in moves {
+        };
+    }
+    match *moves {
+        [a] => match a.len {
+            4..=7 => rows!(a by 4),
+            8..=16 => rows!(a by 8),
+            17..=32 => rows!(a by 16),
+            33..=64 => rows!(a by 32),
+            _ => rows!(a by 0),
+        },
+        [a, b] => match (a.len, b.len) {
+            (4..=7, 4..=7) => rows!(a by 4, b by 4),
+            (4..=7, 8..=16) => rows!(a by 4, b by 8),
+            (8..=16, 4..=7) => rows!(a by 8, b by 4),
+            (8..=16, 8..=16) => rows!(a by 8, b by 8),
+            (17..=32, 4..=7) => rows!(a by 16, b by 4),
+            (17..=32, 8..=16) => rows!(a by 16, b by 8),
+            (33..=64, 4..=7) => rows!(a by 32, b by 4),
+            (33..=64, 8..=16) => rows!(a by 32, b by 8),
+            _ => rows!(a by 0, b by 0),
+        },
+        _ => {
+            for row in 0..count {
+                for step in moves {
+                    // SAFETY: the row is below `count` and the move lies inside it.
+                    unsafe {
                         let (from, to) =
                             (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
-                        copy_wide(from, to, step.len);
+                        copy_small(from, to, step.len);
                     }
                 }
             }
         }
     }
-    for row in wide_rows..count {
-        for step in moves {
-            // SAFETY: the row is below `count` and the move lies inside it.
-            unsafe {
-                let (from, to) = (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
-                copy_small(from, to, step.len);
-            }
-        }
-    }
 }
 
-/// One move per row, with its width known to the compiler.
+/// Copies `len` bytes, from `W` to twice as many, as two pieces that may overlap; any number if `W` is 0.
 ///
 /// # Safety
-/// As [`copy_rows`], with room for a wide copy after every row.
-unsafe fn copy_rows_1(
-    from: *const u8,
-    from_stride: usize,
-    to: *mut u8,
-    to_stride: usize,
-    rows: usize,
-    step: Move,
-) {
-    macro_rules! rows {
-        ($width:literal) => {
-            for row in 0..rows {
-                // SAFETY: as the caller says.
-                unsafe {
-                    let (from, to) =
-                        (from.add(row * from_stride + step.from), to.add(row * to_stride + step.to));
-                    copy_exactly::<$width>(from, to);
-                }
-            }
-        };
-    }
-    match step.len {
-        0..=8 => rows!(8),
-        9..=16 => rows!(16),
-        17..=32 => rows!(32),
-        _ => rows!(64),
-    }
-}
-
-/// Two moves per row, with their widths known to the compiler.
-///
-/// # Safety
-/// As [`copy_rows`], with room for wide copies after every row.
-unsafe fn copy_rows_2(
-    from: *const u8,
-    from_stride: usize,
-    to: *mut u8,
-    to_stride: usize,
-    rows: usize,
-    first: Move,
-    second: Move,
-) {
-    macro_rules! rows {
-        ($first:literal, $second:literal) => {
-            for row in 0..rows {
-                // SAFETY: as the caller says.
-                unsafe {
-                    let (from, to) = (from.add(row * from_stride), to.add(row * to_stride));
-                    copy_exactly::<$first>(from.add(first.from), to.add(first.to));
-                    copy_exactly::<$second>(from.add(second.from), to.add(second.to));
-                }
-            }
-        };
-    }
-    match (first.len, second.len) {
-        (0..=8, 0..=8) => rows!(8, 8),
-        (0..=8, 9..=16) => rows!(8, 16),
-        (0..=8, 17..=32) => rows!(8, 32),
-        (0..=8, _) => rows!(8, 64),
-        (9..=16, 0..=8) => rows!(16, 8),
-        (9..=16, 9..=16) => rows!(16, 16),
-        (9..=16, 17..=32) => rows!(16, 32),
-        (9..=16, _) => rows!(16, 64),
-        (17..=32, 0..=8) => rows!(32, 8),
-        (17..=32, 9..=16) => rows!(32, 16),
-        (17..=32, 17..=32) => rows!(32, 32),
-        (17..=32, _) => rows!(32, 64),
-        (_, 0..=8) => rows!(64, 8),
-        (_, 9..=16) => rows!(64, 16),
-        (_, 17..=32) => rows!(64, 32),
-        (_, _) => rows!(64, 64),
-    }
-}
-
-/// # Safety
-/// `from` readable and `to` writable for `len` bytes rounded up to 8, 16, 32 or 64 (exactly `len` beyond 64).
-#[inline]
-unsafe fn copy_wide(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller has room for the rounded length.
+/// `from` readable and `to` writable for `len` bytes, which is as said.
+#[inline(always)]
+unsafe fn copy_ends<const W: usize>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: both pieces lie inside the `len` bytes; byte arrays need no alignment.
     unsafe {
-        match len {
-            0..=8 => copy_exactly::<8>(from, to),
-            9..=16 => copy_exactly::<16>(from, to),
-            17..=32 => copy_exactly::<32>(from, to),
-            33..=WIDE => copy_exactly::<64>(from, to),
-            _ => from.copy_to_nonoverlapping(to, len),
+        if W == 0 {
+            return copy_small(from, to, len);
         }
+        debug_assert!((W..=2 * W).contains(&len));
+        let (front, back) = (from.cast::<[u8; W]>().read(), from.add(len - W).cast::<[u8; W]>().read());
+        to.cast::<[u8; W]>().write(front);
+        to.add(len - W).cast::<[u8; W]>().write(back);
     }
 }
 
@@ -388,20 +343,10 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as the caller says.
     unsafe {
         match len {
-            4 => copy_exactly::<4>(from, to),
-            8 => copy_exactly::<8>(from, to),
-            12 => copy_exactly::<12>(from, to),
-            16 => copy_exactly::<16>(from, to),
+            4..=8 => copy_ends::<4>(from, to, len),
+            9..=16 => copy_ends::<8>(from, to, len),
+            17..=32 => copy_ends::<16>(from, to, len),
             _ => from.copy_to_nonoverlapping(to, len),
         }
     }
-}
-
-/// # Safety
-/// `from` readable and `to` writable for `N` bytes, which need not be initialised: they may be padding.
-#[inline(always)]
-unsafe fn copy_exactly<const N: usize>(from: *const u8, to: *mut u8) {
-    use std::mem::MaybeUninit;
-    // SAFETY: as the caller says; byte arrays need no alignment.
-    unsafe { to.cast::<MaybeUninit<[u8; N]>>().write(from.cast::<MaybeUninit<[u8; N]>>().read()) }
 }

@@ -113,11 +113,11 @@ impl EntityMap {
     }
 
     fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
-        let slots = pairs().map(|(id, _)| id.index() as usize + 1).max().unwrap_or(0);
+        let slots = pairs().map(|(id, _)| u64::from(id.index()) + 1).max().unwrap_or(0);
         // Dense while the slots are at least a quarter full; a hostile or odd numbering falls back to hashing. So do
         // two ids that share a slot: either their generations differ, or hashing finds the double.
-        if slots <= len * 4 + 1024 {
-            let mut table = vec![(EntityId::NULL, EntityId::NULL); slots];
+        if slots <= len as u64 * 4 + 1024 {
+            let mut table = vec![(EntityId::NULL, EntityId::NULL); slots as usize];
             let mut shared_slot = false;
             for (saved, new) in pairs() {
                 if saved.is_null() {

@@ -7,8 +7,6 @@
 //!
 //! The order of leaves is the order of the schema, whatever order the compiler chose in memory.
 
-use std::marker::PhantomData;
-
 /// More leaves than this and a type is stored as rows.
 pub const LEAVES_MAX: usize = 32;
 
@@ -46,6 +44,8 @@ pub struct Leaf {
 pub struct Layout {
     size: u32,
     bulk: bool,
+    /// Some fields are not leaves and must be written by the type's filler, even if they have no bytes.
+    filled: bool,
     count: u8,
     leaves: [Leaf; LEAVES_MAX],
 }
@@ -54,10 +54,12 @@ impl Layout {
     const NONE: Leaf = Leaf { offset: 0, size: 0, unit: 1, check: Check::Any };
 
     /// The layout of everything that is encoded row by row.
-    pub const ROWS: Self = Self { size: 0, bulk: false, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
+    pub const ROWS: Self =
+        Self { size: 0, bulk: false, filled: false, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
 
     /// A type without data, such as a unit struct.
-    pub const UNIT: Self = Self { size: 0, bulk: true, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
+    pub const UNIT: Self =
+        Self { size: 0, bulk: true, filled: false, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
 
     /// A single number of `size` bytes.
     pub const fn leaf(size: usize, check: Check) -> Self {
@@ -69,9 +71,10 @@ impl Layout {
     }
 
     /// A struct or tuple of `size` bytes with persisted `fields` (offset and layout), in the order of the schema.
-    /// Bytes outside of them are padding or fields that `fill_skipped` writes.
-    pub const fn aggregate(size: usize, fields: &[(usize, Self)]) -> Self {
+    /// Bytes outside of them are padding, or `skipped` fields.
+    pub const fn aggregate(size: usize, fields: &[(usize, Self)], skipped: bool) -> Self {
         let mut layout = Self::UNIT;
+        layout.filled = skipped;
         layout.size = size as u32;
         if size > u32::MAX as usize {
             return Self::ROWS;
@@ -82,6 +85,7 @@ impl Layout {
             if !inner.bulk || layout.count as usize + inner.count as usize > LEAVES_MAX {
                 return Self::ROWS;
             }
+            layout.filled |= inner.filled;
             let mut leaf = 0;
             while leaf < inner.count as usize {
                 let mut moved = inner.leaves[leaf];
@@ -173,9 +177,9 @@ impl Layout {
         sum
     }
 
-    /// Whether every byte of a value belongs to a leaf.
+    /// Whether a value is its leaves and nothing else.
     pub const fn is_plain(&self) -> bool {
-        self.bulk && self.data_size() == self.size as usize
+        self.bulk && !self.filled && self.data_size() == self.size as usize
     }
 
     /// Whether the bytes in memory are exactly the bytes of an encoded row: plain, and in the order of the schema.
@@ -189,7 +193,7 @@ impl Layout {
             at += self.leaves[leaf].size;
             leaf += 1;
         }
-        self.bulk && at == self.size
+        self.bulk && !self.filled && at == self.size
     }
 
     /// Whether some bit patterns are not values.
@@ -205,30 +209,52 @@ impl Layout {
     }
 }
 
-/// The layout of the type `T`: a [`Layout`] with the promise that it is true.
+/// The layout of the type `T`: a [`Layout`] with the promise that it is true, and the function that completes a value
+/// whose leaves were written.
 pub struct LayoutOf<T> {
     layout: Layout,
-    of: PhantomData<fn() -> T>,
+    fill: Fill<T>,
 }
 
+/// Writes the fields of a value that are not saved.
+type Fill<T> = unsafe fn(*mut T);
+
+#[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
 impl<T> LayoutOf<T> {
     /// Nothing is promised: values are encoded row by row. Always right.
-    pub const ROWS: Self = Self { layout: Layout::ROWS, of: PhantomData };
+    pub const ROWS: Self = Self { layout: Layout::ROWS, fill: |_| {} };
 
-    /// Promises a layout.
+    /// Promises a layout of a type that has no fields but its leaves.
     ///
     /// # Safety
-    /// The size must be that of `T`. Every leaf must be initialised in every value of `T`. Bytes that pass the leaves'
-    /// checks, put into all leaves of a `T` whose other bytes are padding or were written by
-    /// [`Persist::fill_skipped`](crate::Persist), must be a value, and on a little-endian host the bytes of the leaves
-    /// in order must be what `encode` writes. `T` must not have interior mutability in its leaves.
-    #[expect(unsafe_code, reason = "a promise about memory that bulk copies rely on")]
+    /// As [`LayoutOf::with_fill`], without anything to fill.
     pub const unsafe fn new(layout: Layout) -> Self {
-        Self { layout, of: PhantomData }
+        Self { layout, fill: |_| {} }
+    }
+
+    /// Promises a layout, and that `fill` completes a value.
+    ///
+    /// # Safety
+    /// The size must be that of `T`. Every leaf must be initialised in every value of `T` and have no interior
+    /// mutability. Bytes that pass the leaves' checks, put into all leaves of a `T` on which `fill` is then called,
+    /// must make a value, and on a little-endian host the bytes of the leaves in order must be what `encode` writes.
+    /// `fill` may rely on the leaves being written. If it has anything to do, the layout must say so.
+    pub const unsafe fn with_fill(layout: Layout, fill: unsafe fn(*mut T)) -> Self {
+        Self { layout, fill }
     }
 
     /// The layout without its type.
     pub const fn get(&self) -> Layout {
         self.layout
+    }
+
+    /// Completes a value.
+    ///
+    /// # Safety
+    /// `row` must be valid for writes, and all leaves of the value must be written and checked.
+    #[inline]
+    pub unsafe fn fill(&self, row: *mut T) {
+        // SAFETY: the caller vouches for the row.
+        unsafe { (self.fill)(row) }
     }
 }

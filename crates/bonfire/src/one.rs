@@ -1,7 +1,6 @@
 //! A single value as a save of its own: settings, profiles, a high-score list. The same container as a world, so it is
 //! checksummed, describes itself, and every tool can show it.
 
-use crate::entity::EntityMap;
 use crate::error::{Error, Result};
 use crate::load::{LoadOptions, LoadPlan};
 use crate::persist::Keyed;
@@ -39,6 +38,22 @@ pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
     registry.register::<T>()?;
     let snapshot = OpenOptions::new().registry(&registry).open(bytes)?;
     let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
-    let value = plan.stage(&EntityMap::default(), None)?.take_resource::<T>();
+    let value = plan.stage_unmapped()?.take_resource::<T>();
     value.ok_or_else(|| Error::unknown("the bytes hold no such value").in_key(T::KEY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EntityId;
+
+    #[derive(Debug, PartialEq, bonfire_derive::Persist)]
+    #[persist(key = "game.target", crate = crate)]
+    struct Target(EntityId);
+
+    #[test]
+    fn references_are_left_as_they_are() {
+        let target = Target(EntityId::new(5, 1));
+        assert_eq!(decode_one::<Target>(&encode_one(&target).unwrap()).unwrap(), target);
+    }
 }

@@ -56,7 +56,10 @@ impl Registry {
         }
         if let Some(&index) = self.keys.get(&**key) {
             let known = &self.descriptors[index];
-            let same = known.type_id == descriptor.type_id
+            // Two functions cannot be compared, so a custom codec is registered once.
+            let same = known.kind != ColumnKind::Custom
+                && known.type_id == descriptor.type_id
+                && known.repeats == descriptor.repeats
                 && known.version == descriptor.version
                 && known.schema == descriptor.schema
                 && known.kind == descriptor.kind
@@ -101,6 +104,10 @@ impl Registry {
     /// The number of the component with the Rust type `T`.
     pub fn index_of<T: 'static>(&self) -> Option<usize> {
         self.types.get(&TypeId::of::<T>()).copied()
+    }
+    /// The number of the component with this Rust type.
+    pub fn index_of_type(&self, type_id: TypeId) -> Option<usize> {
+        self.types.get(&type_id).copied()
     }
     pub(crate) fn require<T: 'static>(&self) -> Result<usize> {
         self.index_of::<T>().ok_or_else(|| {

@@ -67,6 +67,15 @@ impl RowLayout {
             let (offsets, leaves) = (self.offsets.len(), leaves.len());
             return Err(Error::corrupt(format!("a row layout has {offsets} offsets for {leaves} leaves")));
         }
+        if leaves.is_empty() && self.stride > 0 {
+            return Err(Error::corrupt("raw rows of a type that has no bytes"));
+        }
+        let mut places: Vec<(u64, u64)> =
+            leaves.iter().zip(&self.offsets).map(|(leaf, &offset)| (u64::from(offset), leaf.size)).collect();
+        places.sort_unstable();
+        if places.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+            return Err(Error::corrupt("the leaves of a row overlap"));
+        }
         for (leaf, &offset) in leaves.iter().zip(&self.offsets) {
             if u64::from(offset) + leaf.size > u64::from(self.stride) {
                 return Err(Error::corrupt(format!(

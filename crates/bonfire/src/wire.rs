@@ -315,6 +315,17 @@ impl<'a> Reader<'a> {
         self.depth -= 1;
         value
     }
+    /// As [`Reader::nested`], for values that are read by their schema: typed values do not count lists and arrays that
+    /// are one copy, which can only be the innermost.
+    pub(crate) fn nested_untyped<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= self.context.limits.depth_max.saturating_add(2) {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
     /// Reads a field by its schema. Rust's types nest structs as they like without counting, so this has room for
     /// several of them per level; it ends where a schema from a file turns in circles.
     pub(crate) fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {

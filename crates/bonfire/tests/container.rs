@@ -434,6 +434,50 @@ fn damage_to_a_small_save_does_not_cost_all_of_it() {
 }
 
 #[test]
+fn references_to_entities_that_lost_their_ids_find_nothing() {
+    #[derive(Clone, Persist)]
+    #[persist(key = "game.self")]
+    struct Myself(EntityId);
+    let mut registry = Registry::new();
+    registry.register::<Myself>().unwrap();
+    let ids: Vec<EntityId> = (0..20_000).map(|index| EntityId::new(index, 0)).collect();
+    let mut writer = SnapshotWriter::new(&registry);
+    let rows: Vec<Myself> = ids.iter().map(|id| Myself(*id)).collect();
+    writer.archetype(&ids).unwrap().column(&rows).unwrap();
+    let good = writer.finish().unwrap().encode(&EncodeOptions::default()).unwrap().to_vec();
+    let opened = Snapshot::open(&good).unwrap();
+    let columns = opened.sections().iter().find(|section| section.name == "columns").unwrap();
+    let start = (columns.offset as usize + 32 + columns.blocks as usize * 12).next_multiple_of(64);
+    let mut bytes = good.clone();
+    bytes[start + 8 * 19_000] ^= 1; // in the last block of ids
+    let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+    assert_eq!(left.entity_count(), 20_000);
+    let plan = LoadPlan::new(&left, &registry, LoadOptions::default()).unwrap();
+    let saved = plan.entities();
+    let mut staged = plan.stage(&EntityMap::identity(&saved).unwrap(), None).unwrap();
+    let lost = saved.iter().zip(&ids).filter(|(now, before)| now != before).count();
+    assert_eq!(left.damage().losses, [DamagedPart::Ids(lost)]);
+    assert!(lost > 0);
+    let rows = staged.archetypes[0].take::<Myself>().unwrap().into_rows::<Myself>().unwrap();
+    for ((row, now), before) in rows.iter().zip(&saved).zip(&ids) {
+        assert_eq!(row.0, if now == before { *before } else { EntityId::NULL });
+    }
+}
+
+#[test]
+fn settings_of_the_writer_come_in_any_order() {
+    let (registry, pool) = (registry(), BufferPool::default());
+    let mut writer = SnapshotWriter::new(&registry).portable().reserve(1 << 16).pool(&pool);
+    writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[Position { x: 1.0, y: 2.0 }]).unwrap();
+    let mut writer = writer.reserve(1 << 18);
+    writer.archetype(&[EntityId::new(1, 0)]).unwrap().column(&[Position { x: 3.0, y: 4.0 }]).unwrap();
+    let snapshot = writer.finish().unwrap();
+    assert_eq!(contents(&snapshot).len(), 4);
+    drop(snapshot);
+    assert!(pool.idle_bytes() >= 1 << 16);
+}
+
+#[test]
 fn a_file_that_was_cut_off_keeps_what_is_before_the_cut() {
     let rows = 12_000;
     let options = EncodeOptions { root_hash: true, ..EncodeOptions::default() };

@@ -292,3 +292,151 @@ fn fingerprints_depend_on_fields_and_not_on_names_of_types() {
     let difference = Schema::of::<Position>().difference(&Schema::of::<Padded>()).unwrap();
     assert_eq!(difference, "the save has {x: f32, y: f32}, this build has (u8, u64)");
 }
+
+/// A type that can be counted, without bytes of its own.
+#[derive(Debug, PartialEq)]
+struct Counted;
+
+static ALIVE: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
+
+impl Default for Counted {
+    fn default() -> Self {
+        ALIVE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self
+    }
+}
+impl Drop for Counted {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug, PartialEq, Persist)]
+#[persist(key = "counting")]
+struct Counting {
+    number: u32,
+    #[persist(skip)]
+    counted: Counted,
+}
+
+/// Loads one entity's component through the bulk path.
+fn through_a_column<T: Keyed>(value: T, portable: bool) -> T {
+    let mut registry = Registry::new();
+    registry.register::<T>().unwrap();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[value]).unwrap();
+    let bytes = writer.finish().unwrap().encode(&EncodeOptions::default()).unwrap().to_vec();
+    let snapshot = Snapshot::open(&bytes).unwrap();
+    let options = LoadOptions { portable, ..LoadOptions::default() };
+    let plan = LoadPlan::new(&snapshot, &registry, options).unwrap();
+    let mut staged = plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
+    staged.archetypes[0].take::<T>().unwrap().into_rows::<T>().unwrap().remove(0)
+}
+
+#[test]
+fn skipped_fields_without_bytes_are_made_too() {
+    for portable in [false, true] {
+        let loaded = through_a_column(Counting { number: 7, counted: Counted::default() }, portable);
+        assert_eq!(loaded.number, 7);
+        drop(loaded);
+        assert_eq!(ALIVE.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}
+
+/// Saves a whole type as itself, with its layout.
+struct AsItself;
+
+impl Adapter<Inner> for AsItself {
+    type Saved = u32;
+    const LAYOUT: LayoutOf<Inner> = <Inner as Persist>::LAYOUT;
+    fn save(value: &Inner) -> Result<u32> {
+        Ok(value.number)
+    }
+    fn load(saved: u32, _: &LoadContext<'_>) -> Result<Inner> {
+        Ok(Inner { number: saved, text: Inner::text() })
+    }
+}
+
+#[derive(Debug, PartialEq, Persist)]
+struct Inner {
+    number: u32,
+    #[persist(skip, default = Inner::text())]
+    text: String,
+}
+
+impl Inner {
+    fn text() -> String {
+        "made anew".to_owned()
+    }
+}
+
+#[derive(Debug, PartialEq, Persist)]
+#[persist(key = "outer")]
+struct Outer {
+    #[persist(with = AsItself)]
+    inner: Inner,
+    nested: (u8, Inner),
+}
+
+#[test]
+fn a_layout_brings_along_what_completes_it() {
+    let inner = |text: &str| Inner { number: 3, text: text.to_owned() };
+    for portable in [false, true] {
+        let loaded = through_a_column(Outer { inner: inner("a"), nested: (1, inner("b")) }, portable);
+        assert_eq!(loaded, Outer { inner: inner("made anew"), nested: (1, inner("made anew")) });
+    }
+}
+
+#[test]
+fn default_expressions_cannot_leave_or_capture() {
+    fn input() -> f32 {
+        2.5
+    }
+    fn row() -> f32 {
+        input()
+    }
+    #[derive(Debug, PartialEq, Persist)]
+    #[persist(key = "careful")]
+    struct Careful {
+        number: u16,
+        #[persist(skip, default = input())]
+        a: f32,
+        #[persist(skip, default = row())]
+        b: f32,
+        #[persist(skip, default = return Vec::new())]
+        c: Vec<u8>,
+    }
+    let loaded = through_a_column(Careful { number: 1, a: 0.0, b: 0.0, c: vec![1] }, false);
+    assert_eq!(loaded, Careful { number: 1, a: 2.5, b: 2.5, c: vec![] });
+}
+
+#[test]
+fn whatever_can_be_saved_can_be_loaded_however_deep() {
+    #[derive(Debug, PartialEq, Persist)]
+    enum Chain {
+        Nil,
+        Cons(Box<Chain>),
+    }
+    #[derive(Debug, PartialEq, Persist)]
+    struct Link {
+        dense: [f32; 3],
+        list: Vec<u16>,
+        teams: Vec<Team>,
+        next: Option<Box<Link>>,
+    }
+    for depth in 0..140 {
+        let chain = (0..depth).fold(Chain::Nil, |chain, _| Chain::Cons(Box::new(chain)));
+        let link = |next| Link { dense: [1.0; 3], list: vec![1], teams: vec![Team::Red], next };
+        let links = (0..depth).fold(link(None), |next, _| link(Some(Box::new(next))));
+        let mut out = Writer::new();
+        chain.encode(&mut out);
+        if out.finish().is_ok() {
+            assert_round_trip(chain);
+        }
+        let mut out = Writer::new();
+        links.encode(&mut out);
+        if out.finish().is_ok() {
+            assert_round_trip(links);
+        }
+    }
+}

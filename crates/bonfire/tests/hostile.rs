@@ -256,6 +256,8 @@ fn forged_schemas_and_layouts_are_refused() {
         (Schema::of::<(u32, u32)>(), 8, vec![0, 5]),
         (Schema::of::<(u32, u32)>(), 8, vec![0]),
         (Schema::of::<EntityId>(), 8, vec![0]),
+        (Schema::of::<()>(), 4, vec![]),
+        (Schema::of::<([u8; 64], [u8; 64])>(), 64, vec![0, 0]),
     ] {
         let row = RowLayout { stride, offsets };
         let mut schemas = Writer::new();
@@ -365,4 +367,50 @@ fn schemas_that_make_no_sense_are_refused() {
     assert!(decode(&[1, 39, 0]).unwrap_err().to_string().contains("no variants"));
     assert!(decode(&[1, 2, 2]).unwrap_err().to_string().contains("left over"));
     assert!(decode(&[1, 200]).unwrap_err().is_newer_format());
+}
+
+#[test]
+fn a_dictionary_has_no_more_values_than_bytes() {
+    let prelude = |out: &mut Writer| {
+        component(out, &Schema::of::<()>());
+        out.raw(&[0, 1, 1, 0, 8, 1, 0, 3]); // one archetype of one row; its column is a dictionary
+        out.varint(1);
+        out.varint(100_000_000);
+        out.raw(&[0, 8, 0, 1, 8, 1, 0, 0]);
+    };
+    let mut schemas = Writer::new();
+    let mut ignored = Writer::new();
+    schemas.raw(&component(&mut ignored, &Schema::of::<()>()));
+    let error = refused_prelude(1, prelude, schemas.as_bytes(), &[0; 9]);
+    assert!(error.to_string().contains("distinct values"), "{error}");
+}
+
+#[test]
+fn many_archetypes_and_components_take_linear_time() {
+    // Quadratic work would make these take minutes.
+    let mut registry = Registry::new();
+    registry.add(Descriptor::new::<String>("game.name").repeats(Repeats::Shared)).unwrap();
+    let mut writer = SnapshotWriter::new(&registry);
+    for index in 0..30_000 {
+        let mut archetype = writer.archetype(&[EntityId::new(index, 0)]).unwrap();
+        archetype.column(&[format!("name {index}")]).unwrap();
+    }
+    let snapshot = writer.finish().unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
+    plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
+
+    let mut registry = Registry::new();
+    for number in 0..10_000 {
+        registry.add(Descriptor::dynamic(format!("mod.{number}"), Schema::of::<u8>())).unwrap();
+    }
+    let mut writer = SnapshotWriter::new(&registry);
+    let mut archetype = writer.archetype(&[EntityId::new(0, 0)]).unwrap();
+    for number in 0..2_000 {
+        archetype.column_by_key(&format!("mod.{number}"), &[Value::U64(1)]).unwrap();
+    }
+    let snapshot = writer.finish().unwrap();
+    let nothing = Registry::new();
+    let plan = LoadPlan::new(&snapshot, &nothing, LoadOptions::default()).unwrap();
+    let staged = plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
+    assert_eq!(staged.carry.component_rows().len(), 2_000);
 }

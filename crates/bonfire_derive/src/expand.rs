@@ -1,4 +1,5 @@
-//! The impls that the derive writes.
+//! The impls that the derive writes. Names in them begin with two underscores, so that expressions of the user's cannot
+//! mean them by accident.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -98,7 +99,7 @@ impl<'a> Part<'a> {
 
     fn schema(&self, krate: &Path) -> TokenStream {
         let saved = self.saved(krate);
-        quote_spanned!(self.span=> <#saved as #krate::Persist>::schema(types))
+        quote_spanned!(self.span=> <#saved as #krate::Persist>::schema(__types))
     }
 
     fn layout(&self, krate: &Path) -> TokenStream {
@@ -115,11 +116,11 @@ impl<'a> Part<'a> {
         match &self.attributes.with {
             Some(with) => quote_spanned! {self.span=>
                 match <#with as #krate::Adapter<#ty>>::save(#place) {
-                    ::core::result::Result::Ok(saved) => #krate::Persist::encode(&saved, out),
-                    ::core::result::Result::Err(error) => out.fail(error),
+                    ::core::result::Result::Ok(__saved) => #krate::Persist::encode(&__saved, __out),
+                    ::core::result::Result::Err(__error) => __out.fail(__error),
                 }
             },
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::encode(#place, out);),
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::encode(#place, __out);),
         }
     }
 
@@ -132,18 +133,22 @@ impl<'a> Part<'a> {
             Some(with) => {
                 let saved = self.saved(krate);
                 quote_spanned! {self.span=>
-                    <#saved as #krate::Persist>::decode(input)
-                        .and_then(|saved| <#with as #krate::Adapter<#ty>>::load(saved, input.context()))
+                    <#saved as #krate::Persist>::decode(__input)
+                        .and_then(|__saved| <#with as #krate::Adapter<#ty>>::load(__saved, __input.context()))
                 }
             }
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::decode(input)),
+            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::decode(__input)),
         };
-        quote_spanned!(self.span=> #read.map_err(|error| error.in_field(#name))?)
+        quote_spanned!(self.span=> #read.map_err(|__error| __error.in_field(#name))?)
     }
 
     fn default(&self) -> TokenStream {
         match &self.attributes.default {
-            Some(Some(value)) => quote_spanned!(self.span=> #value),
+            // In a closure, so that nothing in the expression can leave the function it stands in.
+            Some(Some(value)) => {
+                let ty = self.ty;
+                quote_spanned!(self.span=> (|| -> #ty { #value })())
+            }
             _ => quote_spanned!(self.span=> ::core::default::Default::default()),
         }
     }
@@ -153,9 +158,9 @@ impl<'a> Part<'a> {
         let (name, schema, ty) = (&self.name, self.schema(krate), self.ty);
         let aliases = self.attributes.aliases.iter();
         let default = self.attributes.default.as_ref().map(|_| {
-            let (value, place) = (self.default(), quote!(&value));
+            let (value, place) = (self.default(), quote!(&__value));
             let encode = self.encode(krate, &place);
-            quote_spanned!(self.span=> .default(|out| { let value: #ty = #value; #encode }))
+            quote_spanned!(self.span=> .default(|__out| { let __value: #ty = #value; #encode }))
         });
         quote!(#krate::Field::new(#name, #schema) #(.alias(#aliases))* #default)
     }
@@ -203,35 +208,41 @@ fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
         match (part.is_saved(), &part.attributes.with) {
             (false, _) => {
                 let value = part.default();
-                quote_spanned!(part.span=> ::core::ptr::write(&raw mut (*row).#member, #value);)
+                quote_spanned!(part.span=> ::core::ptr::write(&raw mut (*__row).#member, #value);)
             }
-            (true, None) => quote!(<#ty as #krate::Persist>::fill_skipped(&raw mut (*row).#member);),
-            (true, Some(_)) => quote!(),
+            (true, None) => quote!(<#ty as #krate::Persist>::LAYOUT.fill(&raw mut (*__row).#member);),
+            (true, Some(with)) => {
+                quote!(<#with as #krate::Adapter<#ty>>::LAYOUT.fill(&raw mut (*__row).#member);)
+            }
         }
     });
     let fill: TokenStream = fill.collect();
+    let skipped = parts.iter().any(|part| !part.is_saved());
     Ok(quote! {
         // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
         // those of its fields, and `fill_skipped` writes the others.
         const LAYOUT: #krate::LayoutOf<Self> = unsafe {
-            #krate::LayoutOf::new(#krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*]))
+            #krate::LayoutOf::with_fill(
+                #krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*], #skipped),
+                <Self as #krate::Persist>::fill_skipped,
+            )
         };
-        fn schema(types: &mut #krate::SchemaBuilder) -> #krate::Node {
-            types.define::<Self>(|types| #ty)
+        fn schema(__types: &mut #krate::SchemaBuilder) -> #krate::Node {
+            __types.define::<Self>(|__types| #ty)
         }
         #[inline]
-        fn encode(&self, out: &mut #krate::Writer) {
-            let _ = &out;
+        fn encode(&self, __out: &mut #krate::Writer) {
+            let _ = &__out;
             #(#encode)*
         }
         #[inline]
-        fn decode(input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
-            let _ = &input;
+        fn decode(__input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+            let _ = &__input;
             ::core::result::Result::Ok(Self { #(#decode),* })
         }
         #[inline]
-        unsafe fn fill_skipped(row: *mut Self) {
-            let _ = row;
+        unsafe fn fill_skipped(__row: *mut Self) {
+            let _ = __row;
             // SAFETY: the caller vouches for the row; every field lies inside it.
             unsafe { #fill }
         }
@@ -253,28 +264,29 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         let ty = fields_type(krate, &variant.fields, &parts);
         types.push(quote! {
             {
-                let content = #ty;
-                #krate::Variant::new(#text, types.add(content)) #(.alias(#aliases))*
+                let __content = #ty;
+                #krate::Variant::new(#text, __types.add(__content)) #(.alias(#aliases))*
             }
         });
         let patterns = parts.iter().enumerate().map(|(i, part)| {
             let member = &part.member;
             match part.is_saved() {
                 true => {
-                    let binding = format_ident!("field_{i}");
+                    let binding = format_ident!("__field_{i}");
                     quote!(#member: #binding)
                 }
                 false => quote!(#member: _),
             }
         });
         let writes = parts.iter().enumerate().filter(|(_, part)| part.is_saved()).map(|(i, part)| {
-            let binding = format_ident!("field_{i}");
+            let binding = format_ident!("__field_{i}");
             part.encode(krate, &quote!(#binding))
         });
-        let content = (parts.iter().any(Part::is_saved)).then(|| quote!(out.nested(|out| { #(#writes)* });));
+        let content =
+            (parts.iter().any(Part::is_saved)).then(|| quote!(__out.nested(|__out| { #(#writes)* });));
         encode.push(quote! {
             Self::#ident { #(#patterns),* } => {
-                out.varint(#number);
+                __out.varint(#number);
                 #content
             }
         });
@@ -282,11 +294,12 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
             let (member, value) = (&part.member, part.decode(krate));
             quote!(#member: #value)
         });
-        decode.push(quote! {
-            #number => input.nested(|input| {
-                let _ = &input;
-                ::core::result::Result::Ok(Self::#ident { #(#reads),* })
-            }).map_err(|error: #krate::Error| error.in_field(#text))
+        let make = quote!(::core::result::Result::Ok(Self::#ident { #(#reads),* }));
+        decode.push(match parts.iter().any(Part::is_saved) {
+            true => quote! {
+                #number => __input.nested(|__input| #make).map_err(|__error: #krate::Error| __error.in_field(#text))
+            },
+            false => quote!(#number => #make),
         });
     }
     let count = data.variants.len();
@@ -303,17 +316,17 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
     let layout = layout.filter(|_| input.generics.params.is_empty());
     Ok(quote! {
         #layout
-        fn schema(types: &mut #krate::SchemaBuilder) -> #krate::Node {
-            types.define::<Self>(|types| #krate::Type::Enum(::std::vec![#(#types),*]))
+        fn schema(__types: &mut #krate::SchemaBuilder) -> #krate::Node {
+            __types.define::<Self>(|__types| #krate::Type::Enum(::std::vec![#(#types),*]))
         }
-        fn encode(&self, out: &mut #krate::Writer) {
+        fn encode(&self, __out: &mut #krate::Writer) {
             match self { #(#encode)* }
         }
-        fn decode(input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
-            match input.varint()? {
+        fn decode(__input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+            match __input.varint()? {
                 #(#decode,)*
-                number => ::core::result::Result::Err(
-                    input.corrupt(::std::format!("variant {number} of {}", #count)),
+                __number => ::core::result::Result::Err(
+                    __input.corrupt(::std::format!("variant {__number} of {}", #count)),
                 ),
             }
         }

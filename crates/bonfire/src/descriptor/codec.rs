@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::context::LoadContext;
 use crate::error::Result;
+use crate::layout::LayoutOf;
 use crate::persist::{Adapter, Persist};
 use crate::schema::{Node, Schema};
 use crate::value::{Value, decode_value, encode_value};
@@ -19,12 +20,8 @@ pub(super) trait RowCodec: Send + Sync + 'static {
     /// Reads a row, or decides that there is none.
     fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Self::Row>>;
 
-    /// See [`Persist::fill_skipped`].
-    ///
-    /// # Safety
-    /// As there.
-    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
-    unsafe fn fill_skipped(_row: *mut Self::Row) {}
+    /// Where rows lie still in memory.
+    const LAYOUT: LayoutOf<Self::Row> = LayoutOf::ROWS;
 }
 
 pub(super) struct PersistCodec<T>(PhantomData<fn() -> T>);
@@ -37,6 +34,7 @@ impl<T> PersistCodec<T> {
 
 impl<T: Persist> RowCodec for PersistCodec<T> {
     type Row = T;
+    const LAYOUT: LayoutOf<T> = T::LAYOUT;
 
     #[inline]
     fn encode(&self, row: &T, out: &mut Writer) -> bool {
@@ -46,12 +44,6 @@ impl<T: Persist> RowCodec for PersistCodec<T> {
     #[inline]
     fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
         T::decode(input).map(Some)
-    }
-    #[inline]
-    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
-    unsafe fn fill_skipped(row: *mut T) {
-        // SAFETY: as the caller says.
-        unsafe { T::fill_skipped(row) }
     }
 }
 
@@ -65,6 +57,7 @@ impl<T, A> AdaptedCodec<T, A> {
 
 impl<T: 'static, A: Adapter<T>> RowCodec for AdaptedCodec<T, A> {
     type Row = T;
+    const LAYOUT: LayoutOf<T> = A::LAYOUT;
 
     fn encode(&self, row: &T, out: &mut Writer) -> bool {
         match A::save(row) {

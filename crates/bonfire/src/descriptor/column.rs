@@ -215,12 +215,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             Body::Rows(groups) => staging.groups(groups)?,
             Body::Dictionary { values, indices } => {
                 let spans = values.spans(component.schema()?, context.limits)?;
-                staging.indexed(&values.bytes, &spans, indices.iter())?;
+                staging.indexed(&values.bytes, spans, indices.iter())?;
             }
             Body::Shared { indices, .. } => {
                 let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
                 let spans = values.spans(component.schema()?, context.limits)?;
-                staging.indexed(&values.bytes, &spans, indices.iter())?;
+                staging.indexed(&values.bytes, spans, indices.iter())?;
             }
         }
         let Staging { rows, lost, .. } = staging;
@@ -236,8 +236,8 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
 #[inline]
 #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
 fn fill_skipped<C: RowCodec>(row: *mut C::Row) {
-    // SAFETY: `scatter` calls it for rows whose leaves are written.
-    unsafe { C::fill_skipped(row) }
+    // SAFETY: `scatter` calls it for rows whose leaves are written and checked.
+    unsafe { C::LAYOUT.fill(row) }
 }
 
 /// Rows as they are decoded. A row may decide to be left out; its place among the column's rows is remembered.
@@ -306,6 +306,9 @@ fn dense_moves(layout: &Layout, row: &RowLayout) -> Vec<Move> {
 }
 
 pub(crate) fn permute(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize, moves: &[Move]) {
+    if from_stride == 0 || to_stride == 0 {
+        return;
+    }
     for (from, to) in from.chunks_exact(from_stride).zip(to.chunks_exact_mut(to_stride)) {
         for step in moves {
             to[step.to..step.to + step.len].copy_from_slice(&from[step.from..step.from + step.len]);

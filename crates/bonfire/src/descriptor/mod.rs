@@ -98,19 +98,13 @@ impl Descriptor {
 
     /// A saveable type under a key of the caller's choice.
     pub fn new<T: Persist>(key: impl Into<Cow<'static, str>>) -> Self {
-        Self::build(
-            key.into(),
-            ColumnKind::Rows,
-            Schema::of::<T>(),
-            T::LAYOUT.get(),
-            PersistCodec::<T>::new(),
-        )
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<T>(), PersistCodec::<T>::new())
     }
 
     /// A type of another crate, saved through an [`Adapter`].
     pub fn adapted<T: 'static, A: Adapter<T>>(key: impl Into<Cow<'static, str>>) -> Self {
         let codec = AdaptedCodec::<T, A>::new();
-        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), A::LAYOUT.get(), codec)
+        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), codec)
     }
 
     /// A type that only has serde. References to entities inside it are not mapped.
@@ -133,24 +127,19 @@ impl Descriptor {
         load: impl Fn(S, &LoadContext<'_>) -> Result<Option<T>> + Send + Sync + 'static,
     ) -> Self {
         let codec = CustomCodec::new(save, load);
-        Self::build(key.into(), ColumnKind::Custom, Schema::of::<S>(), Layout::ROWS, codec)
+        Self::build(key.into(), ColumnKind::Custom, Schema::of::<S>(), codec)
     }
 
     /// A component without a Rust type: its values are [`Value`]s of this schema.
     pub fn dynamic(key: impl Into<Cow<'static, str>>, schema: Schema) -> Self {
         let codec = DynamicCodec::new(schema.clone());
-        let mut descriptor = Self::build(key.into(), ColumnKind::Rows, schema, Layout::ROWS, codec);
+        let mut descriptor = Self::build(key.into(), ColumnKind::Rows, schema, codec);
         descriptor.by_key_only = true;
         descriptor
     }
 
-    fn build<C: RowCodec>(
-        key: Cow<'static, str>,
-        kind: ColumnKind,
-        schema: Schema,
-        layout: Layout,
-        codec: C,
-    ) -> Self {
+    fn build<C: RowCodec>(key: Cow<'static, str>, kind: ColumnKind, schema: Schema, codec: C) -> Self {
+        let layout = C::LAYOUT.get();
         let layout = if layout_matches(&layout, &schema) { layout } else { Layout::ROWS };
         let row = if layout.is_bulk() { RowLayout::of(&layout) } else { RowLayout::default() };
         let kind = match kind {

@@ -110,6 +110,14 @@ impl<'s> StagedColumn<'s> {
     pub fn is_present(&self, row: usize) -> bool {
         self.present.as_ref().is_none_or(|present| present.get(row))
     }
+    /// Which entities of the archetype have it, if not all do.
+    pub fn presence(&self) -> Option<&Bitmap> {
+        self.present.as_ref()
+    }
+    /// The Rust type of the rows.
+    pub fn row_type(&self) -> TypeId {
+        self.rows.row_type()
+    }
     /// Whether every entity of the archetype has it.
     pub fn is_everywhere(&self) -> bool {
         self.present.is_none()

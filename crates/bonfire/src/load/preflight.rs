@@ -1,5 +1,6 @@
 //! What a load would do, without a world: for menus that want to say "needs mod X" before the player waits.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::plan::{LoadOptions, Resolution, resolve};
@@ -71,12 +72,10 @@ impl fmt::Display for Preflight {
 /// ```
 pub fn preflight(bytes: &[u8], registry: &Registry) -> Result<Preflight> {
     let snapshot = OpenOptions::new().limits(LoadOptions::default().limits).registry(registry).open(bytes)?;
-    let fields = |number: usize| {
-        let mut carried = snapshot.carried.iter();
-        carried.any(|record| record.kind == CarryKind::Fields && record.column.component as usize == number)
-    };
+    let fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields);
+    let fields: HashSet<usize> = fields.map(|record| record.column.component as usize).collect();
     let components = (snapshot.components().iter().enumerate())
-        .filter(|(number, _)| !fields(*number))
+        .filter(|(number, _)| !fields.contains(number))
         .map(|(_, component)| component)
         .map(|component| (component.key.clone(), resolve(component, registry)))
         .collect();

@@ -29,7 +29,10 @@ impl LoadReport {
         self.damage.is_empty()
             && self.callback_errors.is_empty()
             && self.unclaimed_data.is_empty()
-            && self.components.iter().all(|report| report.outcome.is_loaded() && report.dangling == 0)
+            && self
+                .components
+                .iter()
+                .all(|report| report.outcome.is_loaded() && report.dangling == 0 && report.left_out == 0)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use super::plan::{LoadPlan, Resolution, Unknown};
 use super::report::{ComponentReport, LoadReport, Outcome};
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::snapshot::carry::{Carry, CarryKind};
 use crate::snapshot::column::Column;
 
@@ -64,8 +65,24 @@ impl<'s> LoadPlan<'s, '_> {
     /// Decodes all columns. `map` says what each saved entity becomes, `world` is what custom codecs may look at.
     pub fn stage(&self, map: &EntityMap, world: Option<&dyn Any>) -> Result<Staged<'s>> {
         let limits = &self.options.limits;
-        let mut context = LoadContext::new(limits).entities(map, self.options.dangling);
-        let mut carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
+        let context = LoadContext::new(limits).entities(map, self.options.dangling);
+        let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
+        self.stage_in(context, carry_context, map, world)
+    }
+
+    /// Decodes all columns and leaves references as they were saved.
+    pub(crate) fn stage_unmapped(&self) -> Result<Staged<'s>> {
+        let context = || LoadContext::new(&self.options.limits);
+        self.stage_in(context(), context(), &EntityMap::default(), None)
+    }
+
+    fn stage_in<'p>(
+        &'p self,
+        mut context: LoadContext<'p>,
+        mut carry_context: LoadContext<'p>,
+        map: &'p EntityMap,
+        world: Option<&'p dyn Any>,
+    ) -> Result<Staged<'s>> {
         if let Some(world) = world {
             context = context.with_world(world);
             carry_context = carry_context.with_world(world);
@@ -81,6 +98,7 @@ impl<'s> LoadPlan<'s, '_> {
                 damage: self.snapshot.damage.clone(),
                 ..LoadReport::default()
             },
+            lines: HashMap::new(),
         };
         let mut archetypes = Vec::with_capacity(self.snapshot.archetypes.len());
         for archetype in &self.snapshot.archetypes {
@@ -109,9 +127,18 @@ impl<'s> LoadPlan<'s, '_> {
             match staged {
                 Some((component, column)) if record.kind == CarryKind::Resource => {
                     stager.restored(&record.column);
-                    resources.push((component, column));
+                    if !column.is_empty() {
+                        resources.push((component, column));
+                    }
                 }
                 Some((component, column)) => {
+                    let mut seen = HashSet::new();
+                    if let Some(id) = ids.iter().find(|id| !seen.insert(**id)) {
+                        let key = &self.snapshot.components[record.column.component as usize].key;
+                        return Err(
+                            Error::corrupt(format!("it is carried twice for entity {id}")).in_key(key)
+                        );
+                    }
                     stager.restored(&record.column);
                     extras.push(StagedExtra { component, ids, column });
                 }
@@ -129,6 +156,8 @@ struct Stager<'p, 's, 'r> {
     carry_context: LoadContext<'p>,
     carry: Carry,
     report: LoadReport,
+    /// The report's line of each key.
+    lines: HashMap<&'s str, usize>,
 }
 
 impl<'s> Stager<'_, 's, '_> {
@@ -183,17 +212,15 @@ impl<'s> Stager<'_, 's, '_> {
     }
 
     fn restored(&mut self, column: &Column) {
-        let key = &self.plan.snapshot.components[column.component as usize].key;
-        if let Some(line) = self.report.components.iter_mut().find(|line| line.key == *key) {
-            line.outcome = Outcome::Restored;
-        }
+        self.line(column, Outcome::Restored).outcome = Outcome::Restored;
     }
 
     fn line(&mut self, column: &Column, outcome: Outcome) -> &mut ComponentReport {
-        let key = &self.plan.snapshot.components[column.component as usize].key;
+        let key: &'s str = &self.plan.snapshot.components[column.component as usize].key;
         let lines = &mut self.report.components;
-        let index = lines.iter().position(|line| line.key == *key).unwrap_or_else(|| {
-            lines.push(ComponentReport { key: key.clone(), outcome, rows: 0, dangling: 0, left_out: 0 });
+        let index = *self.lines.entry(key).or_insert_with(|| {
+            let key = key.to_owned();
+            lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0 });
             lines.len() - 1
         });
         &mut lines[index]

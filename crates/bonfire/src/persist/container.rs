@@ -17,9 +17,22 @@ use crate::wire::{Reader, Writer};
 pub(super) fn encode_slice<T: Persist>(slice: &[T], out: &mut Writer) {
     out.varint(slice.len() as u64);
     if let Some(bytes) = bulk::dense_bytes(slice) {
+        check_empty(slice.len(), bytes.len(), out);
         return out.raw(bytes);
     }
+    let start = out.len();
     out.nested(|out| slice.iter().for_each(|element| element.encode(out)));
+    check_empty(slice.len(), out.len() - start, out);
+}
+
+/// Elements without bytes have a limit on load, so they have one on save.
+fn check_empty(count: usize, bytes: usize, out: &mut Writer) {
+    let max = crate::limits::Limits::default().empty_elements_max;
+    if bytes == 0 && count as u64 > max {
+        out.fail(crate::error::Error::limit(format!(
+            "{count} elements without bytes, at most {max} can be loaded"
+        )));
+    }
 }
 
 pub(super) fn decode_vec<T: Persist>(input: &mut Reader<'_>) -> Result<Vec<T>> {
@@ -118,6 +131,9 @@ impl<T: Persist, const N: usize> Persist for [T; N] {
         }
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        if let Some(array) = bulk::dense_array(input) {
+            return array;
+        }
         input.nested(|input| {
             let mut error = None;
             let array: [Option<T>; N] = std::array::from_fn(|i| match &error {

@@ -60,7 +60,8 @@ pub trait Persist: Sized + 'static {
         false
     }
 
-    /// Writes the fields that are not saved into a value whose saved fields were just copied.
+    /// Writes the fields that are not saved into a value whose saved fields were just copied. The derive makes it part
+    /// of the promise in `LAYOUT`; nothing else calls it.
     ///
     /// # Safety
     /// `row` must be valid for writes and hold the bytes of all persisted leaves of a value.

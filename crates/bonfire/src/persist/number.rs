@@ -99,7 +99,7 @@ macro_rules! transparent {
         impl<T: Persist> Persist for $wrapper<T> {
             #[expect(unsafe_code, reason = "promises the layout of a wrapper")]
             // SAFETY: the wrapper is `repr(transparent)` and encoded as what it wraps.
-            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(T::LAYOUT.get()) };
+            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::with_fill(T::LAYOUT.get(), Self::fill_skipped) };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 T::schema(types)
@@ -115,7 +115,7 @@ macro_rules! transparent {
             #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
             unsafe fn fill_skipped(row: *mut Self) {
                 // SAFETY: the wrapper is `repr(transparent)`, so this is a pointer to the wrapped value.
-                unsafe { T::fill_skipped(row.cast()) }
+                unsafe { T::LAYOUT.fill(row.cast()) }
             }
         }
     )*};

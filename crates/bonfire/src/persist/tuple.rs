@@ -43,10 +43,14 @@ macro_rules! tuple {
             #[expect(unsafe_code, reason = "promises the layout of a tuple")]
             // SAFETY: these are all fields of the tuple, once each, at their offsets.
             const LAYOUT: LayoutOf<Self> = unsafe {
-                LayoutOf::new(Layout::aggregate(
-                    size_of::<Self>(),
-                    &[$((offset_of!(Self, $index), $name::LAYOUT.get())),*],
-                ))
+                LayoutOf::with_fill(
+                    Layout::aggregate(
+                        size_of::<Self>(),
+                        &[$((offset_of!(Self, $index), $name::LAYOUT.get())),*],
+                        false,
+                    ),
+                    Self::fill_skipped,
+                )
             };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
@@ -64,7 +68,7 @@ macro_rules! tuple {
             #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
             unsafe fn fill_skipped(row: *mut Self) {
                 // SAFETY: the caller vouches for the row, and each field lies inside it.
-                unsafe { $($name::fill_skipped(&raw mut (*row).$index);)* }
+                unsafe { $($name::LAYOUT.fill(&raw mut (*row).$index);)* }
             }
         }
     };

@@ -16,16 +16,17 @@ pub(crate) struct Slot {
 }
 
 pub(crate) struct Arena {
-    pool: BufferPool,
+    pub(crate) pool: BufferPool,
+    /// How large the next buffer is at least.
+    pub(crate) reserve: usize,
+    pub(crate) portable: bool,
     buffers: Vec<AlignedBuf>,
     scratch: Option<Writer>,
-    reserve: usize,
-    portable: bool,
 }
 
 impl Arena {
-    pub(crate) fn new(pool: BufferPool, reserve: usize, portable: bool) -> Self {
-        Self { pool, buffers: Vec::new(), scratch: None, reserve, portable }
+    pub(crate) fn new(pool: BufferPool) -> Self {
+        Self { pool, reserve: 0, portable: false, buffers: Vec::new(), scratch: None }
     }
 
     /// Seals the memory; slots become shared bytes.

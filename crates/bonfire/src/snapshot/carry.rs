@@ -5,7 +5,8 @@
 //! schema that the file has. The next save writes those rows whose entities still exist.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::column::{Column, Rope};
 use super::data::DataEntry;
@@ -15,9 +16,10 @@ use crate::buffer::AlignedBuf;
 use crate::context::LoadContext;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
+use crate::schema::Fingerprint;
 
 /// What a carried record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CarryKind {
     /// A component that is not registered.
     Component,
@@ -66,9 +68,12 @@ impl Carried {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Carry {
-    columns: Vec<CarriedColumn>,
+    columns: HashMap<Identity, CarriedColumn>,
     data: Vec<DataEntry>,
 }
+
+/// What makes two columns one: rows are kept encoded, so how they were laid out does not matter.
+type Identity = (CarryKind, String, u32, Fingerprint);
 
 #[derive(Clone, Debug)]
 struct CarriedColumn {
@@ -76,16 +81,6 @@ struct CarriedColumn {
     component: Component,
     /// Whose row it is (null for a resource), and its encoded value.
     rows: Vec<(EntityId, Vec<u8>)>,
-}
-
-impl CarriedColumn {
-    fn is_same(&self, other: &Self) -> bool {
-        let identity = |column: &Self| {
-            let Component { key, version, schema_fingerprint, row, .. } = &column.component;
-            (column.kind, key.clone(), *version, *schema_fingerprint, row.clone())
-        };
-        identity(self) == identity(other)
-    }
 }
 
 impl Carry {
@@ -97,7 +92,7 @@ impl Carry {
     /// How many rows are carried for each unknown key.
     pub fn component_rows(&self) -> BTreeMap<&str, usize> {
         let mut rows = BTreeMap::new();
-        for column in &self.columns {
+        for column in self.columns.values() {
             *rows.entry(&*column.component.key).or_default() += column.rows.len();
         }
         rows
@@ -110,7 +105,7 @@ impl Carry {
 
     /// Adds what another load did not know, for worlds that are merged.
     pub fn extend(&mut self, other: Self) {
-        other.columns.into_iter().for_each(|column| self.add(column));
+        other.columns.into_values().for_each(|column| self.add(column));
         let keys: HashSet<&str> = other.data.iter().map(DataEntry::key).collect();
         self.data.retain(|known| !keys.contains(known.key()));
         self.data.extend(other.data);
@@ -127,11 +122,12 @@ impl Carry {
         if column.rows.is_empty() {
             return;
         }
-        match self.columns.iter_mut().find(|known| known.is_same(&column)) {
+        let Component { key, version, schema_fingerprint, .. } = &column.component;
+        match self.columns.entry((column.kind, key.clone(), *version, *schema_fingerprint)) {
+            Entry::Vacant(entry) => drop(entry.insert(column)),
             // A resource exists once: the later one replaces the earlier.
-            Some(known) if known.kind == CarryKind::Resource => *known = column,
-            Some(known) => known.rows.extend(column.rows),
-            None => self.columns.push(column),
+            Entry::Occupied(mut entry) if column.kind == CarryKind::Resource => *entry.get_mut() = column,
+            Entry::Occupied(mut entry) => entry.get_mut().rows.extend(column.rows),
         }
     }
 
@@ -179,8 +175,11 @@ impl Carry {
         let alive: HashSet<EntityId> =
             archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).collect();
         let written: HashSet<String> = components.iter().map(|component| component.key.clone()).collect();
-        let mut columns: Vec<&CarriedColumn> = self.columns.iter().collect();
-        columns.sort_by(|a, b| (&a.component.key, a.kind.number()).cmp(&(&b.component.key, b.kind.number())));
+        let mut columns: Vec<&CarriedColumn> = self.columns.values().collect();
+        columns.sort_by_key(|column| {
+            let Component { key, version, schema_fingerprint, .. } = &column.component;
+            (key, column.kind.number(), *version, *schema_fingerprint)
+        });
         for column in columns {
             if column.kind != CarryKind::Fields && written.contains(&column.component.key) {
                 continue; // The game has the component itself by now.

@@ -1,6 +1,7 @@
 //! A column of a snapshot: whose rows they are, which entities have one, and how the rows are stored.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -115,6 +116,8 @@ impl Body {
 pub(crate) struct Groups {
     pub(crate) bytes: Bytes,
     pub(crate) groups: Vec<Group>,
+    /// Where each value lies, once somebody asked: many columns may share one table.
+    spans: OnceLock<Vec<(usize, usize)>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,25 +140,49 @@ impl Groups {
         })
     }
 
+    pub(crate) fn new(bytes: Bytes, groups: Vec<Group>) -> Self {
+        Self { bytes, groups, spans: OnceLock::new() }
+    }
+
     /// Where each value starts and ends, found by walking the schema.
-    pub(crate) fn spans(&self, schema: &Schema, limits: &Limits) -> Result<Vec<(usize, usize)>> {
-        let context = LoadContext::new(limits);
-        context.grant_rows(self.rows() as usize);
-        let mut spans = Vec::new();
-        let mut base = 0;
-        for (group, bytes) in self.iter() {
+    pub(crate) fn spans(&self, schema: &Schema, limits: &Limits) -> Result<&[(usize, usize)]> {
+        if let Some(spans) = self.spans.get() {
+            return Ok(spans);
+        }
+        let spans = row_spans(self, schema, limits, &|_| false)?;
+        Ok(self.spans.get_or_init(|| spans))
+    }
+}
+
+/// Where each row of some groups starts and ends. Groups whose rows are lost are passed over unread.
+pub(crate) fn row_spans(
+    groups: &Groups,
+    schema: &Schema,
+    limits: &Limits,
+    lost: &dyn Fn(usize) -> bool,
+) -> Result<Vec<(usize, usize)>> {
+    let context = LoadContext::new(limits);
+    let rows = groups.rows() as usize;
+    context.claim_memory(rows, size_of::<(usize, usize)>())?;
+    context.grant_rows(rows);
+    let mut spans = Vec::new();
+    let mut base = 0;
+    for (group, bytes) in groups.iter() {
+        if group.rows > 0 && lost(spans.len()) {
+            spans.extend((0..group.rows).map(|_| (base, base)));
+        } else {
             let mut input = Reader::new(bytes, &context);
             for _ in 0..group.rows {
-                let start = input.offset();
+                let start = base + input.offset();
                 decode_value(schema, Node::ROOT, &mut input)
                     .map_err(|error| error.in_field(format_args!("row {}", spans.len())))?;
-                spans.push((base + start, base + input.offset()));
+                spans.push((start, base + input.offset()));
             }
             input.finish()?;
-            base += bytes.len();
         }
-        Ok(spans)
+        base += bytes.len();
     }
+    Ok(spans)
 }
 
 /// Small numbers, one per row, with as few bytes as the largest needs.

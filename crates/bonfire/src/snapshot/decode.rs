@@ -132,7 +132,9 @@ impl Assembler<'_> {
         } else if self.had(kind::CARRY) {
             finder.lost.losses.push(DamagedPart::Section("carry"));
         }
-        salvage::renumber(&mut snapshot);
+        if self.options.salvage {
+            salvage::renumber(&mut snapshot)?;
+        }
         let mut losses = finder.lost.losses;
         match self.find(kind::METADATA) {
             Some(section) => snapshot.metadata = decode_metadata(&section.bytes, limits)?,

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::bitmap::Bitmap;
-use super::column::{Body, Column, Groups};
+use super::column::{Body, Column, Groups, row_spans};
 use super::{Component, Snapshot};
 use crate::context::LoadContext;
 use crate::descriptor::{group_rows, permute};
@@ -68,6 +68,7 @@ pub(crate) fn dense_rows<'a>(
             let dense = if moves.len() == 1 && size == component.row.stride as usize {
                 raw
             } else {
+                LoadContext::new(limits).claim_memory(column.rows, size)?;
                 let mut dense = vec![0; size * column.rows];
                 permute(&raw, component.row.stride as usize, &mut dense, size, &moves);
                 dense.into()
@@ -76,12 +77,12 @@ pub(crate) fn dense_rows<'a>(
         }
         Body::Rows(groups) => ((&*groups.bytes).into(), row_spans(groups, schema, limits, lost)?),
         Body::Dictionary { values, indices } => {
-            let spans = pick(&values.spans(schema, limits)?, indices.iter(), lost)?;
+            let spans = pick(values.spans(schema, limits)?, indices.iter(), lost)?;
             ((&*values.bytes).into(), spans)
         }
         Body::Shared { indices, .. } => {
             let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
-            let spans = pick(&values.spans(schema, limits)?, indices.iter(), lost)?;
+            let spans = pick(values.spans(schema, limits)?, indices.iter(), lost)?;
             ((&*values.bytes).into(), spans)
         }
     };
@@ -96,35 +97,6 @@ pub(crate) fn dense_rows<'a>(
         })
         .collect();
     Ok(DenseRows { bytes, spans })
-}
-
-/// Where each row starts and ends. Groups whose rows are all lost are passed over unread.
-fn row_spans(
-    groups: &Groups,
-    schema: &Schema,
-    limits: &Limits,
-    lost: &dyn Fn(usize) -> bool,
-) -> Result<Vec<(usize, usize)>> {
-    let context = LoadContext::new(limits);
-    context.grant_rows(groups.rows() as usize);
-    let mut spans = Vec::new();
-    let mut base = 0;
-    for (group, bytes) in groups.iter() {
-        if group.rows > 0 && lost(spans.len()) {
-            spans.extend((0..group.rows).map(|_| (base, base)));
-        } else {
-            let mut input = Reader::new(bytes, &context);
-            for _ in 0..group.rows {
-                let start = base + input.offset();
-                decode_value(schema, Node::ROOT, &mut input)
-                    .map_err(|error| error.in_field(format_args!("row {}", spans.len())))?;
-                spans.push((start, base + input.offset()));
-            }
-            input.finish()?;
-        }
-        base += bytes.len();
-    }
-    Ok(spans)
 }
 
 fn pick(
@@ -176,7 +148,7 @@ pub(crate) fn column_from<'a>(
         if bytes.is_empty() {
             Body::Tag
         } else {
-            Body::Rows(Groups { bytes: Bytes::from(bytes), groups: group_rows(&ends) })
+            Body::Rows(Groups::new(Bytes::from(bytes), group_rows(&ends)))
         }
     };
     Ok(Some(Column { component: number, present, rows: count, body }))

@@ -193,7 +193,7 @@ impl<'l> FileReader<'l> {
         let end = start.saturating_add(header.stored_len as usize).min(self.bytes.len());
         let stored = self.bytes.slice(start..end);
         let direct = (header.codec == 0 || !unpack) && stored.len() as u64 == header.stored_len;
-        let mut raw = if direct { None } else { Some(AlignedBuf::zeroed(header.raw_len as usize)) };
+        let mut raw = if direct { None } else { Some(AlignedBuf::try_zeroed(header.raw_len)?) };
         let mut damaged: Vec<Range<u64>> = Vec::new();
         let (mut at, mut raw_at) = (0_usize, 0_usize);
         for block in blocks {

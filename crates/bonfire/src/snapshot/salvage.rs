@@ -11,7 +11,7 @@ use super::column::{Column, Groups};
 use super::dense::{column_from, dense_rows};
 use super::{Archetype, Component, Snapshot};
 use crate::entity::EntityId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 
 /// What was damaged in a file and what that cost.
@@ -132,7 +132,9 @@ impl RowRanges {
     }
 
     fn contains(&self, row: usize) -> bool {
-        self.0.iter().any(|rows| rows.contains(&row))
+        // Damaged places are met in order, so the ranges are sorted; neighbours may share a row.
+        let after = self.0.partition_point(|rows| rows.start <= row);
+        self.0[..after].last().is_some_and(|rows| rows.contains(&row))
     }
 
     /// The column without the lost rows. `None` if none are left.
@@ -184,23 +186,31 @@ impl RowRanges {
     }
 }
 
-/// Gives new ids to entities that lost theirs: above all that are known, in row order.
-pub(super) fn renumber(snapshot: &mut Snapshot) {
+/// Gives new ids to entities that lost theirs. Their generation is one that no entity of the save has, so that
+/// references to what was lost find nothing.
+pub(super) fn renumber(snapshot: &mut Snapshot) -> Result<()> {
     let known = snapshot.entities();
-    if !known.iter().any(|id| id.is_null()) {
-        return;
+    let lost = known.iter().filter(|id| id.is_null()).count();
+    if lost == 0 {
+        return Ok(());
     }
-    let highest = known.iter().filter(|id| !id.is_null()).map(|id| id.index()).max();
-    let carried =
-        snapshot.carried.iter().flat_map(|record| record.ids().into_owned()).map(EntityId::index).max();
-    let mut next = highest.max(carried).map_or(0, |highest| highest.saturating_add(1));
+    let carried = snapshot.carried.iter().flat_map(|record| record.ids().into_owned());
+    let known: Vec<EntityId> = known.into_iter().filter(|id| !id.is_null()).chain(carried).collect();
+    let generations: HashSet<u32> = known.iter().map(|id| id.generation()).collect();
+    let generation = (0..u32::MAX).rev().find(|generation| !generations.contains(generation)).unwrap_or(0);
+    let first = known.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
+    if first + lost as u64 > u64::from(u32::MAX) {
+        return Err(Error::corrupt("there are no ids left for entities that lost theirs"));
+    }
+    let mut next = first as u32;
     for archetype in &mut snapshot.archetypes {
         let mut ids = archetype.ids().into_owned();
         for id in ids.iter_mut().filter(|id| id.is_null()) {
-            *id = EntityId::new(next, 0);
-            next = next.saturating_add(1);
+            *id = EntityId::new(next, generation);
+            next += 1;
         }
         archetype.set_ids(&ids);
     }
     snapshot.next_entity_id = snapshot.next_entity_id.max(u64::from(next));
+    Ok(())
 }

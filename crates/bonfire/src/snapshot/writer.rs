@@ -43,7 +43,6 @@ use crate::value::Value;
 pub struct SnapshotWriter<'r> {
     registry: &'r Registry,
     arena: Arena,
-    pool: BufferPool,
     archetypes: Vec<Pending>,
     resources: Pending,
     shared: HashMap<usize, SharedValues>,
@@ -100,11 +99,9 @@ impl SharedValues {
 impl<'r> SnapshotWriter<'r> {
     /// A writer for the registered components.
     pub fn new(registry: &'r Registry) -> Self {
-        let pool = BufferPool::with_capacity(0, 0);
         Self {
             registry,
-            arena: Arena::new(pool.clone(), 0, false),
-            pool,
+            arena: Arena::new(BufferPool::with_capacity(0, 0)),
             archetypes: Vec::new(),
             resources: Pending { rows: 1, ..Pending::default() },
             shared: HashMap::new(),
@@ -115,24 +112,21 @@ impl<'r> SnapshotWriter<'r> {
         }
     }
 
-    /// Takes memory from a pool; it goes back there when the snapshot and everything made from it is dropped. Call it
-    /// before anything is written.
+    /// Takes memory from a pool; it goes back there when the snapshot and everything made from it is dropped.
     pub fn pool(mut self, pool: &BufferPool) -> Self {
-        self.pool = pool.clone();
-        self.arena = Arena::new(pool.clone(), 0, false);
+        self.arena.pool = pool.clone();
         self
     }
 
-    /// Says how many bytes the columns will have, so that they get one buffer. Call it before anything is written.
+    /// Says how many bytes the columns will have, so that they get one buffer.
     pub fn reserve(mut self, bytes: usize) -> Self {
-        self.arena = Arena::new(self.pool.clone(), bytes, false);
+        self.arena.reserve = bytes;
         self
     }
 
-    /// Uses the portable twin of every bulk copy: slower, the same bytes. For tests and unusual hosts. Call it before
-    /// anything is written.
+    /// Uses the portable twin of every bulk copy: slower, the same bytes. For tests and unusual hosts.
     pub fn portable(mut self) -> Self {
-        self.arena = Arena::new(self.pool.clone(), 0, true);
+        self.arena.portable = true;
         self
     }
 
@@ -167,24 +161,27 @@ impl<'r> SnapshotWriter<'r> {
 
     /// Starts an archetype: entities that have the same components. Add a column for each of them.
     pub fn archetype(&mut self, ids: &[EntityId]) -> Result<ArchetypeWriter<'_, 'r>> {
-        if u32::try_from(ids.len()).is_err() {
-            return Err(Error::limit(format!(
-                "{} entities in one archetype are more than 2^32 - 1",
-                ids.len()
-            )));
+        self.archetype_with(ids.len(), |memory| memory.copy_from_slice(ids))
+    }
+
+    /// As [`SnapshotWriter::archetype`], for front ends whose ids lie in another form: `fill` writes them in place.
+    pub fn archetype_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [EntityId]),
+    ) -> Result<ArchetypeWriter<'_, 'r>> {
+        if u32::try_from(len).is_err() {
+            return Err(Error::limit(format!("{len} entities in one archetype are more than 2^32 - 1")));
         }
-        let (slot, memory) = self.arena.claim(ids.len() * 8);
-        if cfg!(target_endian = "little") {
-            memory.copy_from_slice(bytemuck::cast_slice(ids));
-        } else {
-            memory
-                .chunks_exact_mut(8)
-                .zip(ids)
-                .for_each(|(to, id)| to.copy_from_slice(&id.to_bits().to_le_bytes()));
+        let (slot, memory) = self.arena.claim(len * size_of::<EntityId>());
+        let ids: &mut [EntityId] = bytemuck::cast_slice_mut(memory);
+        fill(ids);
+        if cfg!(target_endian = "big") {
+            ids.iter_mut().for_each(|id| *id = EntityId::from_bits(id.to_bits().to_le()));
         }
         // An archetype without entities is no archetype: it takes columns and leaves no trace.
-        self.archetypes.retain(|archetype| archetype.rows > 0);
-        self.archetypes.push(Pending { rows: ids.len(), ids: Some(slot), columns: Vec::new() });
+        self.archetypes.pop_if(|archetype| archetype.rows == 0);
+        self.archetypes.push(Pending { rows: len, ids: Some(slot), columns: Vec::new() });
         let index = self.archetypes.len() - 1;
         Ok(ArchetypeWriter { writer: self, target: Target::Archetype(index) })
     }
@@ -202,7 +199,7 @@ impl<'r> SnapshotWriter<'r> {
 
     /// The snapshot. Its component table is sorted by key, so that the order of registration leaves no trace.
     pub fn finish(mut self) -> Result<Snapshot> {
-        self.archetypes.retain(|archetype| archetype.rows > 0);
+        self.archetypes.pop_if(|archetype| archetype.rows == 0);
         let mut used: Vec<usize> = (self.archetypes.iter().flat_map(|archetype| &archetype.columns))
             .chain(&self.resources.columns)
             .map(|column| column.component)
@@ -222,7 +219,7 @@ impl<'r> SnapshotWriter<'r> {
             if let Some(values) = self.shared.remove(&index) {
                 tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
                 let groups = group_rows(&values.ends);
-                let values = Groups { bytes: Bytes::from(values.bytes), groups };
+                let values = Groups::new(Bytes::from(values.bytes), groups);
                 shared.push(SharedTable { component: numbers[&index], values });
             }
         }
@@ -279,9 +276,9 @@ fn resolve(
     let body = match column.body {
         PendingBody::Tag => Body::Tag,
         PendingBody::Raw(slot) => Body::Raw(sealed.bytes(slot).into()),
-        PendingBody::Rows(slot, groups) => Body::Rows(Groups { bytes: sealed.bytes(slot), groups }),
+        PendingBody::Rows(slot, groups) => Body::Rows(Groups::new(sealed.bytes(slot), groups)),
         PendingBody::Dictionary { values, groups, width, indices } => Body::Dictionary {
-            values: Groups { bytes: sealed.bytes(values), groups },
+            values: Groups::new(sealed.bytes(values), groups),
             indices: Indices { width, bytes: sealed.bytes(indices) },
         },
         PendingBody::Shared(rows) => {

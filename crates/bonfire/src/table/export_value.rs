@@ -11,9 +11,11 @@ use crate::wire::Reader;
 
 impl Json<'_> {
     pub(super) fn encoded(&mut self, schema: &Schema, bytes: &[u8]) -> Result<()> {
+        let start = self.text.len();
         let mut input = Reader::new(bytes, self.context);
         self.value(schema, Node::ROOT, &mut input)?;
-        input.finish()
+        input.finish()?;
+        self.context.claim_memory(self.text.len() - start, 1)
     }
 
     fn value(&mut self, schema: &Schema, node: Node, input: &mut Reader<'_>) -> Result<()> {
@@ -48,16 +50,16 @@ impl Json<'_> {
                 0 => self.raw("null"),
                 1 if is_nullable(schema, *some) => {
                     self.raw("{\"$some\":");
-                    input.nested(|input| self.value(schema, *some, input))?;
+                    input.nested_untyped(|input| self.value(schema, *some, input))?;
                     self.raw("}");
                 }
-                1 => input.nested(|input| self.value(schema, *some, input))?,
+                1 => input.nested_untyped(|input| self.value(schema, *some, input))?,
                 byte => return Err(input.corrupt(format!("{byte} is neither some nor none"))),
             },
             Type::List(element) | Type::Set(element) => {
                 let count = input.count(1)?;
                 self.list(["[", "]"], 0..count, |out, _| {
-                    input.nested(|input| out.value(schema, *element, input))
+                    input.nested_untyped(|input| out.value(schema, *element, input))
                 })?;
             }
             Type::Array(element, len) => {
@@ -65,7 +67,7 @@ impl Json<'_> {
                     self.context.claim_empty(*len)?;
                 }
                 self.list(["[", "]"], 0..*len, |out, _| {
-                    input.nested(|input| out.value(schema, *element, input))
+                    input.nested_untyped(|input| out.value(schema, *element, input))
                 })?;
             }
             Type::Map(key, value) if matches!(schema.get(*key), Type::Text) => {
@@ -81,7 +83,7 @@ impl Json<'_> {
                     out.plain(name);
                     let middle = out.text.len();
                     out.raw(":");
-                    input.nested(|input| out.value(schema, *value, input))?;
+                    input.nested_untyped(|input| out.value(schema, *value, input))?;
                     pairs.push((from, middle, out.text.len()));
                     Ok(())
                 })?;
@@ -102,9 +104,9 @@ impl Json<'_> {
                 let count = input.count(1)?;
                 self.list(["[", "]"], 0..count, |out, _| {
                     out.raw("[");
-                    input.nested(|input| out.value(schema, *key, input))?;
+                    input.nested_untyped(|input| out.value(schema, *key, input))?;
                     out.raw(",");
-                    input.nested(|input| out.value(schema, *value, input))?;
+                    input.nested_untyped(|input| out.value(schema, *value, input))?;
                     out.raw("]");
                     Ok(())
                 })?;
@@ -133,7 +135,7 @@ impl Json<'_> {
                     self.raw("{");
                     self.plain(&variant.name);
                     self.raw(":");
-                    input.nested(|input| self.value(schema, variant.node, input))?;
+                    input.nested_untyped(|input| self.value(schema, variant.node, input))?;
                     self.raw("}");
                 }
             }

@@ -24,6 +24,11 @@ impl Snapshot {
         export::export(self, &Limits::default())
     }
 
+    /// The snapshot as a JSON table, if that takes no more than the limits allow.
+    pub fn to_json_with(&self, limits: &Limits) -> Result<String> {
+        export::export(self, limits)
+    }
+
     /// Reads a JSON table. Components without a schema in it must be registered.
     pub fn from_json(json: &str, registry: &Registry) -> Result<Self> {
         import::import(json, registry, &Limits::default())

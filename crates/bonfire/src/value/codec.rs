@@ -40,12 +40,12 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         Type::Dynamic => return Value::decode(input),
         Type::Option(some) => match input.u8()? {
             0 => Value::None,
-            1 => Value::Some(Box::new(input.nested(|input| decode_value(schema, *some, input))?)),
+            1 => Value::Some(Box::new(input.nested_untyped(|input| decode_value(schema, *some, input))?)),
             byte => return Err(input.corrupt(format!("{byte} is neither some nor none"))),
         },
         Type::List(element) | Type::Set(element) => {
             let count = input.count(size_of::<Value>())?;
-            let values = input.nested(|input| list(input, *element, count))?;
+            let values = input.nested_untyped(|input| list(input, *element, count))?;
             match schema.get(node) {
                 Type::Set(_) => Value::List(merge_equal(schema, *element, values, |value| value, input)?),
                 _ => Value::List(values),
@@ -57,11 +57,11 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
                 input.context().claim_empty(*len)?;
             }
             input.context().claim_memory(count, size_of::<Value>())?;
-            Value::List(input.nested(|input| list(input, *element, count))?)
+            Value::List(input.nested_untyped(|input| list(input, *element, count))?)
         }
         Type::Map(key, value) => {
             let count = input.count(size_of::<(Value, Value)>())?;
-            let entries = input.nested(|input| {
+            let entries = input.nested_untyped(|input| {
                 let mut entries = crate::bulk::reserve(count.min(input.remaining() + 1))?;
                 for i in 0..count {
                     let key = decode_value(schema, *key, input).map_err(|error| error.in_field(i))?;
@@ -95,7 +95,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
             let variant = usize::try_from(number).ok().and_then(|number| variants.get(number));
             let variant =
                 variant.ok_or_else(|| input.corrupt(format!("variant {number} of {}", variants.len())))?;
-            let content = input.nested(|input| decode_value(schema, variant.node, input));
+            let content = input.nested_untyped(|input| decode_value(schema, variant.node, input));
             let content = content.map_err(|error| error.in_field(&variant.name))?;
             Value::Enum(variant.name.to_string(), Box::new(content))
         }

@@ -78,7 +78,17 @@ impl Finder<'_> {
         if sum != bytes.len() as u64 {
             return Err(self.input.corrupt(format!("groups of {sum} bytes in a column of {}", bytes.len())));
         }
-        Ok((offset, Groups { bytes, groups }))
+        Ok((offset, Groups::new(bytes, groups)))
+    }
+
+    /// Distinct values: no more than they have bytes, or one that has none.
+    fn values(&mut self) -> Result<(u64, Groups)> {
+        let (offset, groups) = self.groups()?;
+        let (rows, bytes) = (groups.rows(), groups.bytes.len() as u64);
+        if rows > bytes.max(1) {
+            return Err(self.input.corrupt(format!("{rows} distinct values in {bytes} bytes")));
+        }
+        Ok((offset, groups))
     }
 
     fn indices(&mut self, rows: usize) -> Result<(u64, Indices)> {
@@ -146,7 +156,7 @@ impl Finder<'_> {
                 Body::Rows(groups)
             }
             encoding::DICTIONARY => {
-                let (values_offset, values) = self.groups()?;
+                let (values_offset, values) = self.values()?;
                 whole &= !self.lost.touches(values_offset, values.bytes.len() as u64);
                 let (offset, indices) = self.indices(own)?;
                 lost_rows.add_fixed(&self.lost, offset, indices.bytes.len() as u64, u64::from(indices.width));
@@ -219,7 +229,7 @@ impl Finder<'_> {
             if component >= snapshot.components.len() as u64 {
                 return Err(self.input.corrupt(format!("component {component} does not exist")));
             }
-            let (offset, values) = self.groups()?;
+            let (offset, values) = self.values()?;
             if self.lost.touches(offset, values.bytes.len() as u64) {
                 self.lost.tables.insert(table as u32);
             }
