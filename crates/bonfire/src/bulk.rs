@@ -1,8 +1,7 @@
-//! Copies between Rust values and bytes, whole columns at a time. The only module of the core that looks at a value's
-//! memory.
+//! Copies between Rust values and bytes, whole columns at a time.
 //!
 //! Everything rests on one promise, made by [`LayoutOf::new`](crate::LayoutOf::new): the leaves of a type are initialised in every
-//! value, and bytes that pass the leaves' checks, put into all leaves (with `fill_skipped` for the rest), are a value.
+//! value, and bytes that pass the leaves' checks, put into all leaves (with the filler for the rest), are a value.
 //! Bulk copies are for little-endian hosts; elsewhere, and in tests, the portable twin in `descriptor::column` does the
 //! same through `encode` and `decode`.
 //!

@@ -336,7 +336,7 @@ fn through_a_column<T: Keyed>(value: T, portable: bool) -> T {
 #[test]
 fn skipped_fields_without_bytes_are_made_too() {
     for portable in [false, true] {
-        let loaded = through_a_column(Counting { number: 7, counted: Counted::default() }, portable);
+        let loaded = through_a_column(Counting { number: 7, counted: Default::default() }, portable);
         assert_eq!(loaded.number, 7);
         drop(loaded);
         assert_eq!(ALIVE.load(std::sync::atomic::Ordering::Relaxed), 0);
@@ -388,6 +388,19 @@ fn a_layout_brings_along_what_completes_it() {
 }
 
 #[test]
+fn bounds_can_be_given() {
+    struct NotSaved;
+    #[derive(Persist)]
+    #[persist(key = "handle", bound = "A: 'static")]
+    struct Handle<A> {
+        id: u32,
+        of: std::marker::PhantomData<A>,
+    }
+    let handle = Handle::<NotSaved> { id: 3, of: std::marker::PhantomData };
+    assert_eq!(through_a_column(handle, false).id, 3);
+}
+
+#[test]
 fn default_expressions_cannot_leave_or_capture() {
     fn input() -> f32 {
         2.5
@@ -403,7 +416,7 @@ fn default_expressions_cannot_leave_or_capture() {
         a: f32,
         #[persist(skip, default = row())]
         b: f32,
-        #[persist(skip, default = return Vec::new())]
+        #[persist(skip, default = { if input() > 0.0 { return Vec::new() } vec![7] })]
         c: Vec<u8>,
     }
     let loaded = through_a_column(Careful { number: 1, a: 0.0, b: 0.0, c: vec![1] }, false);

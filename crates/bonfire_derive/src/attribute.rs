@@ -1,8 +1,9 @@
 //! The attributes, and what to say about mistakes in them.
 
 use syn::meta::ParseNestedMeta;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, LitInt, LitStr, Path, Result, Token};
+use syn::{Attribute, Error, Expr, LitInt, LitStr, Path, Result, Token, WherePredicate};
 
 /// `#[persist(..)]` on a type.
 #[derive(Default)]
@@ -11,6 +12,7 @@ pub(crate) struct TypeAttributes {
     pub(crate) version: Option<LitInt>,
     pub(crate) transient: Option<proc_macro2::Span>,
     pub(crate) krate: Option<Path>,
+    pub(crate) bound: Option<Punctuated<WherePredicate, Token![,]>>,
 }
 
 /// `#[persist(..)]` on a field or variant.
@@ -78,8 +80,14 @@ impl TypeAttributes {
                 once(&mut this.transient, meta.path.span(), meta, "transient")
             } else if meta.path.is_ident("crate") {
                 once(&mut this.krate, meta.value()?.parse()?, meta, "crate")
+            } else if meta.path.is_ident("bound") {
+                let bound: LitStr = meta.value()?.parse()?;
+                let bound = bound.parse_with(Punctuated::parse_terminated)?;
+                once(&mut this.bound, bound, meta, "bound")
             } else {
-                Err(meta.error("a type takes `key = \"..\"`, `version = N`, `transient` or `crate = path`"))
+                Err(meta.error(
+                    "a type takes `key = \"..\"`, `version = N`, `transient`, `bound = \"..\"` or `crate = path`",
+                ))
             }
         })?;
         if let (None, Some(span)) = (&this.key, this.version.as_ref().map(Spanned::span).or(this.transient)) {

@@ -16,8 +16,13 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         return Err(Error::new(lifetime.span(), message));
     }
     let mut generics = input.generics.clone();
-    for parameter in generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(#krate::Persist));
+    match &attributes.bound {
+        Some(bound) => generics.make_where_clause().predicates.extend(bound.clone()),
+        None => {
+            for parameter in generics.type_params_mut() {
+                parameter.bounds.push(parse_quote!(#krate::Persist));
+            }
+        }
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let name = &input.ident;
@@ -144,10 +149,10 @@ impl<'a> Part<'a> {
 
     fn default(&self) -> TokenStream {
         match &self.attributes.default {
-            // In a closure, so that nothing in the expression can leave the function it stands in.
+            // In a function of its own, so that nothing in the expression can leave the one it stands in.
             Some(Some(value)) => {
                 let ty = self.ty;
-                quote_spanned!(self.span=> (|| -> #ty { #value })())
+                quote_spanned!(self.span=> { let __default: fn() -> #ty = || #value; __default() })
             }
             _ => quote_spanned!(self.span=> ::core::default::Default::default()),
         }

@@ -16,6 +16,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///   value, not for types that are only fields of others.
 /// - `#[persist(version = 2)]`: counts up when the meaning of saved fields changes. Default: 1.
 /// - `#[persist(transient)]`: the component is never saved, though its entity is.
+/// - `#[persist(bound = "T: 'static")]`: what is required of type parameters. Default: `Persist` of each.
 /// - `#[persist(crate = path)]`: where Bonfire is, if it is not `::bonfire`.
 ///
 /// On a field:
