@@ -20,7 +20,7 @@ fn dynamic_world(columns: &[(Schema, Vec<Value>)]) -> ModelWorld {
     let ids: Vec<EntityId> = (0..rows).map(|_| world.spawn()).collect();
     for (number, (schema, values)) in columns.iter().enumerate() {
         let key = format!("column.{number}{}", "x".repeat(number % 2));
-        let descriptor = Descriptor::dynamic(key.clone(), schema.clone()).version(number as u32 + 1);
+        let descriptor = Descriptor::dynamic(key.clone(), schema.clone()).with_version(number as u32 + 1);
         let repeats = [Repeats::Plain, Repeats::Dictionary, Repeats::Shared][number % 3];
         world.add::<Value>(descriptor.repeats(repeats)).unwrap();
         for (id, value) in ids.iter().zip(values) {

@@ -25,9 +25,9 @@ pub(crate) fn rows() -> Vec<Row> {
     add("view_open_100k", Some(1.0), || view_open(100_000));
     add("strided_100k", Some(3.0), || strided_encode(100_000));
     add("strided_decode_100k", Some(3.0), || strided_decode(100_000));
-    add("rows_rpg_encode_100k", Some(1.0), || rpg_encode(100_000));
-    add("rows_rpg_decode_100k", Some(1.5), || rpg_decode(100_000));
-    add("json_export_100k_mb_per_s", None, || json_export(100_000));
+    add("rows_rpg_100k_encode", Some(1.0), || rpg_encode(100_000));
+    add("rows_rpg_100k_decode", Some(1.5), || rpg_decode(100_000));
+    add("json_export_100k", None, || json_export(100_000));
     rows
 }
 
@@ -150,5 +150,8 @@ fn json_export(entities: usize) -> (f64, String) {
     let snapshot = world.capture(&plain::registry(), &BufferPool::default());
     let mut len = 0;
     let time = seconds(&mut || len = black_box(snapshot.to_json().expect("it exports")).len());
-    (len as f64 / 1e6 / time, format!("{:.1} MB in {:.0} ms, higher is better", len as f64 / 1e6, time * 1e3))
+    (
+        len as f64 / 1e6 / time,
+        format!("MB/s, higher is better: {:.1} MB in {:.0} ms", len as f64 / 1e6, time * 1e3),
+    )
 }

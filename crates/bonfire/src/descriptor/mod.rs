@@ -91,7 +91,7 @@ pub struct Descriptor {
 impl Descriptor {
     /// A type with a derived key.
     pub fn of<T: Keyed>() -> Self {
-        let mut descriptor = Self::new::<T>(T::KEY).version(T::VERSION);
+        let mut descriptor = Self::new::<T>(T::KEY).with_version(T::VERSION);
         descriptor.transient = T::TRANSIENT;
         descriptor
     }
@@ -164,7 +164,7 @@ impl Descriptor {
     }
 
     /// Sets the version. Default: 1.
-    pub fn version(mut self, version: u32) -> Self {
+    pub fn with_version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
@@ -199,7 +199,7 @@ impl Descriptor {
         &self.key
     }
     /// The registered version.
-    pub fn get_version(&self) -> u32 {
+    pub fn version(&self) -> u32 {
         self.version
     }
     /// How columns are stored.

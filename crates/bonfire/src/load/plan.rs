@@ -162,7 +162,7 @@ pub(super) fn resolve(component: &Component, registry: &Registry) -> Result<Reso
 }
 
 fn check_version(component: &Component, descriptor: &Descriptor) -> Result<()> {
-    let (saved, known) = (component.version, descriptor.get_version());
+    let (saved, known) = (component.version, descriptor.version());
     if saved > known {
         let message = format!("version {saved} is newer than this build ({known}): update the game");
         return Err(Error::newer_format(message));
