@@ -476,6 +476,28 @@ fn references_to_entities_that_lost_their_ids_find_nothing() {
 }
 
 #[test]
+fn values_are_taken_from_wherever_they_lie() {
+    let registry = registry();
+    let ids = [EntityId::new(0, 0), EntityId::new(1, 0)];
+    let rows = [Position { x: 1.0, y: 2.0 }, Position { x: 3.0, y: 4.0 }];
+    let bytes = |write: &dyn Fn(&mut ArchetypeWriter<'_, '_>)| {
+        let mut writer = SnapshotWriter::new(&registry);
+        write(&mut writer.archetype(&ids).unwrap());
+        encode(&writer.finish().unwrap(), Compression::None)
+    };
+    let slice = bytes(&|archetype| archetype.column(&rows).unwrap());
+    assert_eq!(bytes(&|archetype| archetype.column_refs(&[&rows[0], &rows[1]]).unwrap()), slice);
+    assert_eq!(
+        bytes(&|archetype| archetype.column_sparse(&[Some(&rows[0]), Some(&rows[1])]).unwrap()),
+        slice
+    );
+    let mut writer = SnapshotWriter::new(&registry);
+    let mut archetype = writer.archetype_with(2, |memory| memory.copy_from_slice(&ids)).unwrap();
+    archetype.column(&rows).unwrap();
+    assert_eq!(encode(&writer.finish().unwrap(), Compression::None), slice);
+}
+
+#[test]
 fn settings_of_the_writer_come_in_any_order() {
     let (registry, pool) = (registry(), BufferPool::default());
     let mut writer = SnapshotWriter::new(&registry).portable().reserve(1 << 16).pool(&pool);

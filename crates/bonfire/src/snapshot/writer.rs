@@ -315,6 +315,15 @@ impl ArchetypeWriter<'_, '_> {
         self.column_slice(component, rows)
     }
 
+    /// A column with one value per entity, wherever they lie.
+    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
+    pub fn column_refs<T: 'static>(&mut self, rows: &[&T]) -> Result<()> {
+        let component = self.writer.registry.require::<T>()?;
+        let pointers: Vec<*const u8> = rows.iter().map(|&row| std::ptr::from_ref(row).cast()).collect();
+        // SAFETY: the registry has `T` as the component's type; the references are borrowed for the call.
+        unsafe { self.column_raw(component, RawRows::Pointers(&pointers)) }
+    }
+
     /// A column of the component with this key, whose type must be `T`. For components that are found by key only,
     /// `T` is [`Value`].
     pub fn column_by_key<T: 'static>(&mut self, key: &str, rows: &[T]) -> Result<()> {
