@@ -39,6 +39,7 @@ enum Kind {
     Unsupported,
     Misuse,
     Custom,
+    Io(std::io::ErrorKind),
 }
 
 impl Error {
@@ -77,6 +78,20 @@ impl Error {
         Self::new(Kind::Custom, message)
     }
 
+    /// An error of the operating system about a file, a directory or a connection. The core has none of them; front
+    /// ends and stores do, and share this type.
+    pub fn io(what: impl Display, error: &std::io::Error) -> Self {
+        Self::new(Kind::Io(error.kind()), format_args!("{what}: {error}"))
+    }
+
+    /// The operating system refused something.
+    pub fn is_io(&self) -> bool {
+        matches!(self.0.kind, Kind::Io(_))
+    }
+    /// There is no such file: a new game.
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == Kind::Io(std::io::ErrorKind::NotFound)
+    }
     /// The bytes are damaged, truncated or not ours: offer the backup.
     pub fn is_corrupt(&self) -> bool {
         self.0.kind == Kind::Corrupt

@@ -16,6 +16,7 @@ pub struct Writer {
     depth: u32,
     depth_max: u32,
     error: Option<Error>,
+    notes: Vec<&'static str>,
 }
 
 impl Default for Writer {
@@ -27,7 +28,13 @@ impl Default for Writer {
 impl Writer {
     /// An empty writer.
     pub fn new() -> Self {
-        Self { bytes: Vec::new(), depth: 0, depth_max: Limits::default().depth_max, error: None }
+        Self {
+            bytes: Vec::new(),
+            depth: 0,
+            depth_max: Limits::default().depth_max,
+            error: None,
+            notes: Vec::new(),
+        }
     }
 
     /// The bytes so far.
@@ -53,6 +60,15 @@ impl Writer {
     #[cold]
     pub fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
+    }
+    /// Remarks that the value being written is saved with a loss, such as a handle to an asset that no name leads to.
+    /// The save goes on; [`Snapshot::notes`](crate::Snapshot::notes) lists what was remarked.
+    #[cold]
+    pub fn note(&mut self, remark: &'static str) {
+        self.notes.push(remark);
+    }
+    pub(crate) fn take_notes(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.notes)
     }
     pub(crate) fn take_error(&mut self) -> Result<()> {
         self.error.take().map_or(Ok(()), Err)

@@ -42,6 +42,8 @@ pub(crate) struct Encoded {
     pub(crate) present: Option<Bitmap>,
     pub(crate) rows: usize,
     pub(crate) body: EncodedBody,
+    /// What values remarked about themselves.
+    pub(crate) notes: Vec<&'static str>,
 }
 
 pub(crate) enum EncodedBody {
@@ -121,12 +123,17 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let raw = self.layout.is_bulk();
         if raw && self.skip.is_none() && LITTLE_ENDIAN && !sink.portable() {
             if self.row.stride == 0 {
-                return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag });
+                return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag, notes: Vec::new() });
             }
             let (slot, memory) = sink.claim(count * self.row.stride as usize);
             // SAFETY: the caller vouches for the rows; the layout is that of the row type.
             unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
-            return Ok(Encoded { present: None, rows: count, body: EncodedBody::Raw(slot) });
+            return Ok(Encoded {
+                present: None,
+                rows: count,
+                body: EncodedBody::Raw(slot),
+                notes: Vec::new(),
+            });
         }
         // SAFETY: the caller vouches for the rows.
         let rows = unsafe { rows.iter::<C::Row>() };
@@ -140,8 +147,14 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             }
         })?;
         let (kept, groups) = groups.finish();
+        let notes = out.take_notes();
         if !raw {
-            return Ok(Encoded { present, rows: kept, body: EncodedBody::Rows { bytes: out, groups, ends } });
+            return Ok(Encoded {
+                present,
+                rows: kept,
+                body: EncodedBody::Rows { bytes: out, groups, ends },
+                notes,
+            });
         }
         // The portable twin: encoded rows have their leaves in the order of the schema; put them where they belong.
         let body = if self.row.stride == 0 {
@@ -153,7 +166,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             EncodedBody::Raw(slot)
         };
         sink.recycle(out);
-        Ok(Encoded { present, rows: kept, body })
+        Ok(Encoded { present, rows: kept, body, notes })
     }
 
     #[expect(unsafe_code, reason = "bulk copies into values")]

@@ -22,6 +22,7 @@ use crate::layout::{LEAVES_MAX, Layout};
 use crate::persist::{Adapter, Keyed, Persist};
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Schema, Type};
+use crate::snapshot::NonFinite;
 use crate::value::Value;
 
 /// How a component's columns are stored, as its type decides.
@@ -79,6 +80,7 @@ pub struct Descriptor {
     pub(crate) kind: ColumnKind,
     pub(crate) transient: bool,
     pub(crate) repeats: Repeats,
+    pub(crate) non_finite: NonFinite,
     pub(crate) schema: Arc<Schema>,
     pub(crate) row: RowLayout,
     pub(crate) type_id: TypeId,
@@ -104,7 +106,9 @@ impl Descriptor {
     /// A type of another crate, saved through an [`Adapter`].
     pub fn adapted<T: 'static, A: Adapter<T>>(key: impl Into<Cow<'static, str>>) -> Self {
         let codec = AdaptedCodec::<T, A>::new();
-        Self::build(key.into(), ColumnKind::Rows, Schema::of::<A::Saved>(), codec)
+        let values = TypeId::of::<A::Saved>() == TypeId::of::<Value>();
+        let kind = if values { ColumnKind::Value } else { ColumnKind::Rows };
+        Self::build(key.into(), kind, Schema::of::<A::Saved>(), codec)
     }
 
     /// A type that only has serde. References to entities inside it are not mapped.
@@ -113,9 +117,7 @@ impl Descriptor {
     where
         T: serde::Serialize + serde::de::DeserializeOwned + 'static,
     {
-        let mut descriptor = Self::adapted::<T, crate::value::Serde>(key);
-        descriptor.kind = ColumnKind::Value;
-        descriptor
+        Self::adapted::<T, crate::value::Serde>(key)
     }
 
     /// Functions of the game's own. `save` may return `None`: then the entity is saved without the component. `load`
@@ -154,6 +156,7 @@ impl Descriptor {
             kind,
             transient: false,
             repeats: Repeats::Plain,
+            non_finite: NonFinite::Keep,
             type_id: TypeId::of::<C::Row>(),
             type_name: std::any::type_name::<C::Row>(),
             by_key_only: false,
@@ -191,6 +194,12 @@ impl Descriptor {
     /// Chooses how repeated values are stored. Default: one by one.
     pub fn repeats(mut self, repeats: Repeats) -> Self {
         self.repeats = repeats;
+        self
+    }
+
+    /// Chooses what happens to values that hold NaN or infinity. Default: they are saved like all others.
+    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
         self
     }
 

@@ -67,19 +67,40 @@ fn set_schema<T: Persist>(types: &mut SchemaBuilder) -> Node {
     types.add(Type::Set(element))
 }
 
-impl<K: Persist + Eq + Hash, V: Persist, S: BuildHasher + Default + 'static> Persist for HashMap<K, V, S> {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        map_schema::<K, V>(types)
-    }
-    fn encode(&self, out: &mut Writer) {
-        encode_sorted(self.iter(), out, V::encode);
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let mut map = Self::default();
-        decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
-        Ok(map)
-    }
+macro_rules! hashed {
+    ($map:path, $set:path) => {
+        impl<K: Persist + Eq + Hash, V: Persist, S: BuildHasher + Default + 'static> Persist for $map {
+            fn schema(types: &mut SchemaBuilder) -> Node {
+                map_schema::<K, V>(types)
+            }
+            fn encode(&self, out: &mut Writer) {
+                encode_sorted(self.iter(), out, V::encode);
+            }
+            fn decode(input: &mut Reader<'_>) -> Result<Self> {
+                let mut map = Self::default();
+                decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
+                Ok(map)
+            }
+        }
+
+        impl<K: Persist + Eq + Hash, S: BuildHasher + Default + 'static> Persist for $set {
+            fn schema(types: &mut SchemaBuilder) -> Node {
+                set_schema::<K>(types)
+            }
+            fn encode(&self, out: &mut Writer) {
+                encode_sorted(self.iter().map(|element| (element, ())), out, |(), _| {});
+            }
+            fn decode(input: &mut Reader<'_>) -> Result<Self> {
+                let mut set = Self::default();
+                decode_pairs(input, |element, ()| set.insert(element))?;
+                Ok(set)
+            }
+        }
+    };
 }
+hashed!(HashMap<K, V, S>, HashSet<K, S>);
+#[cfg(feature = "bevy_ecs_0_20")]
+hashed!(bevy_platform::collections::HashMap<K, V, S>, bevy_platform::collections::HashSet<K, S>);
 
 impl<K: Persist + Ord, V: Persist> Persist for BTreeMap<K, V> {
     fn schema(types: &mut SchemaBuilder) -> Node {
@@ -92,20 +113,6 @@ impl<K: Persist + Ord, V: Persist> Persist for BTreeMap<K, V> {
         let mut map = Self::new();
         decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
         Ok(map)
-    }
-}
-
-impl<T: Persist + Eq + Hash, S: BuildHasher + Default + 'static> Persist for HashSet<T, S> {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        set_schema::<T>(types)
-    }
-    fn encode(&self, out: &mut Writer) {
-        encode_sorted(self.iter().map(|element| (element, ())), out, |(), _| {});
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let mut set = Self::default();
-        decode_pairs(input, |element, ()| set.insert(element))?;
-        Ok(set)
     }
 }
 

@@ -4,7 +4,11 @@
 //! a component, a resource or a save of its own. Both come from `#[derive(Persist)]`. [`Adapter`] is the bridge for
 //! types of other crates.
 
+#[cfg(feature = "bevy_ecs_0_20")]
+mod bevy;
 mod container;
+#[cfg(feature = "glam_0_33")]
+mod glam;
 mod map;
 mod number;
 mod text;

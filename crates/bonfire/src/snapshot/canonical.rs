@@ -157,6 +157,7 @@ impl Snapshot {
             carried,
             sections: Vec::new(),
             damage: Damage::default(),
+            notes: Vec::new(),
         })
     }
 

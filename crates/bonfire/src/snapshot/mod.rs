@@ -24,6 +24,7 @@ pub(crate) mod dense;
 mod encode;
 mod file;
 mod header;
+mod note;
 mod prelude;
 mod salvage;
 mod section;
@@ -41,6 +42,7 @@ pub use self::compress::Compression;
 pub use self::data::{DataEntry, RESERVED_PREFIX};
 pub use self::decode::OpenOptions;
 pub use self::encode::EncodeOptions;
+pub use self::note::{NonFinite, Note};
 pub use self::salvage::{Damage, DamagedBlock, DamagedPart};
 pub use self::section::SectionInfo;
 pub use self::view::{ArchetypeView, ColumnView};
@@ -156,6 +158,7 @@ pub struct Snapshot {
     pub(crate) carried: Vec<Carried>,
     pub(crate) sections: Vec<SectionInfo>,
     pub(crate) damage: Damage,
+    pub(crate) notes: Vec<Note>,
 }
 
 /// Values of one component that all archetypes refer to.
@@ -230,6 +233,12 @@ impl Snapshot {
     /// What was lost when a damaged file was salvaged.
     pub fn damage(&self) -> &Damage {
         &self.damage
+    }
+
+    /// What was remarked while the world was captured: values saved with a loss, numbers that are none. Not part of a
+    /// file.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     pub(crate) fn shared_values(&self, column: &Column) -> Option<&Groups> {

@@ -12,7 +12,8 @@ use super::bitmap::Bitmap;
 use super::carry::{Carried, Carry};
 use super::column::{Body, Column, Group, Groups, Indices};
 use super::data::DataEntry;
-use super::{Archetype, Component, SharedTable, Snapshot};
+use super::note::Notes;
+use super::{Archetype, Component, NonFinite, SharedTable, Snapshot};
 use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
 use crate::descriptor::{Descriptor, EncodedBody, Repeats, Sink, group_rows};
@@ -50,6 +51,7 @@ pub struct SnapshotWriter<'r> {
     metadata: Vec<(String, Value)>,
     carry: Option<&'r Carry>,
     next_entity_id: u64,
+    notes: Notes,
 }
 
 /// An archetype whose columns still lie in the arena and whose components have the registry's numbers.
@@ -109,6 +111,7 @@ impl<'r> SnapshotWriter<'r> {
             metadata: Vec::new(),
             carry: None,
             next_entity_id: 0,
+            notes: Notes::default(),
         }
     }
 
@@ -242,7 +245,8 @@ impl<'r> SnapshotWriter<'r> {
         if let Some(carry) = self.carry {
             carry.write(&archetypes, &mut components, &mut carried, &mut data)?;
         }
-        Ok(Snapshot {
+        let checked = used.iter().any(|&index| descriptors[index].non_finite != NonFinite::Keep);
+        let mut snapshot = Snapshot {
             metadata: self.metadata,
             next_entity_id: self.next_entity_id,
             components,
@@ -251,8 +255,13 @@ impl<'r> SnapshotWriter<'r> {
             shared,
             data,
             carried,
+            notes: self.notes.finish(),
             ..Snapshot::default()
-        })
+        };
+        if checked {
+            snapshot.check_finite(self.registry)?;
+        }
+        Ok(snapshot)
     }
 }
 
@@ -402,6 +411,7 @@ impl ArchetypeWriter<'_, '_> {
             descriptor.column.encode(rows, &mut writer.arena, descriptor.repeats != Repeats::Plain)
         };
         let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
+        writer.notes.add(&descriptor.key, encoded.notes);
         let present = match (present, encoded.present) {
             (None, skipped) => skipped,
             (Some(present), None) => Some(present),

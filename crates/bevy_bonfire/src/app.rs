@@ -1,0 +1,191 @@
+//! Registration: what a game says once about each of its types.
+
+use std::sync::Arc;
+
+use bevy_app::App;
+use bevy_ecs::component::Component;
+use bevy_ecs::entity::{Entity, EntityMapper};
+use bevy_ecs::relationship::Relationship;
+use bevy_ecs::resource::Resource;
+use bevy_ecs::world::World;
+use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, Result, Value};
+
+use crate::registry::{Layer, SaveRegistry};
+
+/// Registers what is saved, on an [`App`] or on a bare [`World`].
+///
+/// A mistake here would be a player's lost save later, so these calls panic: two types under one key, one type under
+/// two keys, a key that is none.
+///
+/// ```
+/// # use bevy_app::App;
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::prelude::*;
+///
+/// #[derive(Component, Persist)]
+/// #[require(Saved)]
+/// #[persist(key = "game.health")]
+/// struct Health(f32);
+///
+/// App::new().add_plugins(BonfirePlugin::default()).persist::<Health>();
+/// ```
+pub trait PersistExt: Sized {
+    #[doc(hidden)]
+    fn save_world(&mut self) -> &mut World;
+
+    /// Saves a component under its derived key. References to entities in it are mapped on load, without a word more.
+    #[track_caller]
+    fn persist<T: Component + Keyed>(&mut self) -> &mut Self {
+        self.persist_as::<T>(Descriptor::of::<T>())
+    }
+
+    /// Saves a component in the way that a descriptor says: types of other crates by an adapter, functions of the
+    /// game's own, a policy for numbers that are none.
+    ///
+    /// ```
+    /// # use bevy_app::App;
+    /// # use bevy_ecs::prelude::*;
+    /// # use bevy_bonfire::prelude::*;
+    /// use bevy_bonfire::{Descriptor, NonFinite};
+    ///
+    /// #[derive(Component, Persist)]
+    /// #[persist(key = "game.speed")]
+    /// struct Speed(f32);
+    ///
+    /// App::new().persist_as::<Speed>(Descriptor::of::<Speed>().non_finite(NonFinite::Refuse));
+    /// ```
+    #[track_caller]
+    fn persist_as<T: Component>(&mut self, descriptor: Descriptor) -> &mut Self {
+        let added =
+            SaveRegistry::edit(self.save_world(), |world, registry| registry.add::<T>(world, descriptor));
+        if let Err(error) = added {
+            panic!("{error}");
+        }
+        self
+    }
+
+    /// Saves a component that only has serde. References to entities in it are mapped if the component says where they
+    /// are (`#[entities]`).
+    #[track_caller]
+    fn persist_serde<T>(&mut self, key: &'static str) -> &mut Self
+    where
+        T: Component + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        self.persist_as::<T>(Descriptor::adapted::<T, SerdeComponent>(key))
+    }
+
+    /// Saves a relationship of the game's own, at its source. The target's list is not saved: Bevy makes it again, and
+    /// its order is kept.
+    ///
+    /// ```
+    /// # use bevy_app::App;
+    /// # use bevy_ecs::prelude::*;
+    /// # use bevy_bonfire::prelude::*;
+    /// #[derive(Component, Persist)]
+    /// #[relationship(relationship_target = Followers)]
+    /// #[persist(key = "game.follows")]
+    /// struct Follows(Entity);
+    ///
+    /// #[derive(Component)]
+    /// #[relationship_target(relationship = Follows)]
+    /// struct Followers(Vec<Entity>);
+    ///
+    /// App::new().persist_relationship::<Follows>();
+    /// ```
+    #[track_caller]
+    fn persist_relationship<R: Relationship + Keyed>(&mut self) -> &mut Self {
+        // Bevy knows a relationship once it knows both sides.
+        self.save_world().register_component::<R::RelationshipTarget>();
+        self.persist::<R>()
+    }
+
+    /// Saves a resource under its derived key.
+    #[track_caller]
+    fn persist_resource<R: Resource + Keyed>(&mut self) -> &mut Self {
+        self.persist::<R>()
+    }
+
+    /// Inserts this component after everything else of a load, when all entities are complete: for components whose
+    /// hooks or observers look at other entities.
+    #[track_caller]
+    fn load_late<T: Component>(&mut self) -> &mut Self {
+        SaveRegistry::edit(self.save_world(), |_, registry| match registry.require::<T>() {
+            Ok(number) => registry.entries[number].late = true,
+            Err(error) => panic!("{error}"),
+        });
+        self
+    }
+
+    /// Says that a component is knowingly not saved, so that a save does not name it as missing.
+    fn persist_ignore<T: Component>(&mut self) -> &mut Self {
+        SaveRegistry::edit(self.save_world(), |world, registry| {
+            let id = world.register_component::<T>();
+            registry.ignore(id);
+        });
+        self
+    }
+
+    /// Reads an entity's layer (0 to 31) from one of its components, for saves that choose by layer. Entities without
+    /// the component are on no layer and are always chosen.
+    fn save_layer<T: Component>(&mut self, layer: impl Fn(&T) -> u8 + Send + Sync + 'static) -> &mut Self {
+        SaveRegistry::edit(self.save_world(), |world, registry| {
+            let id = world.register_component::<T>();
+            registry.layer = Some(Layer { id, read: Arc::new(crate::capture::column::typed(layer)) });
+        });
+        self
+    }
+}
+
+impl PersistExt for App {
+    fn save_world(&mut self) -> &mut World {
+        self.world_mut()
+    }
+}
+
+impl PersistExt for World {
+    fn save_world(&mut self) -> &mut World {
+        self
+    }
+}
+
+/// A component through serde, with its references mapped by the component itself.
+pub(crate) struct SerdeComponent;
+
+impl<T> Adapter<T> for SerdeComponent
+where
+    T: Component + serde::Serialize + serde::de::DeserializeOwned,
+{
+    type Saved = Value;
+
+    fn save(value: &T) -> Result<Value> {
+        bonfire::to_value(value)
+    }
+    fn load(saved: Value, context: &LoadContext<'_>) -> Result<T> {
+        map_entities(bonfire::from_value(saved)?, context)
+    }
+}
+
+/// Maps the references that a component says it has.
+pub(crate) fn map_entities<T: Component>(mut value: T, context: &LoadContext<'_>) -> Result<T> {
+    let mut mapper = Mapper { context, error: None };
+    T::map_entities(&mut value, &mut mapper);
+    mapper.error.map_or(Ok(value), Err)
+}
+
+struct Mapper<'a> {
+    context: &'a LoadContext<'a>,
+    error: Option<Error>,
+}
+
+impl EntityMapper for Mapper<'_> {
+    fn get_mapped(&mut self, source: Entity) -> Entity {
+        match self.context.resolve(source.into()) {
+            Ok(id) => id.into(),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Entity::PLACEHOLDER
+            }
+        }
+    }
+    fn set_mapped(&mut self, _: Entity, _: Entity) {}
+}

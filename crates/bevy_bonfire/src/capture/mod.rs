@@ -1,0 +1,239 @@
+//! World to snapshot, from `&World`.
+//!
+//! Archetypes are walked once. One that shares its table with no other is copied column by column; the others, and
+//! those of which only some rows are chosen, by picking rows.
+
+pub(crate) mod column;
+mod order;
+
+use bevy_ecs::archetype::Archetype;
+use bevy_ecs::component::ComponentId;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::resource::IS_RESOURCE;
+use bevy_ecs::world::World;
+use bonfire::{
+    Compression, DataEntry, EncodeOptions, Error, LAYERS, Persist, ResolvedFilter, Result, Snapshot,
+    SnapshotWriter, Value,
+};
+
+use self::column::Rows;
+pub(crate) use self::order::{ORDER_KEY, Order};
+use crate::event::SaveStarting;
+use crate::registry::{Carried, Registered, SaveRegistry};
+use crate::{SaveScope, Saved, Selection};
+
+/// How a world is saved. The default saves everything that is registered, uncompressed.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::SaveOptions;
+/// # #[derive(Component)] struct Player;
+///
+/// let options = SaveOptions::new()
+///     .matching::<With<Player>>()
+///     .metadata("name", "Before the dragon")
+///     .data("game.seed", &42_u64)?;
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct SaveOptions {
+    pub(crate) selection: Selection,
+    pub(crate) data: Vec<DataEntry>,
+    pub(crate) metadata: Vec<(String, Value)>,
+    pub(crate) encode: EncodeOptions,
+}
+
+impl SaveOptions {
+    /// Everything that is registered, uncompressed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Chooses among the entities.
+    pub fn selection(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+    /// Chooses by key and layer: see [`Selection::filter`].
+    pub fn filter(mut self, filter: bonfire::Filter) -> Self {
+        self.selection = self.selection.filter(filter);
+        self
+    }
+    /// Chooses by a query filter: see [`Selection::matching`].
+    pub fn matching<F: bevy_ecs::query::QueryFilter + 'static>(mut self) -> Self {
+        self.selection = self.selection.matching::<F>();
+        self
+    }
+    /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
+    pub fn data<T: Persist>(mut self, key: &str, value: &T) -> Result<Self> {
+        self.data.push(DataEntry::new(key.to_owned(), value).map_err(|error| error.in_key(key))?);
+        Ok(self)
+    }
+    /// Says something about the save that can be read without the rest, such as its name.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.push((name.into(), value.into()));
+        self
+    }
+    /// Compresses what is written to a file. Default: not.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.encode.compression = compression;
+        self
+    }
+    /// All choices about the bytes that are written to a file.
+    pub fn encode_options(mut self, options: EncodeOptions) -> Self {
+        self.encode = options;
+        self
+    }
+}
+
+/// A capture, and what it has to say.
+pub(crate) struct Capture {
+    pub(crate) snapshot: Snapshot,
+    /// Components of saved entities that are not registered, each named once in the life of the world.
+    pub(crate) unregistered: Vec<String>,
+}
+
+/// Captures a world. `starting` is what observers added.
+pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStarting) -> Result<Capture> {
+    let registry = SaveRegistry::of(world)?;
+    let chosen = choose(world, &registry, &options.selection, &starting.excluded(&registry))?;
+    let mut unregistered = Vec::new();
+    let mut writer =
+        SnapshotWriter::new(&registry.registry).pool(&registry.pool).reserve(estimate(&registry, &chosen));
+    writer.next_entity_id(u64::from(world.entities().len()));
+    for (name, value) in &options.metadata {
+        writer.metadata(name.clone(), value.clone());
+    }
+    for chosen in &chosen {
+        let mut out = writer.archetype_with(chosen.rows.len(), |ids| chosen.rows.write_ids(ids))?;
+        for number in chosen.numbers(&registry) {
+            column::write(&mut out, &registry, number, world, &chosen.rows)?;
+        }
+        unregistered.extend(registry.name_unregistered(world, chosen.archetype.components()));
+    }
+    for number in 0..registry.entries.len() {
+        column::write_resource(&mut writer.resources(), &registry, number, world)?;
+    }
+    if let Some(order) = order::sources(world, &registry, &chosen)? {
+        writer.data_entry(order);
+    }
+    for entry in starting.data().iter().chain(&options.data) {
+        writer.data_entry(entry.clone());
+    }
+    if let Some(carried) = world.get_resource::<Carried>() {
+        writer.carry(&carried.0);
+    }
+    for name in &unregistered {
+        log::warn!(
+            "`{name}` is on saved entities but not registered, so it is not saved: \
+             add `app.persist::<{name}>()`, or `app.persist_ignore::<{name}>()` if that is meant"
+        );
+    }
+    Ok(Capture { snapshot: writer.finish()?, unregistered })
+}
+
+/// An archetype with the rows that are saved; there is at least one.
+pub(crate) struct Chosen<'w> {
+    pub(crate) archetype: &'w Archetype,
+    pub(crate) rows: Rows<'w>,
+}
+
+impl Chosen<'_> {
+    fn numbers<'a>(&'a self, registry: &'a Registered) -> impl Iterator<Item = usize> + 'a {
+        self.archetype.iter_components().filter_map(|id| registry.number(id))
+    }
+}
+
+/// The entities that a save with this selection would have, in the order of their archetypes.
+pub(crate) fn selected(world: &World, selection: &Selection) -> Result<Vec<Entity>> {
+    let registry = SaveRegistry::of(world)?;
+    let chosen = choose(world, &registry, selection, &[])?;
+    Ok(chosen.iter().flat_map(|chosen| chosen.rows.entities()).copied().collect())
+}
+
+fn choose<'w>(
+    world: &'w World,
+    registry: &Registered,
+    selection: &Selection,
+    excluded: &[ComponentId],
+) -> Result<Vec<Chosen<'w>>> {
+    let filter = selection.filter.resolve(&registry.registry, &[])?;
+    let matched = selection.matched(world)?;
+    let saved = world.components().component_id::<Saved>();
+    let layer = filter.has_layers().then_some(registry.layer.as_ref()).flatten();
+    let mut chosen = Vec::new();
+    for archetype in world.archetypes().iter() {
+        if archetype.is_empty() || archetype.contains(IS_RESOURCE) {
+            continue;
+        }
+        let in_scope = match registry.scope {
+            SaveScope::Marked => saved.is_some_and(|saved| archetype.contains(saved)),
+            SaveScope::Persisted => archetype.iter_components().any(|id| {
+                registry.number(id).is_some_and(|number| !registry.entries[number].incidental)
+                    || Some(id) == saved
+            }),
+        };
+        let accepted = || filter.accepts(|number| archetype.contains(registry.entries[number].id));
+        if !in_scope || !accepted() || excluded.iter().any(|&id| archetype.contains(id)) {
+            continue;
+        }
+        let Some(table) = world.storages().tables.get(archetype.table_id()) else { continue };
+        let layer = layer.filter(|layer| archetype.contains(layer.id));
+        let whole = archetype.len() as usize == table.entities().len();
+        if whole && matched.is_none() && layer.is_none() {
+            chosen.push(Chosen { archetype, rows: Rows::Table(table) });
+            continue;
+        }
+        let (mut entities, mut rows) = (Vec::new(), Vec::new());
+        for row in archetype.entities() {
+            let entity = row.id();
+            if matched.as_ref().is_some_and(|matched| !matched.contains(entity)) {
+                continue;
+            }
+            if let Some(layer) = layer
+                && !on_layer(world, entity, layer, &filter)?
+            {
+                continue;
+            }
+            entities.push(entity);
+            rows.push(row.table_row().index_u32());
+        }
+        if whole && entities.len() == table.entities().len() {
+            chosen.push(Chosen { archetype, rows: Rows::Table(table) });
+        } else if !entities.is_empty() {
+            chosen.push(Chosen { archetype, rows: Rows::Picked { table, entities, rows } });
+        }
+    }
+    Ok(chosen)
+}
+
+fn on_layer(
+    world: &World,
+    entity: Entity,
+    layer: &crate::registry::Layer,
+    filter: &ResolvedFilter,
+) -> Result<bool> {
+    let Ok(value) = world.entity(entity).get_by_id(layer.id) else { return Ok(true) };
+    let number = (layer.read)(value);
+    if number >= LAYERS {
+        return Err(Error::misuse(format!(
+            "entity {entity} is on layer {number}, layers go from 0 to {}",
+            LAYERS - 1
+        )));
+    }
+    Ok(filter.accepts_layer(Some(number)))
+}
+
+/// About how many bytes a capture has, so that it gets one buffer.
+fn estimate(registry: &Registered, chosen: &[Chosen<'_>]) -> usize {
+    let row = |chosen: &Chosen<'_>| -> usize {
+        let strides = chosen.numbers(registry).map(|number| {
+            let stride = registry.registry.descriptors()[number].row_layout().stride as usize;
+            if stride == 0 { 0 } else { stride }
+        });
+        8 + strides.sum::<usize>()
+    };
+    chosen
+        .iter()
+        .map(|chosen| chosen.rows.len() * row(chosen) + 64 * (chosen.archetype.component_count() + 1))
+        .sum()
+}

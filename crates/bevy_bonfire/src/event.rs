@@ -1,0 +1,175 @@
+//! What observers hear of saving and loading.
+//!
+//! | event | when | what it is for |
+//! |---|---|---|
+//! | [`SaveStarting`] | before anything is captured | attach data, leave entities out |
+//! | [`SaveCaptured`] | the world is captured | the game may go on; what was remarked |
+//! | [`SaveFinished`] | the bytes are at their place, or not | tell the player |
+//! | [`LoadStarting`] | all entities and resources are loaded | ask for data |
+//! | [`LoadFinished`] | everything is loaded, or nothing | rebuild what is not saved, tell the player |
+
+use std::any::TypeId;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bevy_ecs::component::ComponentId;
+use bevy_ecs::event::Event;
+use bevy_ecs::prelude::Component;
+use bevy_ecs::world::World;
+use bonfire::{DataEntry, Error, LoadContext, Note, Persist, Prelude, Result};
+
+use crate::Loaded;
+use crate::registry::Registered;
+
+/// A save begins. Observers may attach data to it and leave entities out of it.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// # #[derive(Component)] struct Particle;
+/// # #[derive(Resource)] struct Weather { wind: f32 }
+/// fn on_save(mut starting: On<SaveStarting>, weather: Res<Weather>) {
+///     starting.attach("weather.wind", &weather.wind);
+///     starting.exclude::<Particle>();
+/// }
+/// # let mut world = World::new();
+/// # world.add_observer(on_save);
+/// ```
+#[derive(Event, Default)]
+pub struct SaveStarting {
+    data: Vec<DataEntry>,
+    excluded: Vec<(TypeId, &'static str)>,
+    pub(crate) errors: Vec<Error>,
+    ids: Vec<ComponentId>,
+}
+
+impl SaveStarting {
+    /// Attaches data to the save, after what was attached before. Use keys with the owner in front: `"physics.world"`.
+    /// A value that cannot be saved makes the save fail.
+    pub fn attach<T: Persist>(&mut self, key: &str, value: &T) {
+        match DataEntry::new(key.to_owned(), value) {
+            Ok(entry) => self.data.push(entry),
+            Err(error) => self.errors.push(error.in_key(key)),
+        }
+    }
+
+    /// Leaves out all entities that have this component, registered or not.
+    pub fn exclude<T: Component>(&mut self) {
+        self.excluded.push((TypeId::of::<T>(), std::any::type_name::<T>()));
+    }
+
+    pub(crate) fn resolve(&mut self, world: &World) -> Result<()> {
+        if let Some(error) = self.errors.pop() {
+            return Err(error);
+        }
+        let components = world.components();
+        self.ids = self.excluded.iter().filter_map(|(type_id, _)| components.get_id(*type_id)).collect();
+        Ok(())
+    }
+
+    /// What was attached, reserved keys first.
+    pub(crate) fn data(&self) -> &[DataEntry] {
+        &self.data
+    }
+
+    pub(crate) fn excluded(&self, _: &Registered) -> Vec<ComponentId> {
+        self.ids.clone()
+    }
+}
+
+/// The world is captured: whatever the game does now is not part of the save.
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct SaveCaptured {
+    /// What the save holds.
+    pub prelude: Prelude,
+    /// Values that were saved with a loss, such as handles to assets without a path.
+    pub notes: Vec<Note>,
+    /// Components on saved entities that are not registered and therefore not saved. Each is named once in the life of
+    /// a world.
+    pub unregistered: Vec<String>,
+}
+
+/// A save to a path is done, or has failed.
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct SaveFinished {
+    /// Where it went.
+    pub path: PathBuf,
+    /// How many bytes and entities it has, or why there is none. The file that was there before is still there then.
+    pub result: Result<SaveSummary>,
+}
+
+/// What a finished save has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SaveSummary {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Entities in it.
+    pub entities: usize,
+}
+
+type DataCallback = Box<dyn FnMut(&mut World, &DataEntry, &LoadContext<'_>) -> Result<()> + Send + Sync>;
+
+/// All entities and resources of a load are in the world. Observers ask for the data that they attached to the save.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// # #[derive(Resource)] struct Weather { wind: f32 }
+/// fn on_load(mut starting: On<LoadStarting>) {
+///     starting.on_data("weather.wind", |world: &mut World, wind: f32| {
+///         world.insert_resource(Weather { wind });
+///         Ok(())
+///     });
+/// }
+/// # let mut world = World::new();
+/// # world.add_observer(on_load);
+/// ```
+#[derive(Event, Default)]
+pub struct LoadStarting {
+    callbacks: Vec<(String, DataCallback)>,
+}
+
+impl LoadStarting {
+    /// Calls `callback` with every value saved under this key, once the observers are done. Several observers may ask
+    /// for one key; they are called in the order in which they asked. Errors are in the report of the load.
+    pub fn on_data<T: Persist>(
+        &mut self,
+        key: impl Into<String>,
+        mut callback: impl FnMut(&mut World, T) -> Result<()> + Send + Sync + 'static,
+    ) {
+        let typed = move |world: &mut World, entry: &DataEntry, context: &LoadContext<'_>| {
+            callback(world, entry.get_in(context)?)
+        };
+        self.callbacks.push((key.into(), Box::new(typed)));
+    }
+
+    pub(crate) fn dispatch(
+        &mut self,
+        world: &mut World,
+        entry: &DataEntry,
+        context: &LoadContext<'_>,
+        errors: &mut Vec<Error>,
+    ) -> bool {
+        let mut claimed = false;
+        for (key, callback) in self.callbacks.iter_mut().filter(|(key, _)| key == entry.key()) {
+            claimed = true;
+            if let Err(error) = callback(world, entry, context) {
+                errors.push(error.in_key(key));
+            }
+        }
+        claimed
+    }
+}
+
+/// A load is done, or has failed and left the world as it was.
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadFinished {
+    /// Where it came from, if from a path.
+    pub path: Option<PathBuf>,
+    /// The head of the save, the report, and what each saved entity became; or why nothing was loaded.
+    pub result: Result<Arc<Loaded>>,
+}

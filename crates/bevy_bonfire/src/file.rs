@@ -1,0 +1,78 @@
+//! Saves to and from a path. A file is replaced as a whole or not at all: the bytes go to a temporary file beside it,
+//! are made durable, and take its name.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bonfire::{AlignedBuf, Error, Result, Rope, Snapshot};
+
+fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
+    move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
+}
+
+/// Puts the bytes at `path`.
+pub(crate) fn write(path: &Path, rope: &Rope) -> Result<()> {
+    let temporary = temporary_name(path)?;
+    let written = write_durably(&temporary, rope)
+        .and_then(|()| fs::rename(&temporary, path).map_err(failed("replace", path)))
+        .and_then(|()| sync_directory(path));
+    if written.is_err() {
+        // The error that matters is the first one.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn temporary_name(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| {
+        Error::io(
+            format_args!("cannot save to `{}`", path.display()),
+            &std::io::Error::new(std::io::ErrorKind::InvalidInput, "it has no file name"),
+        )
+    })?;
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    Ok(path.with_file_name(temporary))
+}
+
+fn write_durably(path: &Path, rope: &Rope) -> Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .map_err(failed("create", path))?;
+    for part in rope.parts() {
+        file.write_all(part).map_err(failed("write", path))?;
+    }
+    file.sync_all().map_err(failed("make durable", path))
+}
+
+/// A new name is durable once its directory is. Windows has no such call and needs none.
+fn sync_directory(path: &Path) -> Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(failed("make durable", directory))
+}
+
+/// Reads and checks the save at `path`.
+pub(crate) fn read(path: &Path) -> Result<Snapshot> {
+    use std::io::Read;
+    let mut file = File::open(path).map_err(failed("open", path))?;
+    let len = file.metadata().map_err(failed("look at", path))?.len();
+    let len =
+        usize::try_from(len).map_err(|_| Error::misuse(format!("`{}` is too large", path.display())))?;
+    let mut memory = AlignedBuf::zeroed(len);
+    file.read_exact(memory.as_mut()).map_err(failed("read", path))?;
+    Snapshot::options().open_shared(memory.share())
+}

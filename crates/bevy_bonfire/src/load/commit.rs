@@ -1,0 +1,327 @@
+//! Makes a staged load so.
+//!
+//! | step | |
+//! |---|---|
+//! | 1 | what is replaced is despawned |
+//! | 2 | all entities are spawned, in the order of the save; commands of hooks and observers wait |
+//! | 3 | the commands are applied: every entity is there |
+//! | 4 | late components, and relationships whose order is not that of rows |
+//! | 5 | resources |
+//!
+//! Nothing here fails because of the save. A hook or an observer of the game may panic: then what was spawned is
+//! despawned, and the load says so.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bevy_ecs::component::ComponentId;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
+use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedExtra};
+
+use super::moved::{MovedColumn, TakenRow, insert, insert_resource};
+use super::relation;
+use super::row::{self, SLOTS, Spare};
+use crate::capture::Order;
+use crate::registry::Registered;
+
+/// Sets of components with fewer entities than this are not worth a slot.
+const SLOT_ROWS_MIN: usize = 16;
+
+pub(super) struct Plan<'a> {
+    /// The new entities, archetype by archetype.
+    pub(super) entities: Vec<Entity>,
+    pub(super) map: &'a EntityMap,
+    pub(super) order: Order,
+    pub(super) replaced: Vec<Entity>,
+    pub(super) merge: bool,
+}
+
+/// An archetype on its way into the world.
+pub(super) struct Moving<'s> {
+    /// Its entities, as a range of all.
+    pub(super) entities: Range<usize>,
+    /// Sorted by component id.
+    pub(super) columns: Vec<MovedColumn<'s>>,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// Rows that have the same components.
+pub(super) struct Segment {
+    pub(super) rows: Range<usize>,
+    /// Which columns of the archetype.
+    pub(super) columns: Vec<usize>,
+    /// How they are spawned: by batch, or by inserting.
+    pub(super) slot: Option<usize>,
+}
+
+/// A value that is inserted when all entities are there.
+pub(super) struct Late {
+    pub(super) entity: Entity,
+    pub(super) archetype: usize,
+    pub(super) column: usize,
+    pub(super) row: TakenRow,
+}
+
+pub(super) fn commit(
+    world: &mut World,
+    registry: &Registered,
+    staged: Staged<'_>,
+    plan: Plan<'_>,
+    report: &mut LoadReport,
+) -> Result<Carry> {
+    let Plan { entities, map, order, replaced, merge } = plan;
+    let Staged { archetypes, resources, extras, carry, .. } = staged;
+    let mut moving = Vec::with_capacity(archetypes.len());
+    let mut start = 0;
+    for archetype in archetypes {
+        let rows = archetype.ids.len();
+        let mut columns: Vec<MovedColumn<'_>> = (archetype.columns.into_iter())
+            .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, rows))
+            .collect();
+        columns.sort_by_key(|column| column.id);
+        moving.push(Moving { entities: start..start + rows, columns, segments: Vec::new() });
+        start += rows;
+    }
+    let mut resources: Vec<MovedColumn<'_>> = (resources.into_iter())
+        .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
+        .collect();
+    let extras: Vec<Extra<'_>> =
+        extras.into_iter().filter_map(|extra| Extra::new(world, registry, extra, map)).collect();
+
+    relation::drop_without_target(registry, &mut moving, report);
+    let late_components = take_late(registry, &mut moving, &entities);
+    let mut late_relations = Vec::new();
+    loop {
+        choose_segments(world, registry, &mut moving);
+        let late = relation::take_out_of_order(registry, &mut moving, &entities, &order);
+        if late.is_empty() {
+            break;
+        }
+        late_relations.extend(late);
+    }
+
+    let work = || {
+        for entity in replaced {
+            // A parent takes its children along.
+            if let Ok(entity) = world.get_entity_mut(entity) {
+                entity.despawn();
+            }
+        }
+        world.flush();
+        let right = spawn(world, &mut moving, &entities);
+        let late = late_relations.into_iter().chain(late_components);
+        for Late { entity, archetype, column, row } in late {
+            insert(world, entity, vec![(&moving[archetype].columns[column], row)]);
+        }
+        for extra in extras {
+            extra.insert(world);
+        }
+        for resource in &mut resources {
+            let entry = &registry.entries[resource.number];
+            if merge && world.contains_resource_by_id(entry.id) {
+                if let Some(row) = resource.take_row(0) {
+                    resource.discard(row);
+                }
+                continue;
+            }
+            if let Err(error) = insert_resource(world, resource, entry.load_resource.as_ref()) {
+                let key = registry.registry.descriptors()[resource.number].key();
+                report.callback_errors.push(error.in_key(key));
+            }
+        }
+        world.flush();
+        right
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(true) => Ok(carry),
+        Ok(false) => {
+            undo(world, &entities);
+            Err(Error::custom("another thread allocated entities during the load: load again"))
+        }
+        Err(panic) => {
+            undo(world, &entities);
+            let message = message(&*panic);
+            Err(Error::custom(format!("a hook or an observer panicked, the load was undone: {message}")))
+        }
+    }
+}
+
+/// The rows of a component that comes back from being carried.
+struct Extra<'s> {
+    column: MovedColumn<'s>,
+    entities: Vec<Option<Entity>>,
+}
+
+impl<'s> Extra<'s> {
+    fn new(world: &World, registry: &Registered, extra: StagedExtra<'s>, map: &EntityMap) -> Option<Self> {
+        let entities: Vec<_> = extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
+        let column = MovedColumn::new(world, registry, extra.component, extra.column, entities.len())?;
+        Some(Self { column, entities })
+    }
+
+    fn insert(mut self, world: &mut World) {
+        for row in 0..self.entities.len() {
+            match (self.entities[row], self.column.take_row(row)) {
+                (Some(entity), Some(taken)) => insert(world, entity, vec![(&self.column, taken)]),
+                (None, Some(taken)) => self.column.discard(taken),
+                (_, None) => {}
+            }
+        }
+    }
+}
+
+/// Takes out the components that are marked as late, in the order of the save.
+fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entities: &[Entity]) -> Vec<Late> {
+    let mut late = Vec::new();
+    for (archetype, moving) in moving.iter_mut().enumerate() {
+        for (column, moved) in moving.columns.iter_mut().enumerate() {
+            if registry.entries[moved.number].late {
+                for (row, &entity) in entities[moving.entities.clone()].iter().enumerate() {
+                    late.extend(moved.take_row(row).map(|row| Late { entity, archetype, column, row }));
+                }
+            }
+        }
+    }
+    late
+}
+
+/// Cuts archetypes into runs of rows with the same components, and gives the largest sets of components a slot.
+fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_>]) {
+    for archetype in &mut *moving {
+        let rows = archetype.entities.len();
+        let columns = &archetype.columns;
+        let everywhere = columns.iter().all(MovedColumn::is_everywhere);
+        let with =
+            |row: usize| (0..columns.len()).filter(|&column| columns[column].has(row)).collect::<Vec<_>>();
+        archetype.segments.clear();
+        let mut start = 0;
+        while start < rows {
+            let columns = with(start);
+            let end = match everywhere {
+                true => rows,
+                false => (start + 1..rows).find(|&row| with(row) != columns).unwrap_or(rows),
+            };
+            archetype.segments.push(Segment { rows: start..end, columns, slot: None });
+            start = end;
+        }
+    }
+    if !registry.batches || !row::works() {
+        return;
+    }
+    let set = |archetype: &Moving<'_>, segment: &Segment| -> Vec<ComponentId> {
+        segment.columns.iter().map(|&column| archetype.columns[column].id).collect()
+    };
+    let mut sizes: HashMap<Vec<ComponentId>, usize> = HashMap::new();
+    for archetype in &*moving {
+        for segment in &archetype.segments {
+            *sizes.entry(set(archetype, segment)).or_default() += segment.rows.len();
+        }
+    }
+    let mut slots: HashMap<Vec<ComponentId>, usize> = HashMap::new();
+    let mut free = Vec::new();
+    for slot in 0..SLOTS {
+        match row::bound(world, slot) {
+            Some(components) => {
+                slots.insert(components.to_vec(), slot);
+            }
+            None => free.push(slot),
+        }
+    }
+    let mut wanted: Vec<_> = sizes
+        .into_iter()
+        .filter(|(set, rows)| *rows >= SLOT_ROWS_MIN && !set.is_empty() && !slots.contains_key(set))
+        .collect();
+    wanted.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+    slots.extend(wanted.into_iter().map(|(set, _)| set).zip(free));
+    for archetype in moving {
+        for number in 0..archetype.segments.len() {
+            let slot = slots.get(&set(archetype, &archetype.segments[number])).copied();
+            archetype.segments[number].slot = slot;
+        }
+    }
+}
+
+/// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right.
+fn spawn(world: &mut World, moving: &mut [Moving<'_>], entities: &[Entity]) -> bool {
+    let by_inserting =
+        |archetype: &Moving<'_>| archetype.segments.iter().any(|segment| segment.slot.is_none());
+    for archetype in moving.iter().filter(|archetype| by_inserting(archetype)) {
+        for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
+            for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
+                // Nothing else has these ids, so this cannot fail.
+                let _ = world.spawn_empty_at(entity);
+            }
+        }
+    }
+    let mut right = true;
+    let mut spare = Spare::new(world);
+    for archetype in &*moving {
+        for segment in &archetype.segments {
+            right &= archetype.spawn_batch(world, segment, &entities[archetype.entities.clone()], &mut spare);
+        }
+    }
+    spare.release(world);
+    world.flush();
+    for archetype in moving.iter_mut() {
+        let entities = &entities[archetype.entities.clone()];
+        for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
+            for row in segment.rows.clone() {
+                let taken: Vec<_> = (segment.columns.iter())
+                    .filter_map(|&column| archetype.columns[column].take_row(row).map(|row| (column, row)))
+                    .collect();
+                let values =
+                    taken.into_iter().map(|(column, row)| (&archetype.columns[column], row)).collect();
+                insert(world, entities[row], values);
+            }
+        }
+    }
+    right
+}
+
+impl Moving<'_> {
+    #[expect(unsafe_code, reason = "hands rows over to a batch")]
+    fn spawn_batch(
+        &self,
+        world: &mut World,
+        segment: &Segment,
+        entities: &[Entity],
+        spare: &mut Spare,
+    ) -> bool {
+        let Some(slot) = segment.slot else { return true };
+        let columns = segment.columns.iter().map(|&column| &self.columns[column]);
+        let ids: Vec<ComponentId> = columns.clone().map(|column| column.id).collect();
+        let sources: Vec<_> = columns.map(|column| column.source(segment.rows.start)).collect();
+        // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
+        // the same for all of them. They are moved here and nowhere else: `insert` takes only rows of segments without
+        // a slot and rows that were taken out before, and a column never drops a row on its own. The entities were
+        // allocated for these rows.
+        unsafe { row::spawn(slot, world, &ids, &sources, &entities[segment.rows.clone()], spare) }
+    }
+}
+
+/// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned.
+fn undo(world: &mut World, entities: &[Entity]) {
+    let mut step = |work: &mut dyn FnMut(&mut World)| {
+        let _ = catch_unwind(AssertUnwindSafe(|| work(world)));
+    };
+    step(&mut |world| {
+        entities.iter().for_each(|&entity| drop(world.spawn_empty_at(entity).map(|entity| entity.id())))
+    });
+    step(&mut World::flush);
+    for &entity in entities {
+        step(&mut |world| {
+            if let Ok(entity) = world.get_entity_mut(entity) {
+                entity.despawn();
+            }
+        });
+    }
+    step(&mut World::flush);
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,171 @@
+//! Snapshot to world.
+//!
+//! Everything that may fail happens before anything is changed: the plan, the new ids, the staging. The commit spawns
+//! all entities, archetype by archetype in the order of the save, and applies what their hooks asked for once all of
+//! them exist, so that relationships find their targets in whatever order they come.
+
+mod commit;
+mod moved;
+mod relation;
+mod row;
+
+use std::collections::BTreeMap;
+
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
+use bonfire::{
+    DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude,
+};
+use bonfire::{RESERVED_PREFIX, Result, Snapshot, Unknown};
+
+use crate::capture::{self, ORDER_KEY, Order};
+use crate::event::LoadStarting;
+use crate::registry::{Carried, SaveRegistry};
+use crate::selection::Selection;
+
+/// What a load does with the entities that are there.
+#[derive(Clone, Default)]
+pub enum LoadMode {
+    /// All entities that a save would have are despawned, and those of the snapshot take their place. Resources are
+    /// overwritten.
+    #[default]
+    Replace,
+    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it.
+    ReplaceSelected(Selection),
+    /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
+    Merge,
+}
+
+/// What a load did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// The head of the save.
+    pub prelude: Prelude,
+    /// What became of everything in it.
+    pub report: LoadReport,
+    /// Resources of this game that the save does not have. They are as they were.
+    pub resources_not_saved: Vec<String>,
+    map: EntityMap,
+}
+
+impl Loaded {
+    /// What a saved entity became. An [`Entity`] of the world that was saved will do, or the id that a tool shows.
+    pub fn entity(&self, saved: impl Into<EntityId>) -> Option<Entity> {
+        self.map.get(saved.into()).map(Entity::from)
+    }
+
+    /// All saved entities and what they became, in no particular order.
+    pub fn entities(&self) -> impl Iterator<Item = (EntityId, Entity)> + '_ {
+        self.map.iter().map(|(saved, new)| (saved, new.into()))
+    }
+}
+
+/// Loads a snapshot; observers of `LoadFinished` are the caller's.
+pub(crate) fn load(
+    world: &mut World,
+    snapshot: &Snapshot,
+    mode: LoadMode,
+    options: LoadOptions,
+) -> Result<Loaded> {
+    world.flush();
+    let registry = SaveRegistry::of(world)?;
+    let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let plan = LoadPlan::new(snapshot, &registry.registry, options)?;
+    let replaced = match &mode {
+        LoadMode::Merge => Vec::new(),
+        LoadMode::Replace => capture::selected(world, &Selection::new())?,
+        LoadMode::ReplaceSelected(selection) => {
+            selection.prepare(world);
+            capture::selected(world, selection)?
+        }
+    };
+
+    let saved = plan.entities();
+    let count = u32::try_from(saved.len()).map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+    let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+    let staged = stage(world, &plan, snapshot, &saved, &entities, &limits);
+    let (map, staged, order) = match staged {
+        Ok(staged) => staged,
+        Err(error) => {
+            world.entity_allocator_mut().free_many(&entities);
+            return Err(error);
+        }
+    };
+
+    let merge = matches!(mode, LoadMode::Merge);
+    let mut report = staged.report.clone();
+    let mut carry = commit::commit(
+        world,
+        &registry,
+        staged,
+        commit::Plan { entities, map: &map, order, replaced, merge },
+        &mut report,
+    )?;
+    let resources = registry.entries.iter().zip(registry.registry.descriptors());
+    let resources_not_saved = resources
+        .filter(|(entry, descriptor)| {
+            world.contains_resource_by_id(entry.id)
+                && !descriptor.is_transient()
+                && !report.components.iter().any(|line| line.key == descriptor.key())
+        })
+        .map(|(_, descriptor)| descriptor.key().to_owned())
+        .collect();
+
+    let context = LoadContext::new(&limits).entities(&map, dangling);
+    let unclaimed = dispatch(world, snapshot.data(), &context, &mut report);
+    if unknown == Unknown::Keep {
+        carry.keep_data(unclaimed, &context);
+    }
+    let mut carried = world.get_resource_or_init::<Carried>();
+    match merge {
+        true => carried.0.extend(carry),
+        false => carried.0 = carry,
+    }
+    Ok(Loaded { prelude: snapshot.prelude(), report, resources_not_saved, map })
+}
+
+type Stage<'s> = (EntityMap, bonfire::Staged<'s>, Order);
+
+/// The last step that may fail.
+fn stage<'s>(
+    world: &World,
+    plan: &LoadPlan<'s, '_>,
+    snapshot: &Snapshot,
+    saved: &[EntityId],
+    entities: &[Entity],
+    limits: &bonfire::Limits,
+) -> Result<Stage<'s>> {
+    let new: Vec<EntityId> = entities.iter().map(|&entity| entity.into()).collect();
+    let map = EntityMap::new(saved, &new)?;
+    let staged = plan.stage(&map, Some(world))?;
+    let context = LoadContext::new(limits).entities(&map, bonfire::Dangling::Null);
+    let mut order: Order = BTreeMap::new();
+    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
+        order.extend(entry.get_in::<Order>(&context).map_err(|error| error.in_key(ORDER_KEY))?);
+    }
+    Ok((map, staged, order))
+}
+
+/// Gives the data of a save to those who ask for it, reserved keys first. Returns what nobody asked for.
+fn dispatch(
+    world: &mut World,
+    data: &[DataEntry],
+    context: &LoadContext<'_>,
+    report: &mut LoadReport,
+) -> Vec<DataEntry> {
+    let mut starting = LoadStarting::default();
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let mut entries: Vec<&DataEntry> = data.iter().filter(|entry| entry.key() != ORDER_KEY).collect();
+    entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
+    let mut unclaimed = Vec::new();
+    for entry in entries {
+        if !starting.dispatch(world, entry, context, &mut report.callback_errors) {
+            report.unclaimed_data.push(entry.key().to_owned());
+            unclaimed.push(entry.clone());
+        }
+    }
+    world.flush();
+    unclaimed
+}

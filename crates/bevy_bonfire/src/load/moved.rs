@@ -1,0 +1,158 @@
+//! Staged columns on their way into a world, by pointer.
+//!
+//! Invariant: every value of a [`MovedColumn`] is moved or dropped at most once. The column itself never drops one
+//! again, so whatever is not moved after a panic is leaked. Each row is used by one of three: a batch, [`insert`], or
+//! [`MovedColumn::discard`]; `commit` sees to that by giving each row to one of them.
+
+use std::ptr::NonNull;
+
+use bevy_ecs::component::{ComponentId, StorageType};
+use bevy_ecs::entity::Entity;
+use bevy_ecs::ptr::OwningPtr;
+use bevy_ecs::world::World;
+use bonfire::{Result, StagedColumn};
+
+use super::row::RowSource;
+use crate::registry::{LoadResource, Registered};
+
+const ABSENT: u32 = u32::MAX;
+
+/// The rows of one component, for the entities of one archetype.
+pub(super) struct MovedColumn<'s> {
+    pub(super) number: usize,
+    pub(super) id: ComponentId,
+    storage: StorageType,
+    drop: Option<unsafe fn(OwningPtr<'_>)>,
+    first: NonNull<u8>,
+    stride: usize,
+    len: usize,
+    /// By row of the archetype, which value it has, if not each has its own.
+    places: Option<Vec<u32>>,
+    /// Keeps the memory.
+    _memory: StagedColumn<'s>,
+}
+
+impl<'s> MovedColumn<'s> {
+    /// Takes over all rows of a staged column for `rows` entities.
+    #[expect(unsafe_code, reason = "values without their type")]
+    pub(super) fn new(
+        world: &World,
+        registry: &Registered,
+        number: usize,
+        mut column: StagedColumn<'s>,
+        rows: usize,
+    ) -> Option<Self> {
+        let id = registry.entries[number].id;
+        let info = world.components().get_info(id)?;
+        assert_eq!(info.type_id(), Some(column.row_type()), "a staged column has the component's type");
+        assert_eq!(info.layout().size(), column.stride());
+        let places = column.presence().map(|present| {
+            let mut places = vec![ABSENT; rows];
+            present.iter().zip(0..).for_each(|(row, place)| places[row] = place);
+            places
+        });
+        let first = NonNull::new(column.as_ptr().cast_mut())?;
+        let len = column.len();
+        column.forget_rows();
+        let (storage, drop) = (info.storage_type(), info.drop());
+        let stride = column.stride();
+        Some(Self { number, id, storage, drop, first, stride, len, places, _memory: column })
+    }
+
+    /// Whether an entity of the archetype has a value here.
+    pub(super) fn has(&self, row: usize) -> bool {
+        self.places.as_ref().is_none_or(|places| places[row] != ABSENT)
+    }
+
+    /// Whether all entities have one.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.places.is_none()
+    }
+
+    /// Takes a row out of what batches spawn; somebody else moves it.
+    pub(super) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
+        let place = self.place(row)?;
+        let len = self.len as u32;
+        self.places.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
+        Some(TakenRow(place))
+    }
+
+    fn place(&self, row: usize) -> Option<u32> {
+        match &self.places {
+            Some(places) => Some(places[row]).filter(|&place| place != ABSENT),
+            None => Some(row as u32),
+        }
+    }
+
+    #[expect(unsafe_code, reason = "values without their type")]
+    fn pointer(&self, place: u32) -> NonNull<u8> {
+        assert!((place as usize) < self.len);
+        // SAFETY: the column has `len` values at this stride.
+        unsafe { self.first.add(self.stride * place as usize) }
+    }
+
+    /// The values from this row on, which must have one each.
+    pub(super) fn source(&self, row: usize) -> RowSource {
+        let first = self.place(row).map_or(self.first, |place| self.pointer(place));
+        RowSource { first, stride: self.stride, storage: self.storage }
+    }
+
+    /// The target of a relationship, read from its component.
+    #[expect(unsafe_code, reason = "reads a field of a value without its type")]
+    pub(super) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
+        let value = self.pointer(self.place(row)?);
+        // SAFETY: the value is a live one of the component's type, which has an `Entity` at this offset: the
+        // component's own accessor says so.
+        Some(unsafe { value.add(offset).cast::<Entity>().read() })
+    }
+
+    /// Drops a value that nobody wants.
+    #[expect(unsafe_code, reason = "drops a value without its type")]
+    pub(super) fn discard(&self, row: TakenRow) {
+        if let Some(drop) = self.drop {
+            // SAFETY: the row was taken, so this is its only use.
+            unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
+        }
+    }
+}
+
+/// A value that was taken out of its column and must be inserted or discarded, by the same column.
+pub(super) struct TakenRow(u32);
+
+/// Inserts values into an entity that exists, by Bevy's documented calls, and applies the commands of its hooks.
+/// If the entity is gone, the values are dropped.
+#[expect(unsafe_code, reason = "moves values by pointer")]
+pub(super) fn insert(world: &mut World, entity: Entity, values: Vec<(&MovedColumn<'_>, TakenRow)>) {
+    let Ok(mut target) = world.get_entity_mut(entity) else {
+        values.into_iter().for_each(|(column, row)| column.discard(row));
+        return;
+    };
+    let ids: Vec<ComponentId> = values.iter().map(|(column, _)| column.id).collect();
+    let pointers = values.iter().map(|(column, row)| {
+        // SAFETY: the row was taken, so this is its only use.
+        unsafe { OwningPtr::new(column.pointer(row.0)) }
+    });
+    // SAFETY: the ids are of this world, and the values of their types.
+    unsafe { target.insert_by_ids(&ids, pointers) };
+}
+
+/// Puts a resource into the world.
+#[expect(unsafe_code, reason = "moves a value by pointer")]
+pub(super) fn insert_resource(
+    world: &mut World,
+    column: &mut MovedColumn<'_>,
+    load: Option<&LoadResource>,
+) -> Result<()> {
+    let Some(row) = column.take_row(0) else { return Ok(()) };
+    // SAFETY: the row was taken, so this is its only use.
+    let value = unsafe { OwningPtr::new(column.pointer(row.0)) };
+    match load {
+        Some(load) => load(world, value),
+        None => {
+            let caller = bevy_ecs::change_detection::MaybeLocation::caller();
+            // SAFETY: the value is of the component's type.
+            unsafe { world.insert_resource_by_id(column.id, value, caller) };
+            Ok(())
+        }
+    }
+}

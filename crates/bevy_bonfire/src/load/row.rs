@@ -1,0 +1,283 @@
+//! The fastest way of Bevy to spawn entities whose components are known at run time only.
+//!
+//! `World::spawn_batch` is three times as fast as inserting by component id, but wants a bundle type. [`DynRow`] is one:
+//! its components are decided when a world first meets it, and its values are pointers into staged columns. A world
+//! keeps what it decided for ever, so there are [`SLOTS`] of these types, each for one set of components.
+//!
+//! Bevy documents that bundles are not to be implemented by hand. What is relied on is small, the version is pinned,
+//! [`works`] tries all of it once per process before the first load, and every batch is checked against the world's own
+//! record of the set. Where any of that fails, [`insert`](super::moved::insert) does the same by documented calls.
+
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use bevy_ecs::bundle::{Bundle, DynamicBundle};
+use bevy_ecs::component::{Component, ComponentId, Components, ComponentsRegistrator, StorageType};
+use bevy_ecs::entity::Entity;
+use bevy_ecs::ptr::{MovingPtr, OwningPtr};
+use bevy_ecs::world::{EntityWorldMut, World};
+
+/// How many sets of components can be spawned by batches. Each slot costs about two kilobytes of code.
+pub(super) const SLOTS: usize = 128;
+
+/// More ids than this are handed out by the allocator in the order in which they were given back to it; fewer may be
+/// kept aside.
+const KEPT_ASIDE_MAX: usize = 128;
+
+/// Rows of one component.
+pub(super) struct RowSource {
+    /// The first row.
+    pub(super) first: NonNull<u8>,
+    pub(super) stride: usize,
+    pub(super) storage: StorageType,
+}
+
+/// A row of a batch: where all its columns are, and its number.
+struct DynRow<const SLOT: usize> {
+    columns: *const [RowSource],
+    row: usize,
+}
+
+#[expect(unsafe_code, reason = "`Bundle` asks for it")]
+// SAFETY: a row is made and used up inside `spawn_in`, on one thread.
+unsafe impl<const SLOT: usize> Send for DynRow<SLOT> {}
+#[expect(unsafe_code, reason = "`Bundle` asks for it")]
+// SAFETY: as above.
+unsafe impl<const SLOT: usize> Sync for DynRow<SLOT> {}
+
+thread_local! {
+    /// The components of the slot that is about to be used.
+    static COMPONENTS: RefCell<Vec<ComponentId>> = const { RefCell::new(Vec::new()) };
+}
+
+fn components() -> std::vec::IntoIter<ComponentId> {
+    COMPONENTS.with(|components| components.borrow().clone()).into_iter()
+}
+
+#[expect(unsafe_code, reason = "the only bundle whose components are decided at run time")]
+// SAFETY: `spawn` sets the components before the world asks for them, in the order in which `get_components` gives the
+// values, and refuses to use a slot for which the world has others on record.
+unsafe impl<const SLOT: usize> Bundle for DynRow<SLOT> {
+    fn component_ids(_: &mut ComponentsRegistrator) -> impl Iterator<Item = ComponentId> + use<SLOT> {
+        components()
+    }
+    fn get_component_ids(_: &Components) -> impl Iterator<Item = Option<ComponentId>> {
+        components().map(Some)
+    }
+}
+
+#[expect(unsafe_code, reason = "gives values by pointer")]
+impl<const SLOT: usize> DynamicBundle for DynRow<SLOT> {
+    type Effect = ();
+
+    #[inline]
+    unsafe fn get_components(row: MovingPtr<'_, Self>, take: &mut impl FnMut(StorageType, OwningPtr<'_>)) {
+        let Self { columns, row } = &*row;
+        // SAFETY: `spawn_in` keeps the columns for as long as it spawns.
+        for column in unsafe { &**columns } {
+            // SAFETY: the caller of `spawn` vouches for as many rows as there are entities, each used once.
+            unsafe { take(column.storage, OwningPtr::new(column.first.add(column.stride * row))) };
+        }
+    }
+
+    unsafe fn apply_effect(_: MovingPtr<'_, MaybeUninit<Self>>, _: &mut EntityWorldMut) {}
+}
+
+struct Slot {
+    type_id: fn() -> TypeId,
+    /// # Safety
+    /// As [`spawn`].
+    spawn: unsafe fn(&mut World, &[RowSource], &[Entity]) -> bool,
+}
+
+const fn slot<const SLOT: usize>() -> Slot {
+    Slot { type_id: TypeId::of::<DynRow<SLOT>>, spawn: spawn_in::<SLOT> }
+}
+
+macro_rules! slots {
+    ($($high:literal)*) => { [$(
+        slot::<$high>(), slot::<{ $high + 1 }>(), slot::<{ $high + 2 }>(), slot::<{ $high + 3 }>(),
+        slot::<{ $high + 4 }>(), slot::<{ $high + 5 }>(), slot::<{ $high + 6 }>(), slot::<{ $high + 7 }>(),
+    )*] };
+}
+static TABLE: [Slot; SLOTS] = slots!(0 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120);
+
+/// The components that a world has on record for a slot.
+pub(super) fn bound(world: &World, slot: usize) -> Option<&[ComponentId]> {
+    let bundles = world.bundles();
+    let id = bundles.get_id((TABLE[slot].type_id)())?;
+    bundles.get(id).map(|info| info.explicit_components())
+}
+
+/// Spawns one entity per row, with exactly these ids, and leaves the commands of hooks in the queue. Returns whether
+/// the ids are right; `false` means that another thread took one meanwhile.
+///
+/// # Safety
+/// `ids` are components of this world without doubles, `columns` their columns in the same order, with as many values
+/// of the right types as there are entities. The values are moved: the caller must not use or drop them again, whatever
+/// happens. The entities are allocated in this world and not spawned.
+#[expect(unsafe_code, reason = "moves values by pointer")]
+pub(super) unsafe fn spawn(
+    slot: usize,
+    world: &mut World,
+    ids: &[ComponentId],
+    columns: &[RowSource],
+    entities: &[Entity],
+    spare: &mut Spare,
+) -> bool {
+    assert_eq!(ids.len(), columns.len());
+    let on_record = bound(world, slot);
+    assert!(on_record.is_none_or(|bound| bound == ids), "the slot is for another set of components");
+    COMPONENTS.with(|components| ids.clone_into(&mut components.borrow_mut()));
+    spare.give_back(world, entities);
+    // SAFETY: the caller vouches for columns and entities; the slot is for these components.
+    let right = unsafe { (TABLE[slot].spawn)(world, columns, entities) };
+    spare.refill(world);
+    right
+}
+
+#[expect(unsafe_code, reason = "moves values by pointer")]
+unsafe fn spawn_in<const SLOT: usize>(world: &mut World, columns: &[RowSource], entities: &[Entity]) -> bool {
+    let columns: *const [RowSource] = columns;
+    let rows = (0..entities.len()).map(|row| DynRow::<SLOT> { columns, row });
+    // Dropping the iterator would apply commands while entities are still missing, and would go on spawning after a
+    // hook has panicked.
+    let mut spawned = ManuallyDrop::new(world.spawn_batch(rows));
+    let mut right = true;
+    for &entity in entities {
+        right &= spawned.next() == Some(entity);
+    }
+    right
+}
+
+/// Ids that nobody uses. They make every batch long enough for the allocator to hand it out in order.
+#[derive(Default)]
+pub(super) struct Spare(Vec<Entity>);
+
+impl Spare {
+    pub(super) fn new(world: &World) -> Self {
+        let mut spare = Self::default();
+        spare.refill(world);
+        spare
+    }
+
+    /// Gives ids back to the allocator, so that the next batch gets them.
+    fn give_back(&mut self, world: &mut World, entities: &[Entity]) {
+        if entities.len() > KEPT_ASIDE_MAX {
+            world.entity_allocator_mut().free_many(entities);
+        } else {
+            self.0.extend_from_slice(entities);
+            world.entity_allocator_mut().free_many(&self.0);
+            self.0.clear();
+        }
+    }
+
+    /// Hooks may have taken some of the ids that were given back; any others are as good.
+    fn refill(&mut self, world: &World) {
+        if self.0.is_empty() {
+            self.0.extend(world.entity_allocator().alloc_many(KEPT_ASIDE_MAX as u32 + 1));
+        }
+    }
+
+    pub(super) fn release(self, world: &mut World) {
+        world.entity_allocator_mut().free_many(&self.0);
+    }
+}
+
+/// Tries everything that is relied on, once per process.
+pub(super) fn works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let works = std::panic::catch_unwind(try_out).unwrap_or(false);
+        if !works {
+            log::warn!("this version of Bevy spawns batches in another way: loads take the slower way");
+        }
+        works
+    })
+}
+
+#[derive(Component, Clone, PartialEq, Debug)]
+struct Plain(u64);
+#[derive(Component, Clone, PartialEq, Debug)]
+struct Owner(String);
+#[derive(Component, Clone, PartialEq, Debug)]
+#[component(storage = "SparseSet")]
+#[require(Wanted)]
+struct Sparse(Vec<u8>);
+#[derive(Component, Default)]
+struct Wanted;
+
+#[expect(unsafe_code, reason = "moves values by pointer")]
+fn try_out() -> bool {
+    let mut world = World::new();
+    let ids = [
+        world.register_component::<Plain>(),
+        world.register_component::<Owner>(),
+        world.register_component::<Sparse>(),
+    ];
+    // As many as fit the list that is kept aside, and more.
+    for len in [1, 3, KEPT_ASIDE_MAX, KEPT_ASIDE_MAX + 1, 1000] {
+        let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(len as u32).collect();
+        entities.reverse();
+        let mut spare = Spare::new(&world);
+        let plain: Vec<Plain> = (0..len as u64).map(Plain).collect();
+        let owners: Vec<Owner> = (0..len).map(|row| Owner(format!("row {row}"))).collect();
+        let sparse: Vec<Sparse> = (0..len).map(|row| Sparse(vec![row as u8; 3])).collect();
+        let expected = (plain.clone(), owners.clone(), sparse.clone());
+        let (plain, owners, sparse) =
+            (ManuallyDrop::new(plain), ManuallyDrop::new(owners), ManuallyDrop::new(sparse));
+        fn source<T: Component>(rows: &[T]) -> RowSource {
+            let first = NonNull::from(rows).cast();
+            RowSource { first, stride: size_of::<T>(), storage: T::STORAGE_TYPE }
+        }
+        let columns = [source(&plain), source(&owners), source(&sparse)];
+        // SAFETY: the columns have one value per entity, of the types of the components, and are never dropped.
+        let right = unsafe { spawn(0, &mut world, &ids, &columns, &entities, &mut spare) };
+        spare.release(&mut world);
+        world.flush();
+        let rows = entities.iter().enumerate();
+        let values = rows.clone().all(|(row, &entity)| {
+            world.get::<Plain>(entity) == Some(&expected.0[row])
+                && world.get::<Owner>(entity) == Some(&expected.1[row])
+                && world.get::<Sparse>(entity) == Some(&expected.2[row])
+                && world.get::<Wanted>(entity).is_some()
+        });
+        if !right || !values || bound(&world, 0) != Some(&ids) {
+            return false;
+        }
+        if entities.iter().any(|&entity| !world.despawn(entity)) {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_relied_on_holds() {
+        assert!(works());
+    }
+
+    #[test]
+    #[should_panic(expected = "another set")]
+    #[expect(unsafe_code, reason = "no value is moved")]
+    fn a_slot_keeps_its_components() {
+        let mut world = World::new();
+        let plain = world.register_component::<Plain>();
+        let owner = world.register_component::<Owner>();
+        let mut spare = Spare::new(&world);
+        let values = [Plain(1)];
+        let column = |storage| RowSource { first: NonNull::from(&values).cast(), stride: 8, storage };
+        let entities: Vec<Entity> = world.entity_allocator().alloc_many(1).collect();
+        // SAFETY: one value per entity, without anything to drop.
+        unsafe { spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &entities, &mut spare) };
+        // SAFETY: it panics before anything is moved.
+        unsafe { spawn(1, &mut world, &[owner], &[column(StorageType::Table)], &entities, &mut spare) };
+    }
+}

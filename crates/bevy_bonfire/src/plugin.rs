@@ -1,0 +1,70 @@
+//! The plugin and the mark.
+
+use bevy_app::{App, Plugin};
+use bevy_ecs::component::Component;
+
+use crate::SaveScope;
+use crate::registry::SaveRegistry;
+
+/// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// #[derive(Component, Persist)]
+/// #[require(Saved)] // every Health is part of the save
+/// #[persist(key = "game.health")]
+/// struct Health(f32);
+/// ```
+#[derive(Component, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
+pub struct Saved;
+
+#[cfg(feature = "reflect")]
+use bevy_ecs::reflect::ReflectComponent;
+#[cfg(feature = "reflect")]
+use bevy_reflect::prelude::ReflectDefault;
+
+/// Saves and loads the world of an app. Registers nothing of the game's own: see [`PersistExt`](crate::PersistExt).
+#[derive(Clone, Debug)]
+pub struct BonfirePlugin {
+    scope: SaveScope,
+    batches: bool,
+}
+
+impl Default for BonfirePlugin {
+    fn default() -> Self {
+        Self { scope: SaveScope::Marked, batches: true }
+    }
+}
+
+impl BonfirePlugin {
+    /// Entities with the component [`Saved`] are saved.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses which entities are saved. Default: those with the component [`Saved`].
+    pub fn scope(mut self, scope: SaveScope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Loads by documented calls of Bevy only, one entity at a time: about three times slower. The fast way is checked
+    /// once per process and left by itself if it does not work; this is for those who want to be sure.
+    pub fn spawn_one_by_one(mut self) -> Self {
+        self.batches = false;
+        self
+    }
+}
+
+impl Plugin for BonfirePlugin {
+    fn build(&self, app: &mut App) {
+        SaveRegistry::edit(app.world_mut(), |_, registry| {
+            registry.scope = self.scope;
+            registry.batches = self.batches;
+        });
+        #[cfg(feature = "reflect")]
+        app.register_type::<Saved>();
+    }
+}

@@ -1,0 +1,189 @@
+//! What a world saves: the core's registry, and what Bevy knows about each of its components.
+//!
+//! A component's number in the core's registry is its position here. The Rust type behind a [`ComponentId`] is the
+//! descriptor's type: registration sees to it, and the unsafe parts of this crate rely on it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bevy_ecs::component::{Component, ComponentId};
+use bevy_ecs::entity_disabling::Disabled;
+use bevy_ecs::ptr::{OwningPtr, Ptr};
+use bevy_ecs::relationship::RelationshipAccessor;
+use bevy_ecs::resource::Resource;
+use bevy_ecs::world::World;
+use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result};
+
+use crate::{SaveScope, Saved, builtin};
+
+/// All that is registered in a world. Cheap to share; changed by registration only.
+#[derive(Resource, Clone)]
+pub(crate) struct SaveRegistry(Arc<Registered>);
+
+#[derive(Clone, Default)]
+pub(crate) struct Registered {
+    pub(crate) registry: Registry,
+    pub(crate) entries: Vec<Entry>,
+    /// By [`ComponentId`], the number of the registered component.
+    numbers: Vec<Option<u32>>,
+    pub(crate) scope: SaveScope,
+    /// Whether loads may spawn by batches.
+    pub(crate) batches: bool,
+    pub(crate) layer: Option<Layer>,
+    pub(crate) pool: BufferPool,
+    /// Components that are knowingly not saved.
+    ignored: HashSet<ComponentId>,
+    /// Components that were already named as missing.
+    pub(crate) named: Arc<Mutex<HashSet<ComponentId>>>,
+}
+
+/// Puts a loaded resource into a world in another way than by inserting it.
+pub(crate) type LoadResource = Arc<dyn Fn(&mut World, OwningPtr<'_>) -> Result<()> + Send + Sync>;
+
+/// What Bevy adds to a descriptor.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) id: ComponentId,
+    /// Saved where it is met, but no reason to save an entity.
+    pub(crate) incidental: bool,
+    /// Inserted when all entities are complete.
+    pub(crate) late: bool,
+    pub(crate) relation: Option<Relation>,
+    pub(crate) load_resource: Option<LoadResource>,
+}
+
+/// A component that makes its entity a source of a relationship.
+#[derive(Clone, Copy)]
+pub(crate) struct Relation {
+    /// Where the target lies in the component.
+    pub(crate) offset: usize,
+    /// The component of the target that lists its sources.
+    pub(crate) targets: ComponentId,
+}
+
+/// Reads the layer of an entity from one of its components.
+#[derive(Clone)]
+pub(crate) struct Layer {
+    pub(crate) id: ComponentId,
+    pub(crate) read: Arc<dyn Fn(Ptr<'_>) -> u8 + Send + Sync>,
+}
+
+/// What a load met and did not know, for the next save.
+#[derive(Resource, Default)]
+pub(crate) struct Carried(pub(crate) Carry);
+
+impl SaveRegistry {
+    /// The registry of a world.
+    pub(crate) fn of(world: &World) -> Result<Arc<Registered>> {
+        match world.get_resource::<Self>() {
+            Some(registry) => Ok(Arc::clone(&registry.0)),
+            None => Err(Error::misuse("nothing is registered in this world: add `BonfirePlugin` to the app")),
+        }
+    }
+
+    /// Changes the registry of a world, which is made if it is not there yet.
+    pub(crate) fn edit<T>(world: &mut World, edit: impl FnOnce(&mut World, &mut Registered) -> T) -> T {
+        let mut registry = match world.get_resource::<Self>() {
+            Some(known) => (*known.0).clone(),
+            None => Registered::with_builtins(world),
+        };
+        let result = edit(world, &mut registry);
+        world.insert_resource(Self(Arc::new(registry)));
+        result
+    }
+}
+
+impl Registered {
+    /// What every world saves: the marks of this crate and the components of Bevy that games expect to be saved.
+    fn with_builtins(world: &mut World) -> Self {
+        let mut registry = Self { batches: true, ..Self::default() };
+        let added = [
+            registry.add::<Saved>(world, Descriptor::adapted::<Saved, builtin::Mark>("bonfire.saved")),
+            registry.add::<Disabled>(world, Descriptor::adapted::<Disabled, builtin::Mark>("bevy.disabled")),
+        ];
+        for number in added.into_iter().flatten() {
+            registry.entries[number].incidental = true;
+        }
+        builtin::register(world, &mut registry);
+        registry
+    }
+
+    /// Registers a component. `T` must be the descriptor's type.
+    pub(crate) fn add<T: Component>(&mut self, world: &mut World, descriptor: Descriptor) -> Result<usize> {
+        if descriptor.type_id() != std::any::TypeId::of::<T>() {
+            let (key, holds, given) = (descriptor.key(), descriptor.type_name(), std::any::type_name::<T>());
+            return Err(Error::misuse(format!(
+                "the descriptor of `{key}` is for `{holds}`, not for `{given}`"
+            )));
+        }
+        let id = world.register_component::<T>();
+        let accessor = world.components().get_info(id).and_then(|info| info.relationship_accessor().copied());
+        let relation = match accessor {
+            Some(RelationshipAccessor::RelationshipTarget { .. }) => {
+                let name = std::any::type_name::<T>();
+                return Err(Error::misuse(format!(
+                    "`{name}` is kept by Bevy from the other side of its relationship: register that one instead"
+                )));
+            }
+            Some(RelationshipAccessor::Relationship { entity_field_offset, relationship_target, .. }) => {
+                Some(Relation { offset: entity_field_offset, targets: relationship_target })
+            }
+            None if T::relationship_accessor().is_some() => {
+                let name = std::any::type_name::<T>();
+                return Err(Error::misuse(format!(
+                    "`{name}` is one side of a relationship: call `app.persist_relationship` with the side that has \
+                     the `#[relationship]` field"
+                )));
+            }
+            None => None,
+        };
+        // What Bevy's own components mean is known; a game may register them again in its own way.
+        let number = self.registry.add(descriptor)?;
+        if number == self.entries.len() {
+            let entry = Entry { id, incidental: false, late: false, relation, load_resource: None };
+            self.entries.push(entry);
+            let index = id.index();
+            self.numbers.resize(self.numbers.len().max(index + 1), None);
+            self.numbers[index] = Some(number as u32);
+        } else {
+            self.entries[number].incidental = false;
+        }
+        Ok(number)
+    }
+
+    /// The number of a component, if it is registered.
+    pub(crate) fn number(&self, id: ComponentId) -> Option<usize> {
+        self.numbers.get(id.index()).copied().flatten().map(|number| number as usize)
+    }
+
+    /// The number of a component type, or what to do.
+    pub(crate) fn require<T: 'static>(&self) -> Result<usize> {
+        self.registry.index_of::<T>().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            Error::misuse(format!("`{name}` is not registered: call `app.persist::<{name}>()` first"))
+        })
+    }
+
+    pub(crate) fn ignore(&mut self, id: ComponentId) {
+        self.ignored.insert(id);
+    }
+
+    /// Names components of saved entities that are not registered, each once.
+    pub(crate) fn name_unregistered(&self, world: &World, components: &[ComponentId]) -> Vec<String> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = Vec::new();
+        for &id in components {
+            if self.number(id).is_some() || self.ignored.contains(&id) || !named.insert(id) {
+                continue;
+            }
+            let Some(info) = world.components().get_info(id) else { continue };
+            let name = info.name().to_string();
+            // Bevy's own components are made again by their owners: required components, relationship targets, caches.
+            let derived = info.relationship_accessor().is_some() || name.starts_with("bevy_");
+            if !derived {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
