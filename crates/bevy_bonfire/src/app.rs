@@ -56,11 +56,9 @@ pub trait PersistExt: Sized {
     /// ```
     #[track_caller]
     fn persist_as<T: Component>(&mut self, descriptor: Descriptor) -> &mut Self {
-        let added =
-            SaveRegistry::edit(self.save_world(), |world, registry| registry.add::<T>(world, descriptor));
-        if let Err(error) = added {
-            panic!("{error}");
-        }
+        checked(SaveRegistry::edit(self.save_world(), |world, registry| {
+            registry.add::<T>(world, descriptor)
+        }));
         self
     }
 
@@ -105,13 +103,82 @@ pub trait PersistExt: Sized {
         self.persist::<R>()
     }
 
+    /// Saves the current state. A load sets the next one, unless it is the current one already: `OnExit` and `OnEnter`
+    /// run when Bevy next applies transitions, with the loaded world in place.
+    ///
+    /// ```
+    /// # use bevy_app::App;
+    /// # use bevy_state::prelude::*;
+    /// # use bevy_state::app::{AppExtStates, StatesPlugin};
+    /// use bevy_bonfire::prelude::*;
+    ///
+    /// #[derive(States, Persist, Clone, PartialEq, Eq, Hash, Debug, Default)]
+    /// #[persist(key = "game.phase")]
+    /// enum Phase {
+    ///     #[default]
+    ///     Menu,
+    ///     Playing,
+    /// }
+    ///
+    /// App::new().add_plugins((StatesPlugin, BonfirePlugin::default())).init_state::<Phase>().persist_state::<Phase>();
+    /// ```
+    #[cfg(feature = "state")]
+    #[track_caller]
+    fn persist_state<S: bevy_state::state::FreelyMutableState + Keyed>(&mut self) -> &mut Self {
+        checked(crate::builtin::state::register::<S>(self.save_world()));
+        self
+    }
+
+    /// Saves the game's clocks: `Time<Virtual>` (elapsed time, speed, pause) and `Time<Fixed>` (elapsed time, what is
+    /// left of a step).
+    #[cfg(feature = "time")]
+    #[track_caller]
+    fn persist_time(&mut self) -> &mut Self {
+        checked(crate::builtin::time::register(self.save_world()));
+        self
+    }
+
+    /// Saves a component of which only its reflection is known. References to entities in it are mapped if the
+    /// component says where they are (`#[entities]`). It is the slowest way: prefer the derive.
+    #[cfg(feature = "reflect")]
+    #[track_caller]
+    fn persist_reflect<T>(&mut self, key: &'static str) -> &mut Self
+    where
+        T: Component + bevy_reflect::FromReflect + bevy_reflect::TypePath + bevy_reflect::GetTypeRegistration,
+    {
+        let descriptor = crate::builtin::reflect::descriptor::<T>(self.save_world(), key);
+        self.persist_as::<T>(descriptor)
+    }
+
+    /// Lets handles to this kind of asset be saved inside components that are saved by reflection. Derived components
+    /// say `#[persist(with = AssetRef)]` at the field and need nothing more: see [`AssetRef`](crate::AssetRef).
+    #[cfg(feature = "asset")]
+    fn persist_handle<A: bevy_asset::Asset>(&mut self) -> &mut Self {
+        let world = self.save_world();
+        let types = world.get_resource_or_init::<bevy_ecs::reflect::AppTypeRegistry>().clone();
+        types.write().register::<bevy_asset::Handle<A>>();
+        self
+    }
+
+    /// Saves a component that is a handle and nothing else, such as `Mesh3d`.
+    #[cfg(feature = "asset")]
+    #[track_caller]
+    fn persist_handle_component<C>(&mut self, key: &'static str) -> &mut Self
+    where
+        C: bevy_asset::AsAssetId
+            + std::ops::Deref<Target = bevy_asset::Handle<C::Asset>>
+            + From<bevy_asset::Handle<C::Asset>>,
+    {
+        self.persist_as::<C>(Descriptor::adapted::<C, crate::builtin::asset::AssetComponent>(key))
+    }
+
     /// Inserts this component after everything else of a load, when all entities are complete: for components whose
     /// hooks or observers look at other entities.
     #[track_caller]
     fn load_late<T: Component>(&mut self) -> &mut Self {
-        SaveRegistry::edit(self.save_world(), |_, registry| match registry.require::<T>() {
-            Ok(number) => registry.entries[number].late = true,
-            Err(error) => panic!("{error}"),
+        SaveRegistry::edit(self.save_world(), |_, registry| {
+            let number = checked(registry.require::<T>());
+            registry.entries[number].late = true;
         });
         self
     }
@@ -133,6 +200,15 @@ pub trait PersistExt: Sized {
             registry.layer = Some(Layer { id, read: Arc::new(crate::capture::column::typed(layer)) });
         });
         self
+    }
+}
+
+/// Registration finds mistakes of the program, not of the player.
+#[track_caller]
+fn checked<T>(result: Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -14,6 +14,10 @@ mod world;
 
 pub use app::PersistExt;
 pub use bonfire::*;
+/// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
+pub use bonfire_derive::PersistInBevy as Persist;
+#[cfg(feature = "asset")]
+pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::SaveOptions;
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 pub use load::{LoadMode, Loaded};
@@ -23,6 +27,8 @@ pub use world::{CommandsSaveExt, WorldSaveExt};
 
 /// What a game imports.
 pub mod prelude {
+    #[cfg(feature = "asset")]
+    pub use crate::AssetRef;
     pub use crate::{
         BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadStarting, Persist, PersistExt,
         SaveFinished, SaveOptions, SaveStarting, Saved, WorldSaveExt,

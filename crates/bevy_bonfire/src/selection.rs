@@ -1,7 +1,5 @@
 //! Which entities a save is about.
 
-use std::sync::Arc;
-
 use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::query::{Allow, QueryFilter};
@@ -19,7 +17,12 @@ pub enum SaveScope {
     Persisted,
 }
 
-type Matching = Arc<dyn Fn(&World) -> Option<EntitySet> + Send + Sync>;
+/// A query filter: how to find what matches, and how to make its types known to a world.
+#[derive(Clone)]
+struct Matching {
+    find: fn(&World) -> Option<EntitySet>,
+    prepare: fn(&mut World),
+}
 
 /// A choice among the entities that would be saved.
 ///
@@ -37,7 +40,7 @@ type Matching = Arc<dyn Fn(&World) -> Option<EntitySet> + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Selection {
     pub(crate) filter: Filter,
-    matching: Vec<(Matching, fn(&mut World))>,
+    matching: Vec<Matching>,
 }
 
 impl Selection {
@@ -61,20 +64,20 @@ impl Selection {
         let prepare = |world: &mut World| {
             let _ = world.query_filtered::<Entity, (F, Allow<Disabled>)>();
         };
-        self.matching.push((Arc::new(find), prepare));
+        self.matching.push(Matching { find, prepare });
         self
     }
 
     /// Makes the types of all query filters known to the world.
     pub(crate) fn prepare(&self, world: &mut World) {
-        self.matching.iter().for_each(|(_, prepare)| prepare(world));
+        self.matching.iter().for_each(|matching| (matching.prepare)(world));
     }
 
     /// The entities that match all query filters, or `None` if there are none to match.
     pub(crate) fn matched(&self, world: &World) -> Result<Option<EntitySet>> {
         let mut matched: Option<EntitySet> = None;
-        for (find, _) in &self.matching {
-            let found = find(world).ok_or_else(|| {
+        for matching in &self.matching {
+            let found = (matching.find)(world).ok_or_else(|| {
                 Error::misuse(
                     "a query filter names a component that the world has never seen: register it first",
                 )

@@ -7,7 +7,7 @@ use bonfire::{
     Snapshot, SnapshotWriter,
 };
 
-use crate::measure::{Row, against, rounds, seconds};
+use crate::measure::{Row, against, note, rounds, seconds};
 use crate::plain::{self, Memcpy, Strided};
 use crate::rpg;
 
@@ -31,17 +31,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-fn per_entity(ours: f64, theirs: f64, entities: usize) -> String {
-    let nanoseconds = |seconds: f64| seconds * 1e9 / entities as f64;
-    format!(
-        "{:.0} us, {:.2} ns per entity, baseline {:.2}",
-        ours * 1e6,
-        nanoseconds(ours),
-        nanoseconds(theirs)
-    )
-}
-
-fn encoded(snapshot: &Snapshot) -> Rope {
+pub(crate) fn encoded(snapshot: &Snapshot) -> Rope {
     snapshot.encode(&EncodeOptions::default()).expect("it encodes")
 }
 

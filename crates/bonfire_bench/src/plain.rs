@@ -1,37 +1,45 @@
 //! The plain set: 60 bytes in three components, four archetypes by two tags, 8-byte ids.
 
+use bevy_ecs::component::Component;
 use bonfire::{BufferPool, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+#[cfg(feature = "peers")]
+use {bevy_ecs::reflect::ReflectComponent, bevy_reflect::Reflect};
 
-#[derive(Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, Persist)]
+#[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.transform")]
 pub(crate) struct Transform {
-    translation: [f32; 3],
-    rotation: [f32; 4],
-    scale: [f32; 3],
+    pub(crate) translation: [f32; 3],
+    pub(crate) rotation: [f32; 4],
+    pub(crate) scale: [f32; 3],
 }
 
-#[derive(Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, Persist)]
+#[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.circle")]
 pub(crate) struct Circle {
-    radius: f32,
-    width: f32,
+    pub(crate) radius: f32,
+    pub(crate) width: f32,
 }
 
-#[derive(Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, Persist)]
+#[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.color")]
 pub(crate) struct Color {
-    r: f32,
-    g: f32,
-    b: f32,
+    pub(crate) r: f32,
+    pub(crate) g: f32,
+    pub(crate) b: f32,
 }
 
-#[derive(Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, Persist)]
+#[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.m1")]
-struct M1;
+pub(crate) struct M1;
 
-#[derive(Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, Persist)]
+#[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.m2")]
-struct M2;
+pub(crate) struct M2;
 
 /// A component with a gap and a skipped field.
 #[derive(Clone, Copy, Persist)]
@@ -42,6 +50,24 @@ pub(crate) struct Strided {
     #[persist(skip)]
     pub(crate) flash: f32,
     pub(crate) health: f32,
+}
+
+impl Transform {
+    pub(crate) fn number(i: u32) -> Self {
+        Self { translation: [i as f32; 3], rotation: [0.5; 4], scale: [1.0; 3] }
+    }
+}
+
+impl Circle {
+    pub(crate) fn number(_: u32) -> Self {
+        Self { radius: 1.0, width: 2.0 }
+    }
+}
+
+impl Color {
+    pub(crate) fn number(i: u32) -> Self {
+        Self { r: i as f32, g: 0.5, b: 0.25 }
+    }
 }
 
 pub(crate) fn registry() -> Registry {
@@ -76,12 +102,9 @@ impl World {
             let count = numbers.len();
             Archetype {
                 ids: numbers.iter().map(|i| EntityId::new(*i, 0)).collect(),
-                transforms: numbers
-                    .iter()
-                    .map(|i| Transform { translation: [*i as f32; 3], rotation: [0.5; 4], scale: [1.0; 3] })
-                    .collect(),
-                circles: vec![Circle { radius: 1.0, width: 2.0 }; count],
-                colors: numbers.iter().map(|i| Color { r: *i as f32, g: 0.5, b: 0.25 }).collect(),
+                transforms: numbers.iter().map(|&i| Transform::number(i)).collect(),
+                circles: numbers.iter().map(|&i| Circle::number(i)).collect(),
+                colors: numbers.iter().map(|&i| Color::number(i)).collect(),
                 m1: vec![M1; if tags & 1 == 1 { count } else { 0 }],
                 m2: vec![M2; if tags & 2 == 2 { count } else { 0 }],
             }

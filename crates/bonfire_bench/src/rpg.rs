@@ -1,18 +1,19 @@
 //! The rpg set: text, lists, options, enums, hierarchy, in 300 archetypes whose sizes follow Zipf's law.
 
+use bevy_ecs::component::Component;
 use bonfire::{BufferPool, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Persist, Serialize, Deserialize)]
+#[derive(Component, Clone, Persist, Serialize, Deserialize)]
 #[persist(key = "rpg.name")]
-pub(crate) struct Name(String);
+pub(crate) struct Name(pub(crate) String);
 
-#[derive(Clone, Copy, Persist, Serialize, Deserialize)]
+#[derive(Component, Clone, Copy, Persist, Serialize, Deserialize)]
 #[persist(key = "rpg.stats")]
 pub(crate) struct Stats {
     health: f32,
     stamina: f32,
-    level: u16,
+    pub(crate) level: u16,
     armor: u16,
 }
 
@@ -32,14 +33,14 @@ struct Item {
     enchantment: Option<u32>,
 }
 
-#[derive(Clone, Persist, Serialize, Deserialize)]
+#[derive(Component, Clone, Persist, Serialize, Deserialize)]
 #[persist(key = "rpg.inventory")]
 pub(crate) struct Inventory {
-    gold: u32,
-    items: Vec<Item>,
+    pub(crate) gold: u32,
+    pub(crate) items: Vec<Item>,
 }
 
-#[derive(Clone, Persist, Serialize, Deserialize)]
+#[derive(Component, Clone, Persist, Serialize, Deserialize)]
 #[persist(key = "rpg.mind")]
 pub(crate) enum Mind {
     Idle,
@@ -48,13 +49,14 @@ pub(crate) enum Mind {
     Talk(String),
 }
 
-#[derive(Clone, Persist, Serialize, Deserialize)]
+#[derive(Component, Clone, Persist, Serialize, Deserialize)]
+#[component(storage = "SparseSet")]
 #[persist(key = "rpg.quest")]
 pub(crate) struct Quest {
     title: String,
     stage: u8,
     reward: Option<Item>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Bonfire maps these on load; postcard just stores the number.
@@ -100,11 +102,21 @@ pub(crate) struct World {
     archetypes: Vec<Archetype>,
 }
 
+/// How many entities each of 300 archetypes has.
+pub(crate) fn zipf(entities: usize) -> Vec<usize> {
+    let weights: Vec<f64> = (1..=300).map(|rank| 1.0 / f64::from(rank)).collect();
+    let sum: f64 = weights.iter().sum();
+    let mut counts: Vec<usize> =
+        weights.iter().map(|weight| ((weight / sum * entities as f64) as usize).max(1)).collect();
+    counts[0] += entities - counts.iter().sum::<usize>();
+    counts
+}
+
 /// Small, fast and the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit
     }
@@ -113,12 +125,9 @@ impl Random {
 impl World {
     pub(crate) fn new(entities: usize) -> Self {
         let mut random = Random(1);
-        let weights: Vec<f64> = (1..=300).map(|rank| 1.0 / f64::from(rank)).collect();
-        let sum: f64 = weights.iter().sum();
         let mut next = 0_u32;
-        let archetypes = (weights.iter().enumerate())
-            .map(|(number, weight)| {
-                let count = ((weight / sum * entities as f64) as usize).max(1);
+        let archetypes = (zipf(entities).into_iter().enumerate())
+            .map(|(number, count)| {
                 let mut archetype = Archetype::default();
                 for _ in 0..count {
                     archetype.ids.push(EntityId::new(next, 0));
@@ -203,28 +212,19 @@ impl Archetype {
         let has = |bit: u64| components >> bit & 1 == 1;
         for _ in 0..self.ids.len() {
             if has(0) {
-                self.names.push(Name(format!("Villager {}", random.below(100_000))));
+                self.names.push(Name::random(random));
             }
             if has(1) {
-                let level = random.below(60) as u16;
-                self.stats.push(Stats { health: 0.5, stamina: random.below(100) as f32, level, armor: 3 });
+                self.stats.push(Stats::random(random));
             }
             if has(2) {
-                let items = (0..random.below(6)).map(|_| item(random)).collect();
-                self.inventories.push(Inventory { gold: random.below(5000) as u32, items });
+                self.inventories.push(Inventory::random(random));
             }
             if has(3) {
-                self.minds.push(match random.below(4) {
-                    0 => Mind::Idle,
-                    1 => Mind::Patrol { path: vec![[1.0, 2.0]; random.below(8) as usize], at: 1 },
-                    2 => Mind::Flee { from: [0.5, 0.25], panic: 1.0 },
-                    _ => Mind::Talk("Have you heard of the high elves?".into()),
-                });
+                self.minds.push(Mind::random(random));
             }
             if has(4) {
-                let notes = (0..random.below(3)).map(|i| format!("note number {i}")).collect();
-                let reward = (random.below(2) == 0).then(|| item(random));
-                self.quests.push(Quest { title: "The lost anvil".into(), stage: 3, reward, notes });
+                self.quests.push(Quest::random(random));
             }
             if has(5) {
                 self.parents.push(ChildOf(EntityId::new(random.below(entities / 2) as u32, 0)));
@@ -233,8 +233,50 @@ impl Archetype {
     }
 }
 
-fn item(random: &mut Random) -> Item {
-    let quality = [Quality::Poor, Quality::Common, Quality::Rare, Quality::Epic][random.below(4) as usize];
-    let enchantment = (random.below(4) == 0).then(|| random.below(1 << 20) as u32);
-    Item { kind: random.below(1000) as u32, count: random.below(64) as u16, quality, enchantment }
+impl Name {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        Self(format!("Villager {}", random.below(100_000)))
+    }
+}
+
+impl Stats {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        let level = random.below(60) as u16;
+        Self { health: 0.5, stamina: random.below(100) as f32, level, armor: 3 }
+    }
+}
+
+impl Inventory {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        let items = (0..random.below(6)).map(|_| Item::random(random)).collect();
+        Self { gold: random.below(5000) as u32, items }
+    }
+}
+
+impl Item {
+    fn random(random: &mut Random) -> Self {
+        let quality =
+            [Quality::Poor, Quality::Common, Quality::Rare, Quality::Epic][random.below(4) as usize];
+        let enchantment = (random.below(4) == 0).then(|| random.below(1 << 20) as u32);
+        Self { kind: random.below(1000) as u32, count: random.below(64) as u16, quality, enchantment }
+    }
+}
+
+impl Mind {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        match random.below(4) {
+            0 => Self::Idle,
+            1 => Self::Patrol { path: vec![[1.0, 2.0]; random.below(8) as usize], at: 1 },
+            2 => Self::Flee { from: [0.5, 0.25], panic: 1.0 },
+            _ => Self::Talk("Have you heard of the high elves?".into()),
+        }
+    }
+}
+
+impl Quest {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        let notes = (0..random.below(3)).map(|i| format!("note number {i}")).collect();
+        let reward = (random.below(2) == 0).then(|| Item::random(random));
+        Self { title: "The lost anvil".into(), stage: 3, reward, notes }
+    }
 }

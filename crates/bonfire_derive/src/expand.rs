@@ -8,9 +8,9 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Path, R
 
 use crate::attribute::{FieldAttributes, TypeAttributes};
 
-pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
     let attributes = TypeAttributes::parse(&input.attrs)?;
-    let krate: Path = attributes.krate.clone().unwrap_or_else(|| parse_quote!(::bonfire));
+    let krate: Path = attributes.krate.clone().unwrap_or_else(|| krate.clone());
     if let Some(lifetime) = input.generics.lifetimes().next() {
         let message = "a saved type owns its data: use `String`, `Vec`, `Box` or `Cow<'static, _>` instead of borrowing";
         return Err(Error::new(lifetime.span(), message));

@@ -7,7 +7,7 @@ mod attribute;
 mod expand;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
+use syn::{DeriveInput, parse_macro_input, parse_quote};
 
 /// Makes a type saveable.
 ///
@@ -27,5 +27,16 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    expand::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+    let expanded = expand::expand(&input, &parse_quote!(::bonfire));
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// The same derive for games that have `bevy_bonfire` and not the core among their dependencies. They know it as
+/// `bevy_bonfire::Persist`.
+#[doc(hidden)]
+#[proc_macro_derive(PersistInBevy, attributes(persist))]
+pub fn derive_persist_in_bevy(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let expanded = expand::expand(&input, &parse_quote!(::bevy_bonfire));
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
 }

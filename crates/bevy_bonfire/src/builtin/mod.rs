@@ -65,6 +65,14 @@ pub(crate) fn register(world: &mut World, registry: &mut Registered) {
     }
 }
 
+#[cfg(feature = "asset")]
+pub(crate) mod asset;
+#[cfg(feature = "reflect")]
+pub(crate) mod reflect;
+#[cfg(feature = "state")]
+pub(crate) mod state;
+#[cfg(feature = "time")]
+pub(crate) mod time;
 #[cfg(feature = "transform")]
 mod transform;
 #[cfg(feature = "visibility")]

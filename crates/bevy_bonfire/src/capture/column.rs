@@ -3,7 +3,7 @@
 //! A capture has `&World`, so nothing is written meanwhile. That the memory of a component holds values of the
 //! descriptor's type is what [`Registered::add`](crate::registry::Registered::add) sees to; it is asserted again here.
 
-use bevy_ecs::component::{Component, ComponentId, StorageType};
+use bevy_ecs::component::{Component, ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::Ptr;
 use bevy_ecs::storage::{Table, TableRow};
@@ -62,9 +62,8 @@ pub(crate) fn write(
     assert_eq!(info.type_id(), Some(registry.registry.descriptors()[number].type_id()));
     if info.storage_type() == StorageType::SparseSet {
         let Some(set) = world.storages().sparse_sets.get(id) else { return Ok(()) };
-        let pointers: Vec<*const u8> = (rows.entities().iter())
-            .filter_map(|&entity| set.get(entity).map(|value| value.as_ptr()))
-            .collect();
+        let pointers: Vec<*const u8> =
+            (rows.entities().iter()).filter_map(|&entity| set.get(entity).map(Ptr::as_ptr)).collect();
         assert_eq!(pointers.len(), rows.len(), "an archetype's entities have its sparse components");
         // SAFETY: the set holds live values of the component's type, which is the descriptor's; `world` is borrowed.
         return unsafe { out.column_raw(number, RawRows::Pointers(&pointers)) };
@@ -93,7 +92,10 @@ pub(crate) fn write_resource(
     let id = registry.entries[number].id;
     let Some(value) = world.get_resource_by_id(id) else { return Ok(()) };
     let info = world.components().get_info(id);
-    assert_eq!(info.and_then(|info| info.type_id()), Some(registry.registry.descriptors()[number].type_id()));
+    assert_eq!(
+        info.and_then(ComponentInfo::type_id),
+        Some(registry.registry.descriptors()[number].type_id())
+    );
     let base = value.as_ptr();
     // SAFETY: one live value of the component's type; `world` is borrowed.
     unsafe { out.column_raw(number, RawRows::Slice { base, len: 1 }) }

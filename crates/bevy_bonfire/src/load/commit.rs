@@ -308,7 +308,9 @@ fn undo(world: &mut World, entities: &[Entity]) {
         let _ = catch_unwind(AssertUnwindSafe(|| work(world)));
     };
     step(&mut |world| {
-        entities.iter().for_each(|&entity| drop(world.spawn_empty_at(entity).map(|entity| entity.id())))
+        for &entity in entities {
+            let _ = world.spawn_empty_at(entity);
+        }
     });
     step(&mut World::flush);
     for &entity in entities {

@@ -9,6 +9,8 @@ mod moved;
 mod relation;
 mod row;
 
+pub(crate) use self::moved::typed_resource;
+
 use std::collections::BTreeMap;
 
 use bevy_ecs::entity::Entity;

@@ -34,7 +34,6 @@ pub(super) struct MovedColumn<'s> {
 
 impl<'s> MovedColumn<'s> {
     /// Takes over all rows of a staged column for `rows` entities.
-    #[expect(unsafe_code, reason = "values without their type")]
     pub(super) fn new(
         world: &World,
         registry: &Registered,
@@ -155,4 +154,14 @@ pub(super) fn insert_resource(
             Ok(())
         }
     }
+}
+
+/// A function that takes a resource, as one that takes a pointer to it. It is stored with the component whose type is
+/// `T`, and gets values of that component only.
+#[expect(unsafe_code, reason = "gives a pointer its type back")]
+pub(crate) fn typed_resource<T: 'static>(
+    load: impl Fn(&mut World, T) -> Result<()> + Send + Sync + 'static,
+) -> impl Fn(&mut World, OwningPtr<'_>) -> Result<()> + Send + Sync + 'static {
+    // SAFETY: the pointer owns a value of the component that the function was stored with, whose type is `T`.
+    move |world, value| load(world, unsafe { value.read::<T>() })
 }

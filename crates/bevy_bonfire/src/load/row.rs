@@ -14,7 +14,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use bevy_ecs::bundle::{Bundle, DynamicBundle};
+use bevy_ecs::bundle::{Bundle, BundleInfo, DynamicBundle};
 use bevy_ecs::component::{Component, ComponentId, Components, ComponentsRegistrator, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::{MovingPtr, OwningPtr};
@@ -109,7 +109,7 @@ static TABLE: [Slot; SLOTS] = slots!(0 8 16 24 32 40 48 56 64 72 80 88 96 104 11
 pub(super) fn bound(world: &World, slot: usize) -> Option<&[ComponentId]> {
     let bundles = world.bundles();
     let id = bundles.get_id((TABLE[slot].type_id)())?;
-    bundles.get(id).map(|info| info.explicit_components())
+    bundles.get(id).map(BundleInfo::explicit_components)
 }
 
 /// Spawns one entity per row, with exactly these ids, and leaves the commands of hooks in the queue. Returns whether

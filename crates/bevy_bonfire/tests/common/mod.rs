@@ -1,5 +1,5 @@
 //! Components of every kind, and a world that has them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use bevy_bonfire::Snapshot;
 use bevy_bonfire::prelude::*;
@@ -133,9 +133,9 @@ pub fn register(world: &mut World, reversed: bool) {
         |world| drop(world.persist_resource::<Score>()),
     ];
     if reversed {
-        steps.iter().rev().for_each(|step| step(world))
+        steps.iter().rev().for_each(|step| step(world));
     } else {
-        steps.iter().for_each(|step| step(world))
+        steps.iter().for_each(|step| step(world));
     }
 }
 

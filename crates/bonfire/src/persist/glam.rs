@@ -34,10 +34,12 @@ macro_rules! vectors {
     ($lanes:literal, $names:expr, $($vector:ident: $element:ty),*) => {$(
         impl Persist for $vector {
             #[expect(unsafe_code, reason = "promises the layout of a vector")]
-            // SAFETY: a vector whose size is that of its lanes has them in order and nothing else, whether it is a
-            // struct or a SIMD register; glam's own `AsRef<[E; N]>` relies on it. `encode` writes them in that order.
-            const LAYOUT: LayoutOf<Self> =
-                unsafe { LayoutOf::new(lanes::<$element, $lanes>(size_of::<Self>())) };
+            const LAYOUT: LayoutOf<Self> = {
+                let layout = lanes::<$element, $lanes>(size_of::<Self>());
+                // SAFETY: a vector whose size is that of its lanes has them in order and nothing else, whether it is a
+                // struct or a SIMD register; glam's own `AsRef<[E; N]>` relies on it. `encode` writes them in order.
+                unsafe { LayoutOf::new(layout) }
+            };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 structure::<$element>(types, &$names)

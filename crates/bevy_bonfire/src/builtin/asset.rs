@@ -1,0 +1,107 @@
+//! Handles to assets. A handle is saved as what leads to its asset in another process: its path with the label, or its
+//! UUID. A handle to an asset that was made at run time has neither: it is saved as missing, the save says so, and it
+//! comes back as the default handle.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use bevy_asset::uuid::Uuid;
+use bevy_asset::{AsAssetId, Asset, AssetPath, AssetServer, Handle};
+use bevy_ecs::world::World;
+use bonfire::{Adapter, Error, LoadContext, Node, Persist, Reader, Result, SchemaBuilder, Writer};
+
+pub(crate) const NO_PATH: &str = "an asset without a path or UUID: it comes back as the default handle";
+
+/// Saves a [`Handle`] as the path or UUID of its asset. A load starts loading the asset.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_asset::{Asset, Handle};
+/// # use bevy_reflect::TypePath;
+/// use bevy_bonfire::prelude::*;
+/// use bevy_bonfire::AssetRef;
+///
+/// # #[derive(Asset, TypePath)] struct Image;
+/// #[derive(Component, Persist)]
+/// #[persist(key = "game.portrait")]
+/// struct Portrait {
+///     #[persist(with = AssetRef)]
+///     image: Handle<Image>,
+/// }
+/// ```
+pub struct AssetRef;
+
+/// What is saved of a handle.
+#[derive(Persist, Clone, Debug, PartialEq, Eq)]
+enum Reference {
+    /// `source://path/to/file.ext#label`.
+    Path(String),
+    Uuid([u8; 16]),
+    Missing,
+}
+
+/// What leads to an asset. See [`AssetRef`].
+pub struct SavedHandle(Reference);
+
+impl Persist for SavedHandle {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        Reference::schema(types)
+    }
+    fn encode(&self, out: &mut Writer) {
+        if self.0 == Reference::Missing {
+            out.note(NO_PATH);
+        }
+        self.0.encode(out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        Reference::decode(input).map(Self)
+    }
+}
+
+impl<A: Asset> Adapter<Handle<A>> for AssetRef {
+    type Saved = SavedHandle;
+
+    fn save(handle: &Handle<A>) -> Result<SavedHandle> {
+        Ok(SavedHandle(match handle {
+            Handle::Uuid(uuid, _) => Reference::Uuid(*uuid.as_bytes()),
+            Handle::Strong(_) => match handle.path() {
+                Some(path) => Reference::Path(path.to_string()),
+                None => Reference::Missing,
+            },
+        }))
+    }
+
+    fn load(saved: SavedHandle, context: &LoadContext<'_>) -> Result<Handle<A>> {
+        match saved.0 {
+            Reference::Missing => Ok(Handle::default()),
+            Reference::Uuid(bytes) => Ok(Handle::Uuid(Uuid::from_bytes(bytes), PhantomData)),
+            Reference::Path(path) => {
+                let parsed = AssetPath::try_parse(&path)
+                    .map_err(|error| Error::custom(format!("{path:?}: {error}")))?;
+                Ok(server(context)?.load(parsed.into_owned()))
+            }
+        }
+    }
+}
+
+pub(crate) fn server<'a>(context: &LoadContext<'a>) -> Result<&'a AssetServer> {
+    let server = context.world::<World>().and_then(World::get_resource::<AssetServer>);
+    server.ok_or_else(|| Error::misuse("handles can only be loaded into a world with an `AssetServer`"))
+}
+
+/// A component around one handle, such as `Mesh3d`.
+pub(crate) struct AssetComponent;
+
+impl<C> Adapter<C> for AssetComponent
+where
+    C: AsAssetId + Deref<Target = Handle<C::Asset>> + From<Handle<C::Asset>>,
+{
+    type Saved = SavedHandle;
+
+    fn save(component: &C) -> Result<SavedHandle> {
+        AssetRef::save(component)
+    }
+    fn load(saved: SavedHandle, context: &LoadContext<'_>) -> Result<C> {
+        AssetRef::load(saved, context).map(C::from)
+    }
+}
