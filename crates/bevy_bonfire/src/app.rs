@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use bevy_app::App;
+use bevy_app::{App, Last};
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityMapper};
 use bevy_ecs::relationship::Relationship;
 use bevy_ecs::resource::Resource;
+use bevy_ecs::schedule::IntoScheduleConfigs;
+use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
 use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, Result, Value};
 
+use crate::index::{Index, Key};
 use crate::registry::{Layer, SaveRegistry};
 
 /// Registers what is saved, on an [`App`] or on a bare [`World`].
@@ -32,6 +35,10 @@ use crate::registry::{Layer, SaveRegistry};
 pub trait PersistExt: Sized {
     #[doc(hidden)]
     fn save_world(&mut self) -> &mut World;
+
+    /// Runs a system at the end of every frame, where there are frames.
+    #[doc(hidden)]
+    fn every_frame<M>(&mut self, system: impl IntoScheduleConfigs<ScheduleSystem, M>);
 
     /// Saves a component under its derived key. References to entities in it are mapped on load, without a word more.
     #[track_caller]
@@ -172,6 +179,18 @@ pub trait PersistExt: Sized {
         self.persist_as::<C>(Descriptor::adapted::<C, crate::builtin::asset::AssetComponent>(key))
     }
 
+    /// Keeps an [`Index`] of entities by a key of this component, such as a name or a number. It is complete whenever
+    /// data callbacks and observers of a load run. A bare [`World`] has no frames, so there the index sees components
+    /// that come and go, but not what is changed in place.
+    fn index_by<C: Component, K: Key>(
+        &mut self,
+        read: impl Fn(&C) -> K + Send + Sync + 'static,
+    ) -> &mut Self {
+        Index::install(self.save_world(), read);
+        self.every_frame(Index::<C, K>::refresh);
+        self
+    }
+
     /// Inserts this component after everything else of a load, when all entities are complete: for components whose
     /// hooks or observers look at other entities.
     #[track_caller]
@@ -216,12 +235,16 @@ impl PersistExt for App {
     fn save_world(&mut self) -> &mut World {
         self.world_mut()
     }
+    fn every_frame<M>(&mut self, system: impl IntoScheduleConfigs<ScheduleSystem, M>) {
+        self.add_systems(Last, system);
+    }
 }
 
 impl PersistExt for World {
     fn save_world(&mut self) -> &mut World {
         self
     }
+    fn every_frame<M>(&mut self, _: impl IntoScheduleConfigs<ScheduleSystem, M>) {}
 }
 
 /// A component through serde, with its references mapped by the component itself.

@@ -6,10 +6,12 @@ mod builtin;
 mod capture;
 mod event;
 mod file;
+mod index;
 mod load;
 mod plugin;
 mod registry;
 mod selection;
+mod stable_id;
 mod world;
 
 pub use app::PersistExt;
@@ -20,9 +22,11 @@ pub use bonfire_derive::PersistInBevy as Persist;
 pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::SaveOptions;
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
+pub use index::{Index, Key};
 pub use load::{LoadMode, Loaded};
 pub use plugin::{BonfirePlugin, Saved};
 pub use selection::{SaveScope, Selection};
+pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 
 /// What a game imports.

@@ -7,14 +7,16 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bevy_ecs::component::{Component, ComponentId};
+use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::ptr::{OwningPtr, Ptr};
+use bevy_ecs::query::Allow;
 use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result};
 
-use crate::{SaveScope, Saved, builtin};
+use crate::{SaveScope, Saved, StableId, StableIds, builtin};
 
 /// All that is registered in a world. Cheap to share; changed by registration only.
 #[derive(Resource, Clone)]
@@ -99,11 +101,17 @@ impl Registered {
         let mut registry = Self { batches: true, ..Self::default() };
         let added = [
             registry.add::<Saved>(world, Descriptor::adapted::<Saved, builtin::Mark>("bonfire.saved")),
+            registry.add::<StableId>(world, Descriptor::of::<StableId>()),
             registry.add::<Disabled>(world, Descriptor::adapted::<Disabled, builtin::Mark>("bevy.disabled")),
         ];
         for number in added.into_iter().flatten() {
             registry.entries[number].incidental = true;
         }
+        let mut ids = StableIds::default();
+        let mut known = world.query_filtered::<(Entity, &StableId), Allow<Disabled>>();
+        known.iter(world).for_each(|(entity, id)| ids.insert(*id, entity));
+        world.insert_resource(ids);
+        world.init_resource::<Carried>();
         builtin::register(world, &mut registry);
         registry
     }

@@ -118,32 +118,55 @@ pub fn world() -> World {
 }
 
 pub fn register(world: &mut World, reversed: bool) {
-    let steps: Vec<fn(&mut World)> = vec![
-        |world| drop(world.persist::<Position>()),
-        |world| drop(world.persist::<Health>()),
-        |world| drop(world.persist::<Inventory>()),
-        |world| drop(world.persist::<Enemy>()),
-        |world| drop(world.persist::<Burning>()),
-        |world| drop(world.persist::<Follows>()),
-        |world| drop(world.persist::<Mood>()),
-        |world| drop(world.persist::<Hover>()),
-        |world| drop(world.persist::<Team>()),
-        |world| drop(world.persist_relationship::<DockedAt>()),
-        |world| drop(world.persist_serde::<Quest>("test.quest")),
-        |world| drop(world.persist_resource::<Score>()),
+    let steps: [fn(&mut World); 12] = [
+        |world| _ = world.persist::<Position>(),
+        |world| _ = world.persist::<Health>(),
+        |world| _ = world.persist::<Inventory>(),
+        |world| _ = world.persist::<Enemy>(),
+        |world| _ = world.persist::<Burning>(),
+        |world| _ = world.persist::<Follows>(),
+        |world| _ = world.persist::<Mood>(),
+        |world| _ = world.persist::<Hover>(),
+        |world| _ = world.persist::<Team>(),
+        |world| _ = world.persist_relationship::<DockedAt>(),
+        |world| _ = world.persist_serde::<Quest>("test.quest"),
+        |world| _ = world.persist_resource::<Score>(),
     ];
-    if reversed {
-        steps.iter().rev().for_each(|step| step(world));
-    } else {
-        steps.iter().for_each(|step| step(world));
-    }
+    let ordered: Vec<_> = if reversed { steps.into_iter().rev().collect() } else { steps.to_vec() };
+    ordered.into_iter().for_each(|step| step(world));
 }
 
 pub fn save(world: &World) -> Snapshot {
     world.capture(&SaveOptions::new()).unwrap()
 }
 
-/// Everything that is saved, without the accidents of ids and order of archetypes.
+/// Everything that is saved, without the accidents of ids and of the order of rows, which Bevy changes when it gives an
+/// entity its `Children`. The order of siblings is part of it.
 pub fn canonical(world: &World) -> String {
-    save(world).canonical().unwrap().to_json().unwrap()
+    let json: serde_json::Value =
+        serde_json::from_str(&save(world).canonical_sorted().unwrap().to_json().unwrap()).unwrap();
+    let mut families: Vec<String> = Vec::new();
+    for archetype in world.archetypes().iter() {
+        for entity in archetype.entities() {
+            let entity = world.entity(entity.id());
+            let label = |entity: Entity| {
+                let entity = world.entity(entity);
+                format!(
+                    "{:?} {:?} {:?}",
+                    entity.get::<Name>(),
+                    entity.get::<Team>(),
+                    entity.get::<Position>()
+                )
+            };
+            let children = entity.get::<Children>().map(|children| children.to_vec());
+            let ships = entity.get::<DockedShips>().map(|ships| ships.ships().to_vec());
+            for sources in [children, ships].into_iter().flatten() {
+                let sources: Vec<String> = sources.into_iter().map(label).collect();
+                families.push(format!("{}: {sources:?}", label(entity.id())));
+            }
+        }
+    }
+    families.sort();
+    let part = |name: &str| serde_json::to_string(&json[name]).unwrap();
+    format!("{}\n{}\n{}\n{families:#?}", part("componentTable"), part("archetypes"), part("resources"))
 }

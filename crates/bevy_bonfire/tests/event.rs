@@ -1,0 +1,145 @@
+//! What observers hear, and what they may do.
+
+mod common;
+
+use bevy_bonfire::prelude::*;
+use bevy_bonfire::{Error, SaveCaptured, Value};
+use bevy_ecs::prelude::*;
+use common::*;
+
+#[derive(Resource, Default, Debug, PartialEq)]
+struct Heard(Vec<String>);
+
+#[derive(Component)]
+struct Particle;
+
+#[derive(Resource, Default)]
+struct Wind(f32);
+
+#[test]
+fn observers_attach_data_exclude_entities_and_get_their_data_back() {
+    let mut source = world();
+    source.persist_ignore::<Particle>();
+    source.insert_resource(Wind(2.5));
+    source.init_resource::<Heard>();
+    let target = source.spawn((Saved, Name::new("vane"))).id();
+    source.spawn((Saved, Name::new("spark"), Particle));
+    source.add_observer(move |mut starting: On<SaveStarting>, wind: Res<Wind>| {
+        starting.attach("weather.wind", &wind.0);
+        starting.attach("weather.vane", &target);
+        starting.exclude::<Particle>();
+    });
+    source.add_observer(|mut starting: On<SaveStarting>| starting.attach("other.plugin", &7_u8));
+    source.add_observer(|captured: On<SaveCaptured>, mut heard: ResMut<Heard>| {
+        heard.0.push(format!("captured {}", captured.prelude.entity_count));
+    });
+    let snapshot = source.save(&SaveOptions::new().data("caller.data", &true).unwrap()).unwrap();
+    assert_eq!(source.resource::<Heard>().0, ["captured 1"]);
+    // What one observer attaches keeps its order; which observer comes first is Bevy's business.
+    let keys: Vec<&str> = snapshot.data().iter().map(|entry| entry.key()).collect();
+    let weather: Vec<&&str> = keys.iter().filter(|key| key.starts_with("weather")).collect();
+    assert_eq!(weather, [&"weather.wind", &"weather.vane"]);
+    assert!(keys.len() == 4 && keys.contains(&"other.plugin") && keys[3] == "caller.data", "{keys:?}");
+    // Exclusions and data are of one save: the next does not repeat them.
+    assert_eq!(source.save(&SaveOptions::new()).unwrap().data().len(), 3);
+    assert_eq!(save(&source).entity_count(), 2, "a capture without observers has everything");
+
+    let mut world = world();
+    world.init_resource::<Heard>();
+    world.add_observer(|mut starting: On<LoadStarting>, saved: Query<&Name>, mut heard: ResMut<Heard>| {
+        heard.0.push(format!("starting with {} entities", saved.iter().count()));
+        starting.on_data("weather.wind", |world, wind: f32| {
+            world.insert_resource(Wind(wind));
+            world.resource_mut::<Heard>().0.push("wind".into());
+            Ok(())
+        });
+        starting.on_data("weather.vane", |world, vane: Entity| {
+            let name = world.get::<Name>(vane).map(ToString::to_string);
+            world.resource_mut::<Heard>().0.push(format!("vane {name:?}"));
+            Ok(())
+        });
+    });
+    world.add_observer(|mut starting: On<LoadStarting>| {
+        starting.on_data("weather.wind", |world, _: f32| {
+            world.resource_mut::<Heard>().0.push("wind again".into());
+            Err(Error::custom("too windy"))
+        });
+    });
+    world.add_observer(|finished: On<LoadFinished>, mut heard: ResMut<Heard>| {
+        let loaded = finished.result.as_ref().unwrap();
+        heard.0.push(format!("finished with {} entities", loaded.prelude.entity_count));
+        heard.0.extend(loaded.report.unclaimed_data.iter().cloned());
+        heard.0.extend(loaded.report.callback_errors.iter().map(ToString::to_string));
+    });
+    world.load(&snapshot, LoadMode::Replace).unwrap();
+    assert_eq!(world.resource::<Wind>().0, 2.5);
+    world.resource_mut::<Heard>().0[1..3].sort();
+    assert_eq!(
+        world.resource::<Heard>().0,
+        [
+            "starting with 1 entities",
+            "wind",
+            "wind again",
+            "vane Some(\"vane\")",
+            "finished with 1 entities",
+            "other.plugin",
+            "caller.data",
+            "`weather.wind`: too windy",
+        ]
+    );
+    // What nobody asked for is in the next save.
+    let again = save(&world);
+    let kept: Vec<(&str, Value)> =
+        again.data().iter().map(|entry| (entry.key(), entry.value(&Default::default()).unwrap())).collect();
+    assert_eq!(kept, [("other.plugin", Value::U64(7)), ("caller.data", Value::Bool(true))]);
+}
+
+#[derive(Component, Persist)]
+#[persist(key = "mod.laser")]
+struct Laser(Entity);
+
+#[derive(Resource, Persist)]
+#[persist(key = "mod.settings")]
+struct Settings(String);
+
+#[test]
+fn what_this_build_does_not_know_comes_back_with_its_mod() {
+    let mut with_mod = world();
+    with_mod.persist::<Laser>().persist_resource::<Settings>();
+    let target = with_mod.spawn((Saved, Name::new("target"))).id();
+    with_mod.spawn((Saved, Name::new("turret"), Laser(target)));
+    with_mod.insert_resource(Settings("bright".into()));
+
+    let mut without = world();
+    let loaded = without.load(&save(&with_mod), LoadMode::Replace).unwrap();
+    assert_eq!(loaded.report.component("mod.laser").unwrap().outcome, bevy_bonfire::Outcome::Carried);
+    let between = save(&without);
+
+    let mut again = world();
+    again.persist::<Laser>().persist_resource::<Settings>();
+    again.load(&between, LoadMode::Replace).unwrap();
+    let (laser, name) = again.query::<(&Laser, &Name)>().single(&again).unwrap();
+    assert_eq!(name.as_str(), "turret");
+    assert_eq!(again.get::<Name>(laser.0).unwrap().as_str(), "target");
+    assert_eq!(again.resource::<Settings>().0, "bright");
+}
+
+#[test]
+fn an_error_of_an_observer_fails_the_save() {
+    struct Unsaveable;
+    impl bevy_bonfire::Persist for Unsaveable {
+        fn schema(types: &mut bevy_bonfire::SchemaBuilder) -> bevy_bonfire::Node {
+            types.add(bevy_bonfire::Type::Unit)
+        }
+        fn encode(&self, out: &mut bevy_bonfire::Writer) {
+            out.fail(Error::custom("never"));
+        }
+        fn decode(_: &mut bevy_bonfire::Reader<'_>) -> bevy_bonfire::Result<Self> {
+            Ok(Self)
+        }
+    }
+    let mut world = world();
+    world.add_observer(|mut starting: On<SaveStarting>| starting.attach("bad.data", &Unsaveable));
+    let error = world.save(&SaveOptions::new()).unwrap_err();
+    assert_eq!(error.key(), Some("bad.data"));
+}
