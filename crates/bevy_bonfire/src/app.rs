@@ -145,8 +145,8 @@ pub trait PersistExt: Sized {
         self
     }
 
-    /// Saves a component of which only its reflection is known. References to entities in it are mapped if the
-    /// component says where they are (`#[entities]`). It is the slowest way: prefer the derive.
+    /// Saves a component of which only its reflection is known. References to entities in it are mapped like all
+    /// others. It is the slowest way: prefer the derive.
     #[cfg(feature = "reflect")]
     #[track_caller]
     fn persist_reflect<T>(&mut self, key: &'static str) -> &mut Self

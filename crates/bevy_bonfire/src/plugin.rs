@@ -4,7 +4,7 @@ use bevy_app::{App, Plugin};
 use bevy_ecs::component::Component;
 
 use crate::SaveScope;
-use crate::registry::SaveRegistry;
+use crate::registry::{Batches, SaveRegistry};
 
 /// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
 ///
@@ -26,16 +26,10 @@ use bevy_ecs::reflect::ReflectComponent;
 use bevy_reflect::prelude::ReflectDefault;
 
 /// Saves and loads the world of an app. Registers nothing of the game's own: see [`PersistExt`](crate::PersistExt).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BonfirePlugin {
     scope: SaveScope,
-    batches: bool,
-}
-
-impl Default for BonfirePlugin {
-    fn default() -> Self {
-        Self { scope: SaveScope::Marked, batches: true }
-    }
+    batches: Batches,
 }
 
 impl BonfirePlugin {
@@ -53,7 +47,14 @@ impl BonfirePlugin {
     /// Loads by documented calls of Bevy only, one entity at a time: about three times slower. The fast way is checked
     /// once per process and left by itself if it does not work; this is for those who want to be sure.
     pub fn spawn_one_by_one(mut self) -> Self {
-        self.batches = false;
+        self.batches.sets_max = 0;
+        self
+    }
+
+    /// Spawns only so many sets of components by batches: for tests of what happens when there are more.
+    #[doc(hidden)]
+    pub fn batches_max(mut self, sets: usize) -> Self {
+        self.batches = Batches { sets_max: sets, rows_min: 1 };
         self
     }
 }

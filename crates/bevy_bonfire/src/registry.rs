@@ -29,14 +29,27 @@ pub(crate) struct Registered {
     /// By [`ComponentId`], the number of the registered component.
     numbers: Vec<Option<u32>>,
     pub(crate) scope: SaveScope,
-    /// Whether loads may spawn by batches.
-    pub(crate) batches: bool,
+    pub(crate) batches: Batches,
     pub(crate) layer: Option<Layer>,
     pub(crate) pool: BufferPool,
     /// Components that are knowingly not saved.
     ignored: HashSet<ComponentId>,
     /// Components that were already named as missing.
     pub(crate) named: Arc<Mutex<HashSet<ComponentId>>>,
+}
+
+/// When a load spawns by batches. A world keeps the sets of components that it once spawned so, and can have so many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batches {
+    pub(crate) sets_max: usize,
+    /// Smaller sets are not worth a place.
+    pub(crate) rows_min: usize,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { sets_max: usize::MAX, rows_min: 16 }
+    }
 }
 
 /// Puts a loaded resource into a world in another way than by inserting it.
@@ -98,7 +111,7 @@ impl SaveRegistry {
 impl Registered {
     /// What every world saves: the marks of this crate and the components of Bevy that games expect to be saved.
     fn with_builtins(world: &mut World) -> Self {
-        let mut registry = Self { batches: true, ..Self::default() };
+        let mut registry = Self::default();
         let added = [
             registry.add::<Saved>(world, Descriptor::adapted::<Saved, builtin::Mark>("bonfire.saved")),
             registry.add::<StableId>(world, Descriptor::of::<StableId>()),

@@ -36,7 +36,7 @@ fn observers_attach_data_exclude_entities_and_get_their_data_back() {
     let snapshot = source.save(&SaveOptions::new().data("caller.data", &true).unwrap()).unwrap();
     assert_eq!(source.resource::<Heard>().0, ["captured 1"]);
     // What one observer attaches keeps its order; which observer comes first is Bevy's business.
-    let keys: Vec<&str> = snapshot.data().iter().map(|entry| entry.key()).collect();
+    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
     let weather: Vec<&&str> = keys.iter().filter(|key| key.starts_with("weather")).collect();
     assert_eq!(weather, [&"weather.wind", &"weather.vane"]);
     assert!(keys.len() == 4 && keys.contains(&"other.plugin") && keys[3] == "caller.data", "{keys:?}");

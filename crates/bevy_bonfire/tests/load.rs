@@ -265,6 +265,18 @@ fn a_failed_load_of_every_kind_leaves_the_world_as_it_was() {
 }
 
 #[test]
+fn failed_loads_use_up_no_ids() {
+    let mut source = busy();
+    source.spawn((Saved, Choosy(13)));
+    let snapshot = save(&source);
+    let mut world = busy();
+    for _ in 0..50 {
+        world.load(&snapshot, LoadMode::Replace).unwrap_err();
+    }
+    assert!(world.spawn_empty().id().index_u32() < 1000);
+}
+
+#[test]
 fn references_to_nothing_become_placeholders_or_drop_their_component() {
     let mut source = world();
     let stray = source.spawn_empty().id();

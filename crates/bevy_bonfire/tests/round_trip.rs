@@ -98,6 +98,20 @@ fn siblings_keep_their_order_across_archetypes() {
 }
 
 #[test]
+fn siblings_of_one_archetype_keep_an_order_that_is_not_that_of_rows() {
+    let mut source = world();
+    let parent = source.spawn((Saved, Name::new("parent"))).id();
+    for name in ["a", "b", "c"] {
+        source.spawn((Saved, Name::new(name), ChildOf(parent)));
+    }
+    source.get_mut::<Children>(parent).unwrap().swap(0, 2);
+    assert_eq!(children(&source, parent), ["c", "b", "a"]);
+    let mut target = world();
+    let loaded = target.load(&reopened(&source), LoadMode::Replace).unwrap();
+    assert_eq!(children(&target, loaded.entity(parent).unwrap()), ["c", "b", "a"]);
+}
+
+#[test]
 fn relationships_of_the_game_keep_data_order_and_target() {
     let mut source = world();
     let mut ships: Vec<Entity> = (0..4).map(|_| source.spawn(Saved).id()).collect();
@@ -120,4 +134,34 @@ fn relationships_of_the_game_keep_data_order_and_target() {
     let line = loaded.report.component("test.docked_at").unwrap();
     assert_eq!((line.dangling, line.left_out), (1, 1));
     assert_eq!(snapshot.components().iter().filter(|component| component.key.contains("hildren")).count(), 0);
+}
+
+/// Its codec leaves odd numbers out.
+#[derive(Component)]
+struct Even(u8);
+
+#[test]
+fn siblings_keep_their_order_when_some_come_by_batch_and_some_do_not() {
+    for sets in [0, 1, 2, 128] {
+        let build = || {
+            let mut app = bevy_app::App::new();
+            app.add_plugins(BonfirePlugin::default().batches_max(sets));
+            register(app.world_mut(), false);
+            let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
+            let load = |saved: u8, _: &bevy_bonfire::LoadContext<'_>| Ok(Some(Even(saved)));
+            app.persist_as::<Even>(bevy_bonfire::Descriptor::custom("test.even", save, load));
+            app
+        };
+        let mut source = build();
+        let parent = source.world_mut().spawn((Saved, Name::new("parent"))).id();
+        // One archetype, whose column has holes: its rows come back with different components.
+        for i in 0..9 {
+            source.world_mut().spawn((Saved, Name::new(format!("{i}")), Even(i), ChildOf(parent)));
+        }
+        let snapshot = reopened(source.world());
+        let mut target = build();
+        let loaded = target.world_mut().load(&snapshot, LoadMode::Replace).unwrap();
+        let order = children(target.world(), loaded.entity(parent).unwrap());
+        assert_eq!(order, ["0", "1", "2", "3", "4", "5", "6", "7", "8"], "{sets} sets by batches");
+    }
 }

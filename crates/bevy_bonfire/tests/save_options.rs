@@ -105,7 +105,7 @@ fn data_and_metadata_are_kept_in_order() {
         .unwrap()
         .metadata("name", "Before the dragon");
     let snapshot = world.save(&options).unwrap();
-    let keys: Vec<&str> = snapshot.data().iter().map(|entry| entry.key()).collect();
+    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
     assert_eq!(keys, ["b.second", "a.first"]);
     assert_eq!(snapshot.metadata(), [("name".to_owned(), Value::from("Before the dragon"))]);
 }

@@ -7,6 +7,7 @@
 pub mod fixture;
 mod generate;
 pub mod raw;
+pub mod script;
 mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};

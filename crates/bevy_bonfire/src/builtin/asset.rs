@@ -105,3 +105,49 @@ where
         AssetRef::load(saved, context).map(C::from)
     }
 }
+
+/// Handles inside values that are saved by reflection: paths and UUIDs too, in the form that Bevy gives them.
+pub(super) mod reflected {
+    use std::cell::Cell;
+
+    use bevy_asset::{
+        EphemeralHandleBehavior, HandleDeserializeProcessor, HandleSerializeProcessor, ReflectHandle,
+        UntypedHandle,
+    };
+    use bevy_reflect::serde::{ReflectDeserializerProcessor, ReflectSerializerProcessor};
+    use bevy_reflect::{PartialReflect, TypeRegistration, TypeRegistry};
+    use bonfire::LoadContext;
+    use serde::de::Error as _;
+
+    pub(crate) fn save<S: serde::Serializer>(
+        value: &dyn PartialReflect,
+        types: &TypeRegistry,
+        serializer: S,
+        note: &Cell<Option<&'static str>>,
+    ) -> Result<Result<S::Ok, S>, S::Error> {
+        let handle = value.try_as_reflect().and_then(|value| {
+            let handle = types.get_type_data::<ReflectHandle>(value.as_any().type_id())?;
+            handle.downcast_handle_untyped(value.as_any())
+        });
+        if handle.is_some_and(|handle| matches!(handle, UntypedHandle::Strong(_)) && handle.path().is_none())
+        {
+            note.set(Some(super::NO_PATH));
+        }
+        let saver = HandleSerializeProcessor { ephemeral_handle_behavior: EphemeralHandleBehavior::Silent };
+        saver.try_serialize(value, types, serializer)
+    }
+
+    pub(crate) fn load<'de, D: serde::Deserializer<'de>>(
+        registration: &TypeRegistration,
+        types: &TypeRegistry,
+        deserializer: D,
+        context: &LoadContext<'_>,
+    ) -> Result<Result<Box<dyn PartialReflect>, D>, D::Error> {
+        if registration.data::<ReflectHandle>().is_none() {
+            return Ok(Err(deserializer));
+        }
+        let mut server = super::server(context).map_err(D::Error::custom)?;
+        let mut loader = HandleDeserializeProcessor { load_from_path: &mut server };
+        loader.try_deserialize(registration, types, deserializer)
+    }
+}

@@ -1,17 +1,25 @@
 //! Components that only have `Reflect`: the third choice, after the derive and serde, and the slowest. Values carry their
 //! own types, so tools can show them.
 
+use std::any::TypeId;
 use std::cell::Cell;
 
 use bevy_ecs::component::Component;
+use bevy_ecs::entity::Entity;
 use bevy_ecs::reflect::AppTypeRegistry;
 use bevy_ecs::world::World;
-use bevy_reflect::serde::{TypedReflectDeserializer, TypedReflectSerializer};
-use bevy_reflect::{FromReflect, GetTypeRegistration, PartialReflect, TypePath, TypeRegistry};
-use bonfire::{Descriptor, Error, LoadContext, Node, Persist, Reader, Result, SchemaBuilder, Value, Writer};
+use bevy_reflect::serde::{
+    ReflectDeserializerProcessor, ReflectSerializerProcessor, TypedReflectDeserializer,
+    TypedReflectSerializer,
+};
+use bevy_reflect::{
+    FromReflect, GetTypeRegistration, PartialReflect, TypePath, TypeRegistration, TypeRegistry,
+};
+use bonfire::{
+    Descriptor, EntityId, Error, LoadContext, Node, Persist, Reader, Result, SchemaBuilder, Value, Writer,
+};
 use serde::de::DeserializeSeed;
-
-use crate::app::map_entities;
+use serde::{Deserialize, Serialize};
 
 /// A value, and whether something in it is lost.
 struct Reflected {
@@ -45,23 +53,14 @@ where
     Descriptor::custom(
         key,
         move |component: &T| save(component, &types.read()).map(Some),
-        move |saved: Reflected, context| {
-            let component = load::<T>(saved.value, &load_types.read(), context)?;
-            map_entities(component, context).map(Some)
-        },
+        move |saved: Reflected, context| load::<T>(saved.value, &load_types.read(), context).map(Some),
     )
 }
 
 fn save<T: PartialReflect>(component: &T, types: &TypeRegistry) -> Result<Reflected> {
-    let lost = Cell::new(None);
-    #[cfg(feature = "asset")]
-    let value = {
-        let handles = handle::Saver { lost: &lost };
-        bonfire::to_value(&TypedReflectSerializer::with_processor(component, types, &handles))?
-    };
-    #[cfg(not(feature = "asset"))]
-    let value = bonfire::to_value(&TypedReflectSerializer::new(component, types))?;
-    Ok(Reflected { value, note: lost.get() })
+    let saver = Saver { note: Cell::new(None) };
+    let value = bonfire::to_value(&TypedReflectSerializer::with_processor(component, types, &saver))?;
+    Ok(Reflected { value, note: saver.note.get() })
 }
 
 fn load<T: FromReflect + TypePath>(
@@ -71,82 +70,60 @@ fn load<T: FromReflect + TypePath>(
 ) -> Result<T> {
     let name = T::type_path();
     let unknown = || Error::misuse(format!("`{name}` is not registered for reflection"));
-    let registration = types.get(std::any::TypeId::of::<T>()).ok_or_else(unknown)?;
-    #[cfg(feature = "asset")]
-    let reflected = {
-        let mut handles = handle::Loader { context };
-        TypedReflectDeserializer::with_processor(registration, types, &mut handles).deserialize(value)?
-    };
-    #[cfg(not(feature = "asset"))]
-    let reflected = {
-        let _ = context;
-        TypedReflectDeserializer::new(registration, types).deserialize(value)?
-    };
+    let registration = types.get(TypeId::of::<T>()).ok_or_else(unknown)?;
+    let mut loader = Loader { context };
+    let reflected =
+        TypedReflectDeserializer::with_processor(registration, types, &mut loader).deserialize(value)?;
     T::from_reflect(&*reflected).ok_or_else(|| Error::custom(format!("what is saved is not a `{name}`")))
 }
 
-/// Handles inside reflected values are saved as paths and UUIDs, in the form that Bevy gives them.
-#[cfg(feature = "asset")]
-mod handle {
-    use std::cell::Cell;
+/// What reflection alone would save wrongly: references to entities, which must be mapped, and handles to assets.
+struct Saver {
+    note: Cell<Option<&'static str>>,
+}
 
-    use bevy_asset::{
-        EphemeralHandleBehavior, HandleDeserializeProcessor, HandleSerializeProcessor, ReflectHandle,
-        UntypedHandle,
-    };
-    use bevy_reflect::serde::{ReflectDeserializerProcessor, ReflectSerializerProcessor};
-    use bevy_reflect::{PartialReflect, TypeRegistration, TypeRegistry};
-    use bonfire::LoadContext;
-    use serde::de::Error as _;
-
-    use crate::builtin::asset::{NO_PATH, server};
-
-    pub(super) struct Saver<'a> {
-        pub(super) lost: &'a Cell<Option<&'static str>>,
-    }
-
-    impl ReflectSerializerProcessor for Saver<'_> {
-        fn try_serialize<S: serde::Serializer>(
-            &self,
-            value: &dyn PartialReflect,
-            types: &TypeRegistry,
-            serializer: S,
-        ) -> Result<Result<S::Ok, S>, S::Error> {
-            let handle = value.try_as_reflect().and_then(|value| {
-                let handle = types.get_type_data::<ReflectHandle>(value.as_any().type_id())?;
-                handle.downcast_handle_untyped(value.as_any())
-            });
-            if handle
-                .is_some_and(|handle| matches!(handle, UntypedHandle::Strong(_)) && handle.path().is_none())
-            {
-                self.lost.set(Some(NO_PATH));
-            }
-            let saver =
-                HandleSerializeProcessor { ephemeral_handle_behavior: EphemeralHandleBehavior::Silent };
-            saver.try_serialize(value, types, serializer)
+impl ReflectSerializerProcessor for Saver {
+    fn try_serialize<S: serde::Serializer>(
+        &self,
+        value: &dyn PartialReflect,
+        types: &TypeRegistry,
+        serializer: S,
+    ) -> std::result::Result<std::result::Result<S::Ok, S>, S::Error> {
+        if let Some(&entity) = value.try_downcast_ref::<Entity>() {
+            return EntityId::from(entity).serialize(serializer).map(Ok);
+        }
+        #[cfg(feature = "asset")]
+        return super::asset::reflected::save(value, types, serializer, &self.note);
+        #[cfg(not(feature = "asset"))]
+        {
+            let _ = (types, &self.note);
+            Ok(Err(serializer))
         }
     }
+}
 
-    pub(super) struct Loader<'a> {
-        pub(super) context: &'a LoadContext<'a>,
-    }
+struct Loader<'a> {
+    context: &'a LoadContext<'a>,
+}
 
-    impl ReflectDeserializerProcessor for Loader<'_> {
-        fn try_deserialize<'de, D: serde::Deserializer<'de>>(
-            &mut self,
-            registration: &TypeRegistration,
-            types: &TypeRegistry,
-            deserializer: D,
-        ) -> Result<Result<Box<dyn PartialReflect>, D>, D::Error> {
-            if registration.data::<ReflectHandle>().is_none() {
-                return Ok(Err(deserializer));
-            }
-            let mut server = server(self.context).map_err(D::Error::custom)?;
-            HandleDeserializeProcessor { load_from_path: &mut server }.try_deserialize(
-                registration,
-                types,
-                deserializer,
-            )
+impl ReflectDeserializerProcessor for Loader<'_> {
+    fn try_deserialize<'de, D: serde::Deserializer<'de>>(
+        &mut self,
+        registration: &TypeRegistration,
+        types: &TypeRegistry,
+        deserializer: D,
+    ) -> std::result::Result<std::result::Result<Box<dyn PartialReflect>, D>, D::Error> {
+        if registration.type_id() == TypeId::of::<Entity>() {
+            // The core has mapped it already.
+            let entity: Entity = EntityId::deserialize(deserializer)?.into();
+            return Ok(Ok(Box::new(entity)));
+        }
+        #[cfg(feature = "asset")]
+        return super::asset::reflected::load(registration, types, deserializer, self.context);
+        #[cfg(not(feature = "asset"))]
+        {
+            let _ = (types, self.context);
+            Ok(Err(deserializer))
         }
     }
 }

@@ -25,10 +25,7 @@ use super::moved::{MovedColumn, TakenRow, insert, insert_resource};
 use super::relation;
 use super::row::{self, SLOTS, Spare};
 use crate::capture::Order;
-use crate::registry::Registered;
-
-/// Sets of components with fewer entities than this are not worth a slot.
-const SLOT_ROWS_MIN: usize = 16;
+use crate::registry::{Batches, Registered};
 
 pub(super) struct Plan<'a> {
     /// The new entities, archetype by archetype.
@@ -208,7 +205,9 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
             start = end;
         }
     }
-    if !registry.batches || !row::works() {
+    let Batches { sets_max, rows_min } = registry.batches;
+    let slots_max = sets_max.min(SLOTS);
+    if slots_max == 0 || !row::works() {
         return;
     }
     let set = |archetype: &Moving<'_>, segment: &Segment| -> Vec<ComponentId> {
@@ -222,7 +221,7 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
     }
     let mut slots: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     let mut free = Vec::new();
-    for slot in 0..SLOTS {
+    for slot in 0..slots_max {
         match row::bound(world, slot) {
             Some(components) => {
                 slots.insert(components.to_vec(), slot);
@@ -232,7 +231,7 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
     }
     let mut wanted: Vec<_> = sizes
         .into_iter()
-        .filter(|(set, rows)| *rows >= SLOT_ROWS_MIN && !set.is_empty() && !slots.contains_key(set))
+        .filter(|(set, rows)| *rows >= rows_min && !set.is_empty() && !slots.contains_key(set))
         .collect();
     wanted.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
     slots.extend(wanted.into_iter().map(|(set, _)| set).zip(free));

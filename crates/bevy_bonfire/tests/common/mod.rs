@@ -161,7 +161,11 @@ pub fn canonical(world: &World) -> String {
             let children = entity.get::<Children>().map(|children| children.to_vec());
             let ships = entity.get::<DockedShips>().map(|ships| ships.ships().to_vec());
             for sources in [children, ships].into_iter().flatten() {
-                let sources: Vec<String> = sources.into_iter().map(label).collect();
+                let saved = sources.into_iter().filter(|&source| world.entity(source).contains::<Saved>());
+                let sources: Vec<String> = saved.map(label).collect();
+                if sources.is_empty() {
+                    continue;
+                }
                 families.push(format!("{}: {sources:?}", label(entity.id())));
             }
         }

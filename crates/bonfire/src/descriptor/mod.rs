@@ -111,7 +111,7 @@ impl Descriptor {
         Self::build(key.into(), kind, Schema::of::<A::Saved>(), codec)
     }
 
-    /// A type that only has serde. References to entities inside it are not mapped.
+    /// A type that only has serde. References to entities inside it are mapped if they are [`EntityId`](crate::EntityId)s.
     #[cfg(feature = "serde")]
     pub fn serde<T>(key: impl Into<Cow<'static, str>>) -> Self
     where

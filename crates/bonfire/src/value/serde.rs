@@ -1,7 +1,7 @@
 //! The way in for types that only have serde: any `Serialize` becomes a [`Value`], any `Deserialize` comes out of one.
 //!
-//! What serde cannot say is lost here and only here: an entity inside such a type is a number like any other and is not
-//! mapped on load.
+//! A reference to an entity is mapped on load if it is an [`EntityId`], which says so on its way through serde. Ids of
+//! other types are numbers like any other there.
 
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::ser::{self, Serialize};
@@ -9,6 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Value;
 use crate::context::LoadContext;
+use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::persist::Adapter;
 
@@ -34,6 +35,22 @@ pub fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value> {
 /// Converts back.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
     T::deserialize(value)
+}
+
+/// How a reference to an entity says what it is on its way through serde.
+const ENTITY_NAME: &str = "$bonfire::EntityId";
+
+/// Inside a component that is saved through serde, it is a reference like any other: mapped on load.
+impl Serialize for EntityId {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(ENTITY_NAME, &self.to_bits())
+    }
+}
+
+impl<'de> de::Deserialize<'de> for EntityId {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_bits)
+    }
 }
 
 impl ser::Error for Error {
@@ -91,8 +108,11 @@ impl ser::Serializer for Serializer {
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value> {
         Ok(Value::Enum(variant.into(), Box::new(Value::Unit)))
     }
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Value> {
-        to_value(value)
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<Value> {
+        match to_value(value)? {
+            Value::U64(bits) if name == ENTITY_NAME => Ok(Value::Entity(EntityId::from_bits(bits))),
+            value => Ok(value),
+        }
     }
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
