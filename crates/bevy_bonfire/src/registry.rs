@@ -96,14 +96,21 @@ impl SaveRegistry {
         }
     }
 
+    /// Makes the registry of a world that does not have one: what every world saves, and nothing of a game's own.
+    pub(crate) fn ensure(world: &mut World) {
+        if !world.contains_resource::<Self>() {
+            let registry = Registered::with_builtins(world);
+            world.insert_resource(Self(Arc::new(registry)));
+        }
+    }
+
     /// Changes the registry of a world, which is made if it is not there yet.
     pub(crate) fn edit<T>(world: &mut World, edit: impl FnOnce(&mut World, &mut Registered) -> T) -> T {
-        let mut registry = match world.get_resource::<Self>() {
-            Some(known) => (*known.0).clone(),
-            None => Registered::with_builtins(world),
-        };
-        let result = edit(world, &mut registry);
-        world.insert_resource(Self(Arc::new(registry)));
+        Self::ensure(world);
+        // A capture or load that holds the registry keeps the one it has.
+        let mut registry = std::mem::take(&mut world.resource_mut::<Self>().0);
+        let result = edit(world, Arc::make_mut(&mut registry));
+        world.resource_mut::<Self>().0 = registry;
         result
     }
 }

@@ -10,6 +10,7 @@ use bonfire::{LoadOptions, Result, Snapshot};
 use crate::capture::capture;
 use crate::event::{LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
+use crate::registry::SaveRegistry;
 use crate::{SaveOptions, file};
 
 /// Saving and loading, on a [`World`].
@@ -63,6 +64,7 @@ impl WorldSaveExt for World {
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
         self.flush();
+        SaveRegistry::ensure(self);
         options.selection.prepare(self);
         let mut starting = SaveStarting::default();
         self.trigger_ref(&mut starting);

@@ -1,6 +1,6 @@
 //! Components of Bevy that games expect to be saved.
 
-use bevy_ecs::hierarchy::ChildOf;
+use bevy_ecs::hierarchy::{ChildOf, Children};
 use bevy_ecs::name::Name;
 use bevy_ecs::world::World;
 use bonfire::{Adapter, Descriptor, LoadContext, Result};
@@ -48,15 +48,15 @@ impl Adapter<ChildOf> for AsParent {
 }
 
 pub(crate) fn register(world: &mut World, registry: &mut Registered) {
-    world.register_component::<bevy_ecs::hierarchy::Children>();
-    let mut numbers = vec![
+    world.register_component::<Children>();
+    let numbers = [
         registry.add::<Name>(world, Descriptor::adapted::<Name, AsText>("bevy.name")),
         registry.add::<ChildOf>(world, Descriptor::adapted::<ChildOf, AsParent>("bevy.child_of")),
+        #[cfg(feature = "transform")]
+        transform::register(world, registry),
+        #[cfg(feature = "visibility")]
+        visibility::register(world, registry),
     ];
-    #[cfg(feature = "transform")]
-    numbers.extend(transform::register(world, registry));
-    #[cfg(feature = "visibility")]
-    numbers.push(visibility::register(world, registry));
     for number in numbers {
         match number {
             Ok(number) => registry.entries[number].incidental = true,

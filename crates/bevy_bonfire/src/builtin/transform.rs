@@ -49,6 +49,6 @@ impl Adapter<Transform> for ByField {
     }
 }
 
-pub(super) fn register(world: &mut World, registry: &mut Registered) -> [Result<usize>; 1] {
-    [registry.add::<Transform>(world, Descriptor::adapted::<Transform, ByField>("bevy.transform"))]
+pub(super) fn register(world: &mut World, registry: &mut Registered) -> Result<usize> {
+    registry.add::<Transform>(world, Descriptor::adapted::<Transform, ByField>("bevy.transform"))
 }

@@ -9,6 +9,7 @@ mod moved;
 mod relation;
 mod row;
 
+#[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::moved::typed_resource;
 
 use std::collections::BTreeMap;
@@ -71,6 +72,7 @@ pub(crate) fn load(
     options: LoadOptions,
 ) -> Result<Loaded> {
     world.flush();
+    SaveRegistry::ensure(world);
     let registry = SaveRegistry::of(world)?;
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
     let plan = LoadPlan::new(snapshot, &registry.registry, options)?;

@@ -158,6 +158,7 @@ pub(super) fn insert_resource(
 
 /// A function that takes a resource, as one that takes a pointer to it. It is stored with the component whose type is
 /// `T`, and gets values of that component only.
+#[cfg(any(feature = "state", feature = "time"))]
 #[expect(unsafe_code, reason = "gives a pointer its type back")]
 pub(crate) fn typed_resource<T: 'static>(
     load: impl Fn(&mut World, T) -> Result<()> + Send + Sync + 'static,

@@ -1,0 +1,18 @@
+//! `Visibility`, which comes with a feature of its own because of what it brings in.
+#![cfg(feature = "visibility")]
+
+use bevy_bonfire::prelude::*;
+use bevy_camera::visibility::Visibility;
+use bevy_ecs::prelude::*;
+
+#[test]
+fn visibility_comes_back() {
+    let mut source = World::new();
+    let all = [Visibility::Inherited, Visibility::Hidden, Visibility::Visible];
+    let entities = all.map(|visibility| source.spawn((Saved, visibility)).id());
+    let mut target = World::new();
+    let loaded = target.load(&source.save(&SaveOptions::new()).unwrap(), LoadMode::Replace).unwrap();
+    for (visibility, entity) in all.into_iter().zip(entities) {
+        assert_eq!(target.get(loaded.entity(entity).unwrap()), Some(&visibility));
+    }
+}
