@@ -195,10 +195,11 @@ pub trait PersistExt: Sized {
     /// hooks or observers look at other entities.
     #[track_caller]
     fn load_late<T: Component>(&mut self) -> &mut Self {
-        SaveRegistry::edit(self.save_world(), |_, registry| {
-            let number = checked(registry.require::<T>());
+        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+            let number = registry.require::<T>()?;
             registry.entries[number].late = true;
-        });
+            Ok(())
+        }));
         self
     }
 
