@@ -40,17 +40,19 @@ fn encode(entities: usize) -> (f64, String) {
     let world = plain::World::new(entities);
     let (registry, pool, mut memcpy) = (plain::registry(), BufferPool::default(), world.memcpy());
     let snapshot = world.capture(&registry, &pool);
+    let bytes = encoded(&snapshot).len();
     let (ours, theirs) = against(rounds(entities), || drop(black_box(encoded(&snapshot))), || memcpy.run());
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes))
 }
 
 /// Columns in the game's memory to bytes with checksums: the copy and the encoding.
 fn columns_to_bytes(entities: usize) -> (f64, String) {
     let world = plain::World::new(entities);
     let (registry, pool, mut memcpy) = (plain::registry(), BufferPool::default(), world.memcpy());
+    let bytes = encoded(&world.capture(&registry, &pool)).len();
     let work = || drop(black_box(encoded(&world.capture(&registry, &pool))));
     let (ours, theirs) = against(rounds(entities), work, || memcpy.run());
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes))
 }
 
 /// Opens and checks bytes in aligned memory.
@@ -61,7 +63,7 @@ fn view_open(entities: usize) -> (f64, String) {
     let options = OpenOptions::new();
     let work = || drop(black_box(options.open_shared(bytes.clone()).expect("it was just written")));
     let (ours, theirs) = against(rounds(entities), work, || memcpy.run());
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes.len()))
 }
 
 fn strided_rows(entities: usize) -> (Vec<EntityId>, Vec<Strided>) {
@@ -75,13 +77,15 @@ fn strided_encode(entities: usize) -> (f64, String) {
     let (ids, rows) = strided_rows(entities);
     let (registry, pool) = (plain::registry(), BufferPool::default());
     let mut memcpy = Memcpy::of(size_of_val(&*rows) + size_of_val(&*ids));
-    let work = || {
+    let capture = || {
         let mut writer = SnapshotWriter::new(&registry).pool(&pool).reserve(entities * 40);
         writer.archetype(&ids).expect("few entities").column(&rows).expect("a registered column");
-        drop(black_box(writer.finish().expect("a column that fits")));
+        writer.finish().expect("a column that fits")
     };
+    let bytes = encoded(&capture()).len();
+    let work = || drop(black_box(capture()));
     let (ours, theirs) = against(rounds(entities), work, || memcpy.run());
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes))
 }
 
 /// The same column scattered into values.
@@ -91,13 +95,13 @@ fn strided_decode(entities: usize) -> (f64, String) {
     let mut memcpy = Memcpy::of(size_of_val(&*rows) + size_of_val(&*ids));
     let mut writer = SnapshotWriter::new(&registry);
     writer.archetype(&ids).expect("few entities").column(&rows).expect("a registered column");
-    let snapshot =
-        Snapshot::open(&encoded(&writer.finish().expect("a column that fits")).to_vec()).expect("valid");
+    let bytes = encoded(&writer.finish().expect("a column that fits")).to_vec();
+    let snapshot = Snapshot::open(&bytes).expect("it was just written");
     let map = EntityMap::identity(&ids).expect("distinct ids");
     let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).expect("a known component");
     let work = || drop(black_box(plan.stage(&map, None).expect("valid rows")));
     let (ours, theirs) = against(rounds(entities), work, || memcpy.run());
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes.len()))
 }
 
 /// The rpg set to bytes with checksums, times hand-written serde + postcard columns.
@@ -110,8 +114,8 @@ fn rpg_encode(entities: usize) -> (f64, String) {
     let work = || drop(black_box(encoded(&world.capture(&registry, &pool))));
     let baseline = || buffer = black_box(world.postcard(std::mem::take(&mut buffer)).0);
     let (ours, theirs) = against(rounds(entities) / 2, work, baseline);
-    let note = format!("{}; {ours_bytes} bytes against {theirs_bytes}", per_entity(ours, theirs, entities));
-    (ours / theirs, note)
+    let note = note(ours, theirs, entities, ours_bytes);
+    (ours / theirs, format!("{note}, baseline {:.1}", theirs_bytes as f64 / entities as f64))
 }
 
 /// Bytes of the rpg set to values, checksums and mapped references included, times postcard's decoding alone.
@@ -131,7 +135,7 @@ fn rpg_decode(entities: usize) -> (f64, String) {
         black_box(rpg::World::from_postcard(&postcard, &ends));
     };
     let (ours, theirs) = against(rounds(entities) / 2, work, baseline);
-    (ours / theirs, per_entity(ours, theirs, entities))
+    (ours / theirs, note(ours, theirs, entities, bytes.len()))
 }
 
 /// Megabytes of JSON per second; higher is better.

@@ -5,38 +5,38 @@ use bonfire::{BufferPool, EntityId, Persist, Registry, Snapshot, SnapshotWriter}
 #[cfg(feature = "peers")]
 use {bevy_ecs::reflect::ReflectComponent, bevy_reflect::Reflect};
 
-#[derive(Component, Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.transform")]
 pub(crate) struct Transform {
     pub(crate) translation: [f32; 3],
-    pub(crate) rotation: [f32; 4],
-    pub(crate) scale: [f32; 3],
+    rotation: [f32; 4],
+    scale: [f32; 3],
 }
 
-#[derive(Component, Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.circle")]
 pub(crate) struct Circle {
-    pub(crate) radius: f32,
-    pub(crate) width: f32,
+    radius: f32,
+    width: f32,
 }
 
-#[derive(Component, Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.color")]
 pub(crate) struct Color {
     pub(crate) r: f32,
-    pub(crate) g: f32,
-    pub(crate) b: f32,
+    g: f32,
+    b: f32,
 }
 
-#[derive(Component, Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.m1")]
 pub(crate) struct M1;
 
-#[derive(Component, Clone, Copy, Persist)]
+#[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
 #[persist(key = "bench.m2")]
 pub(crate) struct M2;

@@ -18,7 +18,7 @@ pub(crate) struct Stats {
 }
 
 #[derive(Clone, Copy, Persist, Serialize, Deserialize)]
-enum Quality {
+pub(crate) enum Quality {
     Poor,
     Common,
     Rare,
@@ -26,7 +26,7 @@ enum Quality {
 }
 
 #[derive(Clone, Persist, Serialize, Deserialize)]
-struct Item {
+pub(crate) struct Item {
     kind: u32,
     count: u16,
     quality: Quality,

@@ -1,25 +1,36 @@
 //! Components of Bevy that games expect to be saved.
 
+use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::hierarchy::{ChildOf, Children};
 use bevy_ecs::name::Name;
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Descriptor, LoadContext, Result};
+use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Result};
 
+use crate::Saved;
 use crate::registry::Registered;
 
-/// A component without fields.
+/// Components without fields: a column of them is the fact that they are there.
 pub(crate) struct Mark;
 
-impl<T: Default + 'static> Adapter<T> for Mark {
-    type Saved = ();
+macro_rules! marks {
+    ($($mark:ident),*) => {$(
+        impl Adapter<$mark> for Mark {
+            type Saved = ();
 
-    fn save(_: &T) -> Result<()> {
-        Ok(())
-    }
-    fn load((): (), _: &LoadContext<'_>) -> Result<T> {
-        Ok(T::default())
-    }
+            #[expect(unsafe_code, reason = "promises the layout of a type without fields")]
+            // SAFETY: it has no fields and no bytes, and anybody may make one.
+            const LAYOUT: LayoutOf<$mark> = unsafe { LayoutOf::new(Layout::UNIT) };
+
+            fn save(_: &$mark) -> Result<()> {
+                Ok(())
+            }
+            fn load((): (), _: &LoadContext<'_>) -> Result<$mark> {
+                Ok($mark)
+            }
+        }
+    )*};
 }
+marks!(Saved, Disabled);
 
 struct AsText;
 
