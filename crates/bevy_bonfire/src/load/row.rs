@@ -210,6 +210,14 @@ struct Sparse(Vec<u8>);
 #[derive(Component, Default)]
 struct Wanted;
 
+fn undropped<T>(rows: Vec<T>) -> Vec<ManuallyDrop<T>> {
+    rows.into_iter().map(ManuallyDrop::new).collect()
+}
+
+fn source<T: Component>(rows: &[ManuallyDrop<T>]) -> RowSource {
+    RowSource { first: NonNull::from(rows).cast(), stride: size_of::<T>(), storage: T::STORAGE_TYPE }
+}
+
 #[expect(unsafe_code, reason = "moves values by pointer")]
 fn try_out() -> bool {
     let mut world = World::new();
@@ -227,12 +235,7 @@ fn try_out() -> bool {
         let owners: Vec<Owner> = (0..len).map(|row| Owner(format!("row {row}"))).collect();
         let sparse: Vec<Sparse> = (0..len).map(|row| Sparse(vec![row as u8; 3])).collect();
         let expected = (plain.clone(), owners.clone(), sparse.clone());
-        let (plain, owners, sparse) =
-            (ManuallyDrop::new(plain), ManuallyDrop::new(owners), ManuallyDrop::new(sparse));
-        fn source<T: Component>(rows: &[T]) -> RowSource {
-            let first = NonNull::from(rows).cast();
-            RowSource { first, stride: size_of::<T>(), storage: T::STORAGE_TYPE }
-        }
+        let (plain, owners, sparse) = (undropped(plain), undropped(owners), undropped(sparse));
         let columns = [source(&plain), source(&owners), source(&sparse)];
         // SAFETY: the columns have one value per entity, of the types of the components, and are never dropped.
         let right = unsafe { spawn(0, &mut world, &ids, &columns, &entities, &mut spare) };
