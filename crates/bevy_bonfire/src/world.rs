@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{LoadOptions, Result, Snapshot};
+use bonfire::{Compression, LoadOptions, Result, Snapshot};
 
 use crate::capture::capture;
 use crate::event::{LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
@@ -81,7 +81,9 @@ impl WorldSaveExt for World {
 
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveSummary> {
         let path = path.as_ref().to_owned();
-        let result = self.save(options).and_then(|snapshot| {
+        let mut options = options.clone();
+        options.checksums = options.encode.compression == Compression::None;
+        let result = self.save(&options).and_then(|snapshot| {
             let rope = snapshot.encode(&options.encode)?;
             file::write(&path, &rope)?;
             Ok(SaveSummary { bytes: rope.len() as u64, entities: snapshot.entity_count() })

@@ -8,10 +8,12 @@
 //! What it buys: `bonfire_bench` rows `encode_*`, `view_open_*`, `strided_*`.
 #![expect(unsafe_code, reason = "memory-speed columns")]
 
+use crate::crc;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::persist::Persist;
 use crate::row::{Move, RowLayout, check_rows};
+use crate::snapshot::BLOCK_BYTES;
 use crate::wire::Reader;
 
 /// Whether values lie in memory with the byte order of the format.
@@ -70,6 +72,23 @@ impl RawRows<'_> {
         }
     }
 
+    /// Some of the rows, of values of `size` bytes.
+    ///
+    /// # Safety
+    /// The rows must be what they say they are, with values of `size` bytes.
+    unsafe fn part(&self, rows: std::ops::Range<usize>, size: usize) -> Self {
+        assert!(rows.start <= rows.end && rows.end <= self.len());
+        match *self {
+            Self::Slice { base, .. } => {
+                // SAFETY: `rows.start` values of `size` bytes lie before this one.
+                let base = unsafe { base.add(rows.start * size) };
+                Self::Slice { base, len: rows.len() }
+            }
+            Self::Picked { base, rows: picked } => Self::Picked { base, rows: &picked[rows] },
+            Self::Pointers(pointers) => Self::Pointers(&pointers[rows]),
+        }
+    }
+
     /// The rows as references to values.
     ///
     /// # Safety
@@ -115,6 +134,35 @@ pub(crate) unsafe fn gather(rows: RawRows<'_>, layout: &Layout, row: &RowLayout,
             unsafe { copy_small(from.add(step.from), to.as_mut_ptr().add(step.to), step.len) };
         }
     }
+}
+
+/// As [`gather`], and computes the checksum of each block of the column while it is in the cache.
+///
+/// # Safety
+/// As [`gather`].
+pub(crate) unsafe fn gather_checked(
+    rows: RawRows<'_>,
+    layout: &Layout,
+    row: &RowLayout,
+    out: &mut [u8],
+) -> Vec<u32> {
+    let stride = row.stride as usize;
+    let at_once = (BLOCK_BYTES / stride.max(1)).max(1);
+    let mut checksums = Vec::with_capacity(out.len().div_ceil(BLOCK_BYTES));
+    let mut checked = 0;
+    for start in (0..rows.len()).step_by(at_once) {
+        let end = (start + at_once).min(rows.len());
+        // SAFETY: the caller vouches for the rows; these are some of them.
+        unsafe {
+            gather(rows.part(start..end, layout.size()), layout, row, &mut out[start * stride..end * stride]);
+        };
+        while end * stride - checked >= BLOCK_BYTES {
+            checksums.push(crc::checksum(&out[checked..checked + BLOCK_BYTES]));
+            checked += BLOCK_BYTES;
+        }
+    }
+    checksums.extend(crc::of_blocks(&out[checked..]));
+    checksums
 }
 
 /// Makes values from the rows of a raw column.

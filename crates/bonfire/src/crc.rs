@@ -1,15 +1,22 @@
 //! CRC32C, faster than memory on processors that can multiply without carry.
 //!
 //! The `crc32c` crate runs at one CRC instruction per cycle at best. Here two independent ways run at once: the front of
-//! every 64 KiB is folded with carry-less multiplication, 128 bytes at a time, while the rest goes through the CRC
-//! instruction in three streams; then the parts are put together with constants known at compile time. What is left over,
-//! and other processors, use the crate.
+//! every unit is folded with carry-less multiplication, 128 bytes at a time, while the rest goes through the CRC
+//! instruction in three streams; then the parts are put together with constants known at compile time. Units are as large
+//! as the bytes allow: 64 KiB, 8 KiB, 2 KiB. What is left over, and other processors, use the crate.
 //!
 //! What it buys: `bonfire_bench` rows `encode_*`, `view_open_100k` (about half of their time).
+
+use crate::snapshot::BLOCK_BYTES;
 
 /// The checksum of some bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     append(0, bytes)
+}
+
+/// The checksum of each block of some bytes.
+pub(crate) fn of_blocks(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks(BLOCK_BYTES).map(checksum).collect()
 }
 
 /// Continues a checksum over more bytes.
@@ -21,7 +28,7 @@ pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
 /// As far as the fast way goes, and what it leaves.
 #[cfg(target_arch = "x86_64")]
 fn append_units(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
-    let usable = bytes.len() >= x86::UNIT
+    let usable = bytes.len() >= x86::UNIT_BYTES_MIN
         && is_x86_feature_detected!("vpclmulqdq")
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("avx2")
@@ -29,11 +36,11 @@ fn append_units(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
     if !usable {
         return (crc, bytes);
     }
-    let (units, rest) = bytes.as_chunks();
     #[expect(unsafe_code, reason = "calls a function for a processor that was just recognised")]
     // SAFETY: the processor has all features that the function is compiled for.
-    let crc = unsafe { x86::append(crc, units) };
-    (crc, rest)
+    unsafe {
+        x86::append(crc, bytes)
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -50,19 +57,34 @@ mod x86 {
         _mm256_zextsi128_si256,
     };
 
-    /// How many bytes are taken at once: a block. Putting the parts together costs too much for less.
-    pub(super) const UNIT: usize = crate::snapshot::BLOCK_BYTES;
+    pub(super) const UNIT_BYTES_MIN: usize = Small::BYTES;
+
+    /// Units, by how many steps of 128 bytes are folded of them. What is left divides by three streams of 8-byte words,
+    /// which take a little longer than the folds: putting the parts together costs too much for less than 2 KiB.
+    struct Unit<const BYTES: usize, const FOLDS: usize>;
+    type Block = Unit<{ crate::snapshot::BLOCK_BYTES }, 263>;
+    type Medium = Unit<8192, 31>;
+    type Small = Unit<2048, 7>;
+
+    const FOLD_STEP: usize = 128;
+    /// Bytes of a stream that are read beside one folding step.
+    const STREAM_STEP: usize = 40;
+
+    impl<const BYTES: usize, const FOLDS: usize> Unit<BYTES, FOLDS> {
+        const BYTES: usize = BYTES;
+        const FOLDS: usize = FOLDS;
+        const FOLDED: usize = FOLDS * FOLD_STEP;
+        /// Bytes of each stream.
+        const STREAM: usize = (BYTES - Self::FOLDED) / 3;
+        const FITS: () = assert!(
+            Self::FOLDED + 3 * Self::STREAM == BYTES
+                && Self::STREAM.is_multiple_of(8)
+                && Self::STREAM / STREAM_STEP >= FOLDS - 1
+        );
+    }
 
     /// The polynomial, lowest power in the highest bit, as all values here.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
-
-    /// The front that is folded: 263 steps of 128 bytes. What is left divides by three streams of 8-byte words.
-    const FOLDED: usize = 263 * FOLD_STEP;
-    const FOLD_STEP: usize = 128;
-    /// Bytes of each stream, and how many of them are read beside one folding step.
-    const STREAM: usize = (UNIT - FOLDED) / 3;
-    const STREAM_STEP: usize = 40;
-    const _: () = assert!(FOLDED + 3 * STREAM == UNIT && STREAM.is_multiple_of(8));
 
     /// a times b modulo the polynomial.
     const fn multiply(mut a: u32, b: u32) -> u32 {
@@ -144,17 +166,29 @@ mod x86 {
         crc
     }
 
+    /// As far as the units go, and what they leave.
     #[target_feature(enable = "sse4.2,pclmulqdq,avx2,vpclmulqdq")]
-    pub(super) fn append(crc: u32, units: &[[u8; UNIT]]) -> u32 {
-        !units.iter().fold(!crc, |state, unit| advance(state, unit))
+    pub(super) fn append(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
+        let (state, rest) = units::<{ Block::BYTES }, { Block::FOLDS }>(!crc, bytes);
+        let (state, rest) = units::<{ Medium::BYTES }, { Medium::FOLDS }>(state, rest);
+        let (state, rest) = units::<{ Small::BYTES }, { Small::FOLDS }>(state, rest);
+        (!state, rest)
+    }
+
+    #[target_feature(enable = "sse4.2,pclmulqdq,avx2,vpclmulqdq")]
+    fn units<const BYTES: usize, const FOLDS: usize>(state: u32, bytes: &[u8]) -> (u32, &[u8]) {
+        let (units, rest) = bytes.as_chunks::<BYTES>();
+        (units.iter().fold(state, |state, unit| advance::<BYTES, FOLDS>(state, unit)), rest)
     }
 
     /// The state of a checksum after one more unit.
     #[target_feature(enable = "sse4.2,pclmulqdq,avx2,vpclmulqdq")]
-    fn advance(state: u32, unit: &[u8; UNIT]) -> u32 {
-        let (folded, streams) = unit.split_at(FOLDED);
-        let (first, streams) = streams.split_at(STREAM);
-        let (second, third) = streams.split_at(STREAM);
+    fn advance<const BYTES: usize, const FOLDS: usize>(state: u32, unit: &[u8; BYTES]) -> u32 {
+        const { Unit::<BYTES, FOLDS>::FITS };
+        let stream_bytes = Unit::<BYTES, FOLDS>::STREAM;
+        let (folded, streams) = unit.split_at(Unit::<BYTES, FOLDS>::FOLDED);
+        let (first, streams) = streams.split_at(stream_bytes);
+        let (second, third) = streams.split_at(stream_bytes);
         let ((first_steps, first_rest), (second_steps, second_rest), (third_steps, third_rest)) =
             (first.as_chunks(), second.as_chunks(), third.as_chunks());
         let (first_steps, second_steps, third_steps): (&[[u8; STREAM_STEP]], &[[u8; STREAM_STEP]], &[_]) =
@@ -206,9 +240,9 @@ mod x86 {
         }
         let front =
             _mm_crc32_u64(_mm_crc32_u64(0, _mm_cvtsi128_si64(all) as u64), _mm_extract_epi64(all, 1) as u64);
-        let crc = shift(front, const { shift_by(3 * STREAM) })
-            ^ shift(x, const { shift_by(2 * STREAM) })
-            ^ shift(y, const { shift_by(STREAM) })
+        let crc = shift(front, const { shift_by(3 * Unit::<BYTES, FOLDS>::STREAM) })
+            ^ shift(x, const { shift_by(2 * Unit::<BYTES, FOLDS>::STREAM) })
+            ^ shift(y, const { shift_by(Unit::<BYTES, FOLDS>::STREAM) })
             ^ z;
         crc as u32
     }
@@ -226,7 +260,7 @@ mod tests {
             (state >> 56) as u8
         };
         let mut bytes: Vec<u8> = (0..140_000).map(|_| random()).collect();
-        for len in [0, 1, 100, 65_535, 65_536, 65_537, 131_072, 140_000] {
+        for len in [0, 1, 100, 2047, 2048, 8191, 8192, 10_240, 65_535, 65_536, 65_537, 131_072, 140_000] {
             assert_eq!(checksum(&bytes[..len]), crc32c::crc32c(&bytes[..len]), "{len}");
         }
         // Every position matters, and as much as it should.

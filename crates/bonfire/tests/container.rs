@@ -682,3 +682,39 @@ fn a_pool_gives_the_same_memory_again() {
     let second = save();
     assert_eq!(second.archetypes().next().unwrap().ids().as_ptr(), address);
 }
+
+#[test]
+fn checksums_computed_with_the_columns_are_the_same() {
+    #[derive(Persist, Clone)]
+    #[persist(key = "test.wide")]
+    struct Wide(u64, u32, [u8; 27], bool);
+    #[derive(Persist, Clone)]
+    #[persist(key = "test.plain")]
+    struct Plain(u32, u32, u32);
+    let mut registry = Registry::new();
+    registry.register::<Wide>().unwrap();
+    registry.register::<Plain>().unwrap();
+    for rows in [0_u32, 1, 3, 50, 700, 5461, 5462, 20_000] {
+        let encode = |checked: bool, compression: Compression| {
+            let mut writer = SnapshotWriter::new(&registry);
+            writer = if checked { writer.checksums() } else { writer };
+            for part in 0..2 {
+                let ids: Vec<EntityId> = (0..rows).map(|row| EntityId::new(row * 2 + part, row)).collect();
+                let wide: Vec<Wide> =
+                    (0..rows).map(|row| Wide(u64::from(row) << 20, row, [3; 27], true)).collect();
+                let plain: Vec<Plain> = (0..rows).map(|row| Plain(row, !row, row / 3)).collect();
+                let mut archetype = writer.archetype(&ids).unwrap();
+                archetype.column(&wide).unwrap();
+                let plain: Vec<&Plain> = plain.iter().rev().collect();
+                archetype.column_refs(&plain).unwrap();
+            }
+            let options = EncodeOptions { compression, ..EncodeOptions::default() };
+            writer.finish().unwrap().encode(&options).unwrap().to_vec()
+        };
+        for compression in [Compression::None, Compression::Lz4] {
+            let checked = encode(true, compression);
+            assert!(checked == encode(false, compression), "{rows} rows");
+            Snapshot::open(&checked).unwrap();
+        }
+    }
+}

@@ -35,6 +35,8 @@ pub(crate) trait Sink {
     fn recycle(&mut self, scratch: Writer);
     /// Whether only the portable paths may be used.
     fn portable(&self) -> bool;
+    /// Whether raw columns get their checksums at once.
+    fn checksums(&self) -> bool;
 }
 
 /// A column that was just encoded.
@@ -125,9 +127,16 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             if self.row.stride == 0 {
                 return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag, notes: Vec::new() });
             }
-            let (slot, memory) = sink.claim(count * self.row.stride as usize);
-            // SAFETY: the caller vouches for the rows; the layout is that of the row type.
-            unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
+            let checked = sink.checksums();
+            let (mut slot, memory) = sink.claim(count * self.row.stride as usize);
+            if checked {
+                // SAFETY: the caller vouches for the rows; the layout is that of the row type.
+                let checksums = unsafe { bulk::gather_checked(rows, &self.layout, &self.row, memory) };
+                slot.checksums = Some(checksums.into());
+            } else {
+                // SAFETY: as above.
+                unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
+            }
             return Ok(Encoded {
                 present: None,
                 rows: count,

@@ -1,9 +1,12 @@
 //! The memory that a capture writes into: a few large buffers from the pool, columns one after the other.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::buffer::{AlignedBuf, BufferPool};
 use crate::descriptor::Sink;
+use crate::snapshot::column::Rope;
 use crate::wire::Writer;
 
 const FIRST_BYTES: usize = 64 << 10;
@@ -13,6 +16,8 @@ const FIRST_BYTES: usize = 64 << 10;
 pub(crate) struct Slot {
     buffer: usize,
     range: std::ops::Range<usize>,
+    /// Of each block, if they were computed with the column.
+    pub(crate) checksums: Option<Arc<[u32]>>,
 }
 
 pub(crate) struct Arena {
@@ -20,13 +25,14 @@ pub(crate) struct Arena {
     /// How large the next buffer is at least.
     pub(crate) reserve: usize,
     pub(crate) portable: bool,
+    pub(crate) checksums: bool,
     buffers: Vec<AlignedBuf>,
     scratch: Option<Writer>,
 }
 
 impl Arena {
     pub(crate) fn new(pool: BufferPool) -> Self {
-        Self { pool, reserve: 0, portable: false, buffers: Vec::new(), scratch: None }
+        Self { pool, reserve: 0, portable: false, checksums: false, buffers: Vec::new(), scratch: None }
     }
 
     /// Seals the memory; slots become shared bytes.
@@ -52,7 +58,7 @@ impl Sink for Arena {
             }
         };
         let buffer = self.buffers.len() - 1;
-        (Slot { buffer, range: range.clone() }, &mut self.buffers[buffer].as_mut()[range])
+        (Slot { buffer, range: range.clone(), checksums: None }, &mut self.buffers[buffer].as_mut()[range])
     }
 
     fn scratch(&mut self) -> Writer {
@@ -67,6 +73,10 @@ impl Sink for Arena {
     fn portable(&self) -> bool {
         self.portable
     }
+
+    fn checksums(&self) -> bool {
+        self.checksums
+    }
 }
 
 pub(crate) struct Sealed(Vec<Bytes>);
@@ -74,5 +84,11 @@ pub(crate) struct Sealed(Vec<Bytes>);
 impl Sealed {
     pub(crate) fn bytes(&self, slot: Slot) -> Bytes {
         self.0[slot.buffer].slice(slot.range)
+    }
+
+    /// The column with its checksums, if it has them.
+    pub(crate) fn rope(&self, slot: Slot) -> Rope {
+        let checksums = slot.checksums.clone();
+        Rope::checked(self.bytes(slot), checksums)
     }
 }

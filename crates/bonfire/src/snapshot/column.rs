@@ -1,7 +1,7 @@
 //! A column of a snapshot: whose rows they are, which entities have one, and how the rows are stored.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -18,15 +18,27 @@ use crate::wire::Reader;
 pub struct Rope {
     parts: Vec<Bytes>,
     len: usize,
+    /// Of each block of the only part, if somebody has computed them already.
+    checksums: Option<Arc<[u32]>>,
 }
 
 impl Rope {
     /// Appends a piece.
     pub fn push(&mut self, bytes: Bytes) {
         self.len += bytes.len();
+        self.checksums = None;
         if !bytes.is_empty() {
             self.parts.push(bytes);
         }
+    }
+    /// One piece, with the checksum of each of its blocks if they are known.
+    pub(crate) fn checked(bytes: Bytes, checksums: Option<Arc<[u32]>>) -> Self {
+        let mut rope = Self::from(bytes);
+        rope.checksums = checksums;
+        rope
+    }
+    pub(crate) fn checksums(&self) -> Option<&Arc<[u32]>> {
+        self.checksums.as_ref()
     }
     /// The pieces in order.
     pub fn parts(&self) -> &[Bytes] {

@@ -1,5 +1,7 @@
 //! Sections: a header, a table of blocks with a checksum each, and the blocks. FORMAT.md, "Sections".
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::BLOCK_BYTES;
@@ -217,7 +219,7 @@ impl SectionHeader {
 /// Pieces of a section's content; some start a block of their own.
 #[derive(Default)]
 pub(super) struct Pieces {
-    pieces: Vec<(Bytes, bool)>,
+    pieces: Vec<Piece>,
     len: u64,
     break_next: bool,
     /// Small parts share a block until it has this many bytes.
@@ -225,6 +227,17 @@ pub(super) struct Pieces {
     /// Bytes since the last break.
     open: usize,
 }
+
+struct Piece {
+    bytes: Bytes,
+    /// It begins a block.
+    apart: bool,
+    /// Of each block of the piece, if it is cut into blocks from its start and somebody has computed them already.
+    checksums: Option<Arc<[u32]>>,
+}
+
+/// A part of a block, and its checksum if it is known.
+type Part = (Bytes, Option<u32>);
 
 static ZEROS: [u8; COLUMN_ALIGN] = [0; COLUMN_ALIGN];
 
@@ -242,11 +255,15 @@ impl Pieces {
 
     /// Content in blocks with its neighbours.
     pub(super) fn push(&mut self, bytes: Bytes) {
+        self.push_checked(bytes, None);
+    }
+
+    fn push_checked(&mut self, bytes: Bytes, checksums: Option<Arc<[u32]>>) {
         if !bytes.is_empty() {
             let apart = std::mem::take(&mut self.break_next);
             self.open = if apart { bytes.len() } else { self.open + bytes.len() };
             self.len += bytes.len() as u64;
-            self.pieces.push((bytes, apart));
+            self.pieces.push(Piece { bytes, apart, checksums });
         }
     }
 
@@ -258,6 +275,18 @@ impl Pieces {
         self.break_next |= apart;
     }
 
+    /// As [`Pieces::push_parts`], for a rope that may know its checksums.
+    pub(super) fn push_rope(&mut self, rope: &Rope, apart: bool) {
+        match (rope.parts(), rope.checksums()) {
+            ([bytes], Some(checksums)) => {
+                self.break_next |= apart || (self.block_min > 0 && self.open >= self.block_min);
+                self.push_checked(bytes.clone(), Some(Arc::clone(checksums)));
+                self.break_next |= apart;
+            }
+            (parts, _) => self.push_parts(parts.iter().cloned(), apart),
+        }
+    }
+
     pub(super) fn align(&mut self) {
         let gap = self.len.next_multiple_of(COLUMN_ALIGN as u64) - self.len;
         let break_next = std::mem::take(&mut self.break_next);
@@ -266,13 +295,14 @@ impl Pieces {
     }
 
     /// Blocks of at most 64 KiB, as pieces of shared memory.
-    fn into_blocks(self) -> Vec<Vec<Bytes>> {
-        let mut blocks: Vec<Vec<Bytes>> = Vec::new();
+    fn into_blocks(self) -> Vec<Vec<Part>> {
+        let mut blocks: Vec<Vec<Part>> = Vec::new();
         let mut room = 0;
-        for (mut bytes, apart) in self.pieces {
+        for Piece { mut bytes, apart, checksums } in self.pieces {
             if apart {
                 room = 0;
             }
+            let mut known = checksums.as_deref().filter(|_| room == 0).unwrap_or_default().iter();
             while !bytes.is_empty() {
                 if room == 0 {
                     blocks.push(Vec::new());
@@ -281,7 +311,7 @@ impl Pieces {
                 let part = bytes.split_to(room.min(bytes.len()));
                 room -= part.len();
                 if let Some(block) = blocks.last_mut() {
-                    block.push(part);
+                    block.push((part, known.next().copied()));
                 }
             }
         }
@@ -300,17 +330,27 @@ impl Pieces {
         let mut table = Vec::new();
         let mut payload = Vec::new();
         for block in self.into_blocks() {
-            let raw: usize = block.iter().map(Bytes::len).sum();
+            let raw: usize = block.iter().map(|(part, _)| part.len()).sum();
             let packed = match (compression, &*block) {
                 (Compression::None, _) => None,
-                (_, [one]) => compression.compress(one)?,
-                (_, many) => compression.compress(&many.concat())?,
+                (_, [(one, _)]) => compression.compress(one)?,
+                (_, many) => {
+                    let parts: Vec<&[u8]> = many.iter().map(|(part, _)| &**part).collect();
+                    compression.compress(&parts.concat())?
+                }
             };
-            let stored = packed.map_or(block, |packed| vec![Bytes::from(packed)]);
-            let crc = stored.iter().fold(0, |crc, part| crc::append(crc, part));
-            let stored_len: usize = stored.iter().map(Bytes::len).sum();
+            let stored = packed.map_or(block, |packed| vec![(Bytes::from(packed), None)]);
+            let (mut crc, mut stored_len) = (0, 0);
+            for (part, known) in stored {
+                // Only a block begins with a checksum that is known.
+                crc = match known {
+                    Some(known) => known,
+                    None => crc::append(crc, &part),
+                };
+                stored_len += part.len();
+                payload.push(part);
+            }
             table.push(Block { raw_len: raw as u32, stored_len: stored_len as u32, crc });
-            payload.extend(stored);
         }
         let stored_len: u64 = table.iter().map(|block| u64::from(block.stored_len)).sum();
         let codec = if stored_len == raw_len { CODEC_NONE } else { compression.codec() };

@@ -35,7 +35,7 @@ impl Describer<'_> {
     fn rope(&mut self, rope: &Rope) {
         self.columns.align();
         let offset = self.columns.len();
-        self.columns.push_parts(rope.parts().iter().cloned(), rope.len() >= BLOCK_BYTES);
+        self.columns.push_rope(rope, rope.len() >= BLOCK_BYTES);
         self.part(offset, rope.len());
     }
 
