@@ -1,15 +1,19 @@
 //! `bonfire`: looks into saves without the game that wrote them.
 //!
-//! It only reads. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
+//! It only reads, except for `demo`, which writes a save of its own. Everything it prints that comes from a save is
+//! escaped, because a save may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
 //! | `main`, `exit` | arguments, exit codes, messages of failure |
 //! | `file` | from a path to a snapshot |
 //! | `info`, `show`, `verify` | the commands |
+//! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
 //! | `leaf` | which table columns a component becomes |
 //! | `output`, `json` | text, tables and JSON |
 
+#[cfg(feature = "demo")]
+mod demo;
 mod exit;
 mod file;
 mod info;
@@ -50,6 +54,16 @@ Examples:
   bonfire verify autosave.save
   bonfire verify autosave.save --json | jq '.damaged_blocks'";
 
+#[cfg(feature = "demo")]
+const DEMO_EXAMPLES: &str = "\
+Exits with 1 if the world that comes back is not the one that was saved.
+
+Examples:
+  bonfire demo
+  bonfire demo --entities 1000000
+  bonfire demo --keep demo.bonfire && bonfire show demo.bonfire
+  bonfire demo --json | jq '.steps[] | {step, milliseconds}'";
+
 /// Looks into Bonfire saves, without the game that wrote them
 #[derive(Parser)]
 #[command(name = "bonfire", version, after_help = EXIT_CODES)]
@@ -69,6 +83,10 @@ enum Command {
     /// Whether a save is whole: every checksum, every value; if not, what is damaged and what is lost
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArguments),
+    /// Saves a Bevy world, wrecks it, loads it back, compares every entity, and says how long each step took
+    #[cfg(feature = "demo")]
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(DemoArguments),
 }
 
 #[derive(Args)]
@@ -110,6 +128,20 @@ struct VerifyArguments {
     json: bool,
 }
 
+#[cfg(feature = "demo")]
+#[derive(Args)]
+struct DemoArguments {
+    /// How many entities the world has
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    entities: u32,
+    /// Write the save to this new file and keep it; otherwise it goes to a temporary one
+    #[arg(long, value_name = "PATH")]
+    keep: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = Output::stdout();
@@ -130,5 +162,7 @@ fn run(command: &Command, out: &mut Output) -> Result<Exit, Failure> {
         Command::Info(arguments) => info::run(arguments, out),
         Command::Show(arguments) => show::run(arguments, out),
         Command::Verify(arguments) => verify::run(arguments, out),
+        #[cfg(feature = "demo")]
+        Command::Demo(arguments) => demo::run(arguments, out),
     }
 }

@@ -21,7 +21,7 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedExtra};
 
-use super::moved::{MovedColumn, TakenRow, insert, insert_resource};
+use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation;
 use super::row::{self, SLOTS, Spare};
 use crate::capture::Order;
@@ -108,10 +108,10 @@ pub(super) fn commit(
             }
         }
         world.flush();
-        let right = spawn(world, &mut moving, &entities);
+        let right = spawn(world, &moving, &entities);
         let late = late_relations.into_iter().chain(late_components);
         for Late { entity, archetype, column, row } in late {
-            insert(world, entity, vec![(&moving[archetype].columns[column], row)]);
+            insert(world, entity, &moving[archetype].columns[column], row);
         }
         for extra in extras {
             extra.insert(world);
@@ -162,7 +162,7 @@ impl<'s> Extra<'s> {
     fn insert(mut self, world: &mut World) {
         for row in 0..self.entities.len() {
             match (self.entities[row], self.column.take_row(row)) {
-                (Some(entity), Some(taken)) => insert(world, entity, vec![(&self.column, taken)]),
+                (Some(entity), Some(taken)) => insert(world, entity, &self.column, taken),
                 (None, Some(taken)) => self.column.discard(taken),
                 (_, None) => {}
             }
@@ -244,7 +244,7 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
 }
 
 /// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right.
-fn spawn(world: &mut World, moving: &mut [Moving<'_>], entities: &[Entity]) -> bool {
+fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool {
     let by_inserting =
         |archetype: &Moving<'_>| archetype.segments.iter().any(|segment| segment.slot.is_none());
     for archetype in moving.iter().filter(|archetype| by_inserting(archetype)) {
@@ -257,24 +257,16 @@ fn spawn(world: &mut World, moving: &mut [Moving<'_>], entities: &[Entity]) -> b
     }
     let mut right = true;
     let mut spare = Spare::new(world);
-    for archetype in &*moving {
+    for archetype in moving {
         for segment in &archetype.segments {
             right &= archetype.spawn_batch(world, segment, &entities[archetype.entities.clone()], &mut spare);
         }
     }
     spare.release(world);
     world.flush();
-    for archetype in moving.iter_mut() {
-        let entities = &entities[archetype.entities.clone()];
+    for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
-            for row in segment.rows.clone() {
-                let taken: Vec<_> = (segment.columns.iter())
-                    .filter_map(|&column| archetype.columns[column].take_row(row).map(|row| (column, row)))
-                    .collect();
-                let values =
-                    taken.into_iter().map(|(column, row)| (&archetype.columns[column], row)).collect();
-                insert(world, entities[row], values);
-            }
+            archetype.insert_rows(world, segment, &entities[archetype.entities.clone()]);
         }
     }
     right
@@ -294,10 +286,21 @@ impl Moving<'_> {
         let ids: Vec<ComponentId> = columns.clone().map(|column| column.id).collect();
         let sources: Vec<_> = columns.map(|column| column.source(segment.rows.start)).collect();
         // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
-        // the same for all of them. They are moved here and nowhere else: `insert` takes only rows of segments without
-        // a slot and rows that were taken out before, and a column never drops a row on its own. The entities were
+        // the same for all of them. They are moved here and nowhere else: segments share no rows, `insert` takes only
+        // rows that were taken out of them before, and a column never drops a row on its own. The entities were
         // allocated for these rows.
         unsafe { row::spawn(slot, world, &ids, &sources, &entities[segment.rows.clone()], spare) }
+    }
+
+    #[expect(unsafe_code, reason = "hands rows over one by one")]
+    fn insert_rows(&self, world: &mut World, segment: &Segment, entities: &[Entity]) {
+        let columns: Vec<&MovedColumn<'_>> =
+            segment.columns.iter().map(|&column| &self.columns[column]).collect();
+        let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
+        for row in segment.rows.clone() {
+            // SAFETY: as for batches; this segment is not spawned by one.
+            unsafe { insert_row(world, entities[row], &ids, &columns, row) };
+        }
     }
 }
 

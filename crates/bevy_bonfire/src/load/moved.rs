@@ -1,8 +1,8 @@
 //! Staged columns on their way into a world, by pointer.
 //!
 //! Invariant: every value of a [`MovedColumn`] is moved or dropped at most once. The column itself never drops one
-//! again, so whatever is not moved after a panic is leaked. Each row is used by one of three: a batch, [`insert`], or
-//! [`MovedColumn::discard`]; `commit` sees to that by giving each row to one of them.
+//! again, so whatever is not moved after a panic is leaked. Each row is used by one of three: the segment it is in, spawned
+//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; or [`MovedColumn::discard`].
 
 use std::ptr::NonNull;
 
@@ -118,21 +118,39 @@ impl<'s> MovedColumn<'s> {
 /// A value that was taken out of its column and must be inserted or discarded, by the same column.
 pub(super) struct TakenRow(u32);
 
-/// Inserts values into an entity that exists, by Bevy's documented calls, and applies the commands of its hooks.
-/// If the entity is gone, the values are dropped.
+/// Inserts a value into an entity that exists, by Bevy's documented calls, and applies the commands of its hooks. If the
+/// entity is gone, the value is dropped.
+#[expect(unsafe_code, reason = "moves a value by pointer")]
+pub(super) fn insert(world: &mut World, entity: Entity, column: &MovedColumn<'_>, row: TakenRow) {
+    let Ok(mut target) = world.get_entity_mut(entity) else { return column.discard(row) };
+    // SAFETY: the id is of this world, the value of its type, and the row was taken, so this is its only use.
+    unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
+}
+
+/// Inserts a row of a segment that is not spawned by a batch: all its values at once.
+///
+/// # Safety
+/// `ids` are those of `columns`, each of which has a value for `row` that is used here and nowhere else.
 #[expect(unsafe_code, reason = "moves values by pointer")]
-pub(super) fn insert(world: &mut World, entity: Entity, values: Vec<(&MovedColumn<'_>, TakenRow)>) {
+pub(super) unsafe fn insert_row(
+    world: &mut World,
+    entity: Entity,
+    ids: &[ComponentId],
+    columns: &[&MovedColumn<'_>],
+    row: usize,
+) {
+    let place = |column: &MovedColumn<'_>| column.place(row).map(|place| column.pointer(place));
     let Ok(mut target) = world.get_entity_mut(entity) else {
-        values.into_iter().for_each(|(column, row)| column.discard(row));
-        return;
+        let taken =
+            columns.iter().filter_map(|column| column.place(row).map(|place| (column, TakenRow(place))));
+        return taken.for_each(|(column, row)| column.discard(row));
     };
-    let ids: Vec<ComponentId> = values.iter().map(|(column, _)| column.id).collect();
-    let pointers = values.iter().map(|(column, row)| {
-        // SAFETY: the row was taken, so this is its only use.
-        unsafe { OwningPtr::new(column.pointer(row.0)) }
+    let pointers = columns.iter().filter_map(|column| place(column)).map(|pointer| {
+        // SAFETY: the caller vouches that this is the value's only use.
+        unsafe { OwningPtr::new(pointer) }
     });
     // SAFETY: the ids are of this world, and the values of their types.
-    unsafe { target.insert_by_ids(&ids, pointers) };
+    unsafe { target.insert_by_ids(ids, pointers) };
 }
 
 /// Puts a resource into the world.

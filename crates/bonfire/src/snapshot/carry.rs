@@ -172,6 +172,9 @@ impl Carry {
         carried: &mut Vec<Carried>,
         data: &mut Vec<DataEntry>,
     ) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
         let alive: HashSet<EntityId> =
             archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).collect();
         let written: HashSet<String> = components.iter().map(|component| component.key.clone()).collect();
