@@ -99,9 +99,10 @@ pub trait PersistExt: Sized {
     /// ```
     #[track_caller]
     fn persist_relationship<R: Relationship + Keyed>(&mut self) -> &mut Self {
-        // Bevy knows a relationship once it knows both sides.
-        self.save_world().register_component::<R::RelationshipTarget>();
-        self.persist::<R>()
+        checked(SaveRegistry::edit(self.save_world(), |world, registry| {
+            registry.add_relationship::<R>(world, Descriptor::of::<R>())
+        }));
+        self
     }
 
     /// Saves a resource under its derived key.

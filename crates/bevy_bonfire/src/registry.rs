@@ -7,11 +7,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bevy_ecs::component::{Component, ComponentId};
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::ptr::{OwningPtr, Ptr};
 use bevy_ecs::query::Allow;
-use bevy_ecs::relationship::RelationshipAccessor;
+use bevy_ecs::relationship::{
+    Relationship, RelationshipAccessor, RelationshipSourceCollection, RelationshipTarget,
+};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result};
@@ -74,6 +76,8 @@ pub(crate) struct Relation {
     pub(crate) offset: usize,
     /// The component of the target that lists its sources.
     pub(crate) targets: ComponentId,
+    /// Puts the sources of a target in this order; others come after them.
+    pub(crate) reorder: fn(&mut World, Entity, &[Entity]),
 }
 
 /// Reads the layer of an entity from one of its components.
@@ -138,6 +142,41 @@ impl Registered {
 
     /// Registers a component. `T` must be the descriptor's type.
     pub(crate) fn add<T: Component>(&mut self, world: &mut World, descriptor: Descriptor) -> Result<usize> {
+        if T::relationship_accessor().is_some() {
+            let name = std::any::type_name::<T>();
+            return Err(Error::misuse(format!(
+                "`{name}` is one side of a relationship: call `app.persist_relationship` with the side that has the \
+                 `#[relationship]` field; Bevy makes the other side again"
+            )));
+        }
+        self.add_any::<T>(world, descriptor, None)
+    }
+
+    /// Registers a relationship, at its source.
+    pub(crate) fn add_relationship<R: Relationship>(
+        &mut self,
+        world: &mut World,
+        descriptor: Descriptor,
+    ) -> Result<usize> {
+        // Bevy knows a relationship once it knows both sides.
+        let targets = world.register_component::<R::RelationshipTarget>();
+        let id = world.register_component::<R>();
+        let accessor = world.components().get_info(id).and_then(|info| info.relationship_accessor().copied());
+        let Some(RelationshipAccessor::Relationship { entity_field_offset: offset, .. }) = accessor else {
+            let name = std::any::type_name::<R>();
+            return Err(Error::misuse(format!(
+                "Bevy does not know where the target lies in `{name}`: derive it"
+            )));
+        };
+        self.add_any::<R>(world, descriptor, Some(Relation { offset, targets, reorder: reorder::<R> }))
+    }
+
+    fn add_any<T: Component>(
+        &mut self,
+        world: &mut World,
+        descriptor: Descriptor,
+        relation: Option<Relation>,
+    ) -> Result<usize> {
         if descriptor.type_id() != std::any::TypeId::of::<T>() {
             let (key, holds, given) = (descriptor.key(), descriptor.type_name(), std::any::type_name::<T>());
             return Err(Error::misuse(format!(
@@ -145,26 +184,6 @@ impl Registered {
             )));
         }
         let id = world.register_component::<T>();
-        let accessor = world.components().get_info(id).and_then(|info| info.relationship_accessor().copied());
-        let relation = match accessor {
-            Some(RelationshipAccessor::RelationshipTarget { .. }) => {
-                let name = std::any::type_name::<T>();
-                return Err(Error::misuse(format!(
-                    "`{name}` is kept by Bevy from the other side of its relationship: register that one instead"
-                )));
-            }
-            Some(RelationshipAccessor::Relationship { entity_field_offset, relationship_target, .. }) => {
-                Some(Relation { offset: entity_field_offset, targets: relationship_target })
-            }
-            None if T::relationship_accessor().is_some() => {
-                let name = std::any::type_name::<T>();
-                return Err(Error::misuse(format!(
-                    "`{name}` is one side of a relationship: call `app.persist_relationship` with the side that has \
-                     the `#[relationship]` field"
-                )));
-            }
-            None => None,
-        };
         // What Bevy's own components mean is known; a game may register them again in its own way.
         let number = self.registry.add(descriptor)?;
         if number == self.entries.len() {
@@ -213,5 +232,24 @@ impl Registered {
             }
         }
         names
+    }
+}
+
+fn reorder<R: Relationship>(world: &mut World, target: Entity, order: &[Entity]) {
+    let Some(mut targets) = world.get_mut::<R::RelationshipTarget>(target) else { return };
+    let mut sources: Vec<Entity> = targets.iter().collect();
+    if sources == order {
+        return;
+    }
+    if order.len() <= 16 {
+        sources.sort_by_key(|&source| order.iter().position(|&other| other == source).unwrap_or(usize::MAX));
+    } else {
+        let places: EntityHashMap<usize> = order.iter().copied().zip(0..).collect();
+        sources.sort_by_key(|source| places.get(source).copied().unwrap_or(usize::MAX));
+    }
+    let collection = targets.collection_mut_risky();
+    collection.clear();
+    for source in sources {
+        collection.add(source);
     }
 }

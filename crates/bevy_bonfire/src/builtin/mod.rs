@@ -1,7 +1,7 @@
 //! Components of Bevy that games expect to be saved.
 
 use bevy_ecs::entity_disabling::Disabled;
-use bevy_ecs::hierarchy::{ChildOf, Children};
+use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::name::Name;
 use bevy_ecs::world::World;
 use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Result};
@@ -59,10 +59,10 @@ impl Adapter<ChildOf> for AsParent {
 }
 
 pub(crate) fn register(world: &mut World, registry: &mut Registered) {
-    world.register_component::<Children>();
     let numbers = [
         registry.add::<Name>(world, Descriptor::adapted::<Name, AsText>("bevy.name")),
-        registry.add::<ChildOf>(world, Descriptor::adapted::<ChildOf, AsParent>("bevy.child_of")),
+        registry
+            .add_relationship::<ChildOf>(world, Descriptor::adapted::<ChildOf, AsParent>("bevy.child_of")),
         #[cfg(feature = "transform")]
         transform::register(world, registry),
         #[cfg(feature = "visibility")]

@@ -5,7 +5,7 @@
 //! | 1 | what is replaced is despawned |
 //! | 2 | all entities are spawned, in the order of the save; commands of hooks and observers wait |
 //! | 3 | the commands are applied: every entity is there |
-//! | 4 | late components, and relationships whose order is not that of rows |
+//! | 4 | late components; lists of sources whose order is not that of rows are put in order |
 //! | 5 | resources |
 //!
 //! Nothing here fails because of the save. A hook or an observer of the game may panic: then what was spawned is
@@ -22,7 +22,7 @@ use bevy_ecs::world::World;
 use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedExtra};
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
-use super::relation;
+use super::relation::{RowOrder, drop_without_target};
 use super::row::{self, SLOTS, Spare};
 use crate::capture::Order;
 use crate::registry::{Batches, Registered};
@@ -88,17 +88,10 @@ pub(super) fn commit(
     let extras: Vec<Extra<'_>> =
         extras.into_iter().filter_map(|extra| Extra::new(world, registry, extra, map)).collect();
 
-    relation::drop_without_target(registry, &mut moving, report);
+    drop_without_target(registry, &mut moving, report);
     let late_components = take_late(registry, &mut moving, &entities);
-    let mut late_relations = Vec::new();
-    loop {
-        choose_segments(world, registry, &mut moving);
-        let late = relation::take_out_of_order(registry, &mut moving, &entities, &order);
-        if late.is_empty() {
-            break;
-        }
-        late_relations.extend(late);
-    }
+    choose_segments(world, registry, &mut moving);
+    let row_order = RowOrder::new(registry, &moving, &entities);
 
     let work = || {
         for entity in replaced {
@@ -109,13 +102,14 @@ pub(super) fn commit(
         }
         world.flush();
         let right = spawn(world, &moving, &entities);
-        let late = late_relations.into_iter().chain(late_components);
-        for Late { entity, archetype, column, row } in late {
+        for Late { entity, archetype, column, row } in late_components {
             insert(world, entity, &moving[archetype].columns[column], row);
         }
         for extra in extras {
             extra.insert(world);
         }
+        world.flush();
+        row_order.apply(world, registry, &order);
         for resource in &mut resources {
             let entry = &registry.entries[resource.number];
             if merge && world.contains_resource_by_id(entry.id) {
@@ -190,18 +184,17 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
     for archetype in &mut *moving {
         let rows = archetype.entities.len();
         let columns = &archetype.columns;
-        let everywhere = columns.iter().all(MovedColumn::is_everywhere);
-        let with =
-            |row: usize| (0..columns.len()).filter(|&column| columns[column].has(row)).collect::<Vec<_>>();
+        let sparse: Vec<&MovedColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
+        let alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
         archetype.segments.clear();
         let mut start = 0;
         while start < rows {
-            let columns = with(start);
-            let end = match everywhere {
+            let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
+            let end = match sparse.is_empty() {
                 true => rows,
-                false => (start + 1..rows).find(|&row| with(row) != columns).unwrap_or(rows),
+                false => (start + 1..rows).find(|&row| !alike(start, row)).unwrap_or(rows),
             };
-            archetype.segments.push(Segment { rows: start..end, columns, slot: None });
+            archetype.segments.push(Segment { rows: start..end, columns: with, slot: None });
             start = end;
         }
     }
