@@ -85,8 +85,8 @@ pub struct SaveCaptured {
     pub prelude: Prelude,
     /// Values that were saved with a loss, such as handles to assets without a path.
     pub notes: Vec<Note>,
-    /// Components on saved entities that are not registered and therefore not saved. Each is named once in the life of
-    /// a world.
+    /// Components on saved entities that are not registered and therefore not saved. The log names each once in the
+    /// life of a world.
     pub unregistered: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bonfire::{AlignedBuf, Error, Result, Rope, Snapshot};
+use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
 
 fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
@@ -66,7 +66,7 @@ fn sync_directory(path: &Path) -> Result<()> {
 }
 
 /// Reads and checks the save at `path`.
-pub(crate) fn read(path: &Path) -> Result<Snapshot> {
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
     use std::io::Read;
     let mut file = File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
@@ -74,5 +74,5 @@ pub(crate) fn read(path: &Path) -> Result<Snapshot> {
         usize::try_from(len).map_err(|_| Error::misuse(format!("`{}` is too large", path.display())))?;
     let mut memory = AlignedBuf::zeroed(len);
     file.read_exact(memory.as_mut()).map_err(failed("read", path))?;
-    Snapshot::options().open_shared(memory.share())
+    Snapshot::options().limits(limits.clone()).open_shared(memory.share())
 }

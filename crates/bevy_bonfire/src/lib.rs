@@ -35,6 +35,7 @@ pub mod prelude {
     pub use crate::AssetRef;
     pub use crate::{
         BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadStarting, Persist, PersistExt,
-        SaveFinished, SaveOptions, SaveStarting, Saved, WorldSaveExt,
+        SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, StableId, StableIds,
+        StableRef, WorldSaveExt,
     };
 }

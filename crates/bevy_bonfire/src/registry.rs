@@ -215,23 +215,23 @@ impl Registered {
         self.ignored.insert(id);
     }
 
-    /// Names components of saved entities that are not registered, each once.
-    pub(crate) fn name_unregistered(&self, world: &World, components: &[ComponentId]) -> Vec<String> {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut names = Vec::new();
-        for &id in components {
-            if self.number(id).is_some() || self.ignored.contains(&id) || !named.insert(id) {
-                continue;
-            }
-            let Some(info) = world.components().get_info(id) else { continue };
-            let name = info.name().to_string();
+    /// Components of saved entities that are not registered and not set aside.
+    pub(crate) fn unregistered(&self, world: &World, components: &[ComponentId]) -> Vec<ComponentId> {
+        let missing = |id: &ComponentId| {
             // Bevy's own components are made again by their owners: required components, relationship targets, caches.
-            let derived = info.relationship_accessor().is_some() || name.starts_with("bevy_");
-            if !derived {
-                names.push(name);
-            }
-        }
-        names
+            let info = world.components().get_info(*id);
+            self.number(*id).is_none()
+                && !self.ignored.contains(id)
+                && info.is_some_and(|info| {
+                    info.relationship_accessor().is_none() && !info.name().to_string().starts_with("bevy_")
+                })
+        };
+        components.iter().copied().filter(missing).collect()
+    }
+
+    /// Whether a component has not been named in the log before.
+    pub(crate) fn is_news(&self, id: ComponentId) -> bool {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
     }
 }
 

@@ -10,7 +10,6 @@ use bonfire::{Compression, LoadOptions, Result, Snapshot};
 use crate::capture::capture;
 use crate::event::{LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
-use crate::registry::SaveRegistry;
 use crate::{SaveOptions, file};
 
 /// Saving and loading, on a [`World`].
@@ -54,7 +53,17 @@ pub trait WorldSaveExt {
     -> Result<Arc<Loaded>>;
 
     /// Loads a file. If this fails, the world is as it was.
-    fn load_from(&mut self, path: impl AsRef<Path>, mode: LoadMode) -> Result<Arc<Loaded>>;
+    fn load_from(&mut self, path: impl AsRef<Path>, mode: LoadMode) -> Result<Arc<Loaded>> {
+        self.load_from_with(path, mode, LoadOptions::default())
+    }
+
+    /// Loads a file, with a choice for what is unknown and for references to nothing.
+    fn load_from_with(
+        &mut self,
+        path: impl AsRef<Path>,
+        mode: LoadMode,
+        options: LoadOptions,
+    ) -> Result<Arc<Loaded>>;
 }
 
 impl WorldSaveExt for World {
@@ -64,7 +73,6 @@ impl WorldSaveExt for World {
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
         self.flush();
-        SaveRegistry::ensure(self);
         options.selection.prepare(self);
         let mut starting = SaveStarting::default();
         self.trigger_ref(&mut starting);
@@ -102,10 +110,15 @@ impl WorldSaveExt for World {
         finish(self, None, result)
     }
 
-    fn load_from(&mut self, path: impl AsRef<Path>, mode: LoadMode) -> Result<Arc<Loaded>> {
+    fn load_from_with(
+        &mut self,
+        path: impl AsRef<Path>,
+        mode: LoadMode,
+        options: LoadOptions,
+    ) -> Result<Arc<Loaded>> {
         let path = path.as_ref();
-        let result = file::read(path)
-            .and_then(|snapshot| load::load(self, &snapshot, mode, LoadOptions::default()))
+        let result = file::read(path, &options.limits)
+            .and_then(|snapshot| load::load(self, &snapshot, mode, options))
             .map(Arc::new);
         finish(self, Some(path.to_owned()), result)
     }
@@ -121,20 +134,20 @@ fn finish(world: &mut World, path: Option<PathBuf>, result: Result<Arc<Loaded>>)
 pub trait CommandsSaveExt {
     /// Saves to a file: see [`WorldSaveExt::save_to`].
     fn save_to(&mut self, path: impl Into<PathBuf>) {
-        self.save_with(path, SaveOptions::new());
+        self.save_to_with(path, SaveOptions::new());
     }
     /// Saves to a file, with options.
-    fn save_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions);
+    fn save_to_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions);
     /// Loads a file in the place of what is saved now: see [`WorldSaveExt::load_from`].
     fn load_from(&mut self, path: impl Into<PathBuf>) {
-        self.load_with(path, LoadMode::Replace);
+        self.load_from_with(path, LoadMode::Replace, LoadOptions::default());
     }
-    /// Loads a file in this mode.
-    fn load_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode);
+    /// Loads a file in this mode, with options.
+    fn load_from_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode, options: LoadOptions);
 }
 
 impl CommandsSaveExt for Commands<'_, '_> {
-    fn save_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions) {
+    fn save_to_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions) {
         let path = path.into();
         self.queue(move |world: &mut World| {
             if let Err(error) = world.save_to(&path, &options) {
@@ -143,10 +156,10 @@ impl CommandsSaveExt for Commands<'_, '_> {
         });
     }
 
-    fn load_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode) {
+    fn load_from_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode, options: LoadOptions) {
         let path = path.into();
         self.queue(move |world: &mut World| {
-            if let Err(error) = world.load_from(&path, mode) {
+            if let Err(error) = world.load_from_with(&path, mode, options) {
                 log::error!("the load of `{}` failed: {error}", path.display());
             }
         });

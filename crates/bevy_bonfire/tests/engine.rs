@@ -112,6 +112,10 @@ struct Image;
 struct Portrait {
     #[persist(with = AssetRef)]
     image: Handle<Image>,
+    #[persist(with = AssetRef)]
+    frames: Vec<Handle<Image>>,
+    #[persist(with = AssetRef)]
+    mask: Option<Handle<Image>>,
 }
 
 #[derive(Component, Reflect, Debug, Clone)]
@@ -169,7 +173,16 @@ fn handles_are_saved_as_paths_and_uuids_and_those_without_are_reported() {
         .into_iter()
         .map(|image| {
             world
-                .spawn((Saved, Portrait { image: image.clone() }, sprite(image), ImageOf(image.clone())))
+                .spawn((
+                    Saved,
+                    Portrait {
+                        image: image.clone(),
+                        frames: vec![uuid.clone(); 2],
+                        mask: Some(uuid.clone()),
+                    },
+                    sprite(image),
+                    ImageOf(image.clone()),
+                ))
                 .id()
         })
         .collect();
@@ -191,7 +204,9 @@ fn handles_are_saved_as_paths_and_uuids_and_those_without_are_reported() {
         let entity = world.entity(loaded.entity(entity).unwrap());
         let sprite = entity.get::<Sprite>().unwrap();
         assert_eq!((&sprite.size, sprite.owner.as_deref()), (&vec![1.5, 2.0], Some("me")));
-        let portrait = &entity.get::<Portrait>().unwrap().image;
+        let portrait = entity.get::<Portrait>().unwrap();
+        assert_eq!((&portrait.frames, &portrait.mask), (&vec![uuid.clone(); 2], &Some(uuid.clone())));
+        let portrait = &portrait.image;
         assert_eq!(portrait, &sprite.image);
         assert_eq!(portrait, &entity.get::<ImageOf>().unwrap().0);
         portrait.clone()

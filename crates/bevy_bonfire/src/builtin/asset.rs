@@ -12,7 +12,7 @@ use bonfire::{Adapter, Error, LoadContext, Node, Persist, Reader, Result, Schema
 
 pub(crate) const NO_PATH: &str = "an asset without a path or UUID: it comes back as the default handle";
 
-/// Saves a [`Handle`] as the path or UUID of its asset. A load starts loading the asset.
+/// Saves a [`Handle`], an option or a list of them as the path or UUID of the asset. A load starts loading it.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
@@ -84,6 +84,30 @@ impl<A: Asset> Adapter<Handle<A>> for AssetRef {
     }
 }
 
+/// A handle that may be missing.
+impl<A: Asset> Adapter<Option<Handle<A>>> for AssetRef {
+    type Saved = Option<SavedHandle>;
+
+    fn save(handle: &Option<Handle<A>>) -> Result<Self::Saved> {
+        handle.as_ref().map(Self::save).transpose()
+    }
+    fn load(saved: Self::Saved, context: &LoadContext<'_>) -> Result<Option<Handle<A>>> {
+        saved.map(|saved| Self::load(saved, context)).transpose()
+    }
+}
+
+/// Several handles.
+impl<A: Asset> Adapter<Vec<Handle<A>>> for AssetRef {
+    type Saved = Vec<SavedHandle>;
+
+    fn save(handles: &Vec<Handle<A>>) -> Result<Self::Saved> {
+        handles.iter().map(Self::save).collect()
+    }
+    fn load(saved: Self::Saved, context: &LoadContext<'_>) -> Result<Vec<Handle<A>>> {
+        saved.into_iter().map(|saved| Self::load(saved, context)).collect()
+    }
+}
+
 pub(crate) fn server<'a>(context: &LoadContext<'a>) -> Result<&'a AssetServer> {
     let server = context.world::<World>().and_then(World::get_resource::<AssetServer>);
     server.ok_or_else(|| Error::misuse("handles can only be loaded into a world with an `AssetServer`"))
@@ -99,10 +123,10 @@ where
     type Saved = SavedHandle;
 
     fn save(component: &C) -> Result<SavedHandle> {
-        AssetRef::save(component)
+        <AssetRef as Adapter<Handle<C::Asset>>>::save(component)
     }
     fn load(saved: SavedHandle, context: &LoadContext<'_>) -> Result<C> {
-        AssetRef::load(saved, context).map(C::from)
+        <AssetRef as Adapter<Handle<C::Asset>>>::load(saved, context).map(C::from)
     }
 }
 

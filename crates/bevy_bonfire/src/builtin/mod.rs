@@ -4,7 +4,7 @@ use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::name::Name;
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Result};
+use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Result, Writer};
 
 use crate::Saved;
 use crate::registry::Registered;
@@ -39,6 +39,9 @@ impl Adapter<Name> for AsText {
 
     fn save(name: &Name) -> Result<String> {
         Ok(name.as_str().to_owned())
+    }
+    fn encode(name: &Name, out: &mut Writer) {
+        out.text(name.as_str());
     }
     fn load(saved: String, _: &LoadContext<'_>) -> Result<Name> {
         Ok(Name::new(saved))

@@ -6,6 +6,8 @@
 pub(crate) mod column;
 mod order;
 
+use std::collections::BTreeSet;
+
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
@@ -95,7 +97,7 @@ impl SaveOptions {
 /// A capture, and what it has to say.
 pub(crate) struct Capture {
     pub(crate) snapshot: Snapshot,
-    /// Components of saved entities that are not registered, each named once in the life of the world.
+    /// Components of saved entities that are not registered.
     pub(crate) unregistered: Vec<String>,
 }
 
@@ -103,7 +105,7 @@ pub(crate) struct Capture {
 pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStarting) -> Result<Capture> {
     let registry = SaveRegistry::of(world)?;
     let chosen = choose(world, &registry, &options.selection, &starting.excluded(&registry))?;
-    let mut unregistered = Vec::new();
+    let mut unregistered = BTreeSet::new();
     let mut writer =
         SnapshotWriter::new(&registry.registry).pool(&registry.pool).reserve(estimate(&registry, &chosen));
     if options.checksums {
@@ -118,7 +120,7 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStart
         for number in chosen.numbers(&registry) {
             column::write(&mut out, &registry, number, world, &chosen.rows)?;
         }
-        unregistered.extend(registry.name_unregistered(world, chosen.archetype.components()));
+        unregistered.extend(registry.unregistered(world, chosen.archetype.components()));
     }
     for number in 0..registry.entries.len() {
         column::write_resource(&mut writer.resources(), &registry, number, world)?;
@@ -132,12 +134,14 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStart
     if let Some(carried) = world.get_resource::<Carried>() {
         writer.carry(&carried.0);
     }
-    for name in &unregistered {
+    let name = |id: ComponentId| world.components().get_info(id).map(|info| info.name().to_string());
+    for name in unregistered.iter().copied().filter(|&id| registry.is_news(id)).filter_map(name) {
         log::warn!(
             "`{name}` is on saved entities but not registered, so it is not saved: \
              add `app.persist::<{name}>()`, or `app.persist_ignore::<{name}>()` if that is meant"
         );
     }
+    let unregistered = unregistered.into_iter().filter_map(name).collect();
     Ok(Capture { snapshot: writer.finish()?, unregistered })
 }
 

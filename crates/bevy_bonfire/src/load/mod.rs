@@ -72,7 +72,6 @@ pub(crate) fn load(
     options: LoadOptions,
 ) -> Result<Loaded> {
     world.flush();
-    SaveRegistry::ensure(world);
     let registry = SaveRegistry::of(world)?;
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
     let plan = LoadPlan::new(snapshot, &registry.registry, options)?;

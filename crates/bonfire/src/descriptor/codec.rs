@@ -60,10 +60,7 @@ impl<T: 'static, A: Adapter<T>> RowCodec for AdaptedCodec<T, A> {
     const LAYOUT: LayoutOf<T> = A::LAYOUT;
 
     fn encode(&self, row: &T, out: &mut Writer) -> bool {
-        match A::save(row) {
-            Ok(saved) => saved.encode(out),
-            Err(error) => out.fail(error),
-        }
+        A::encode(row, out);
         true
     }
     fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {

@@ -122,6 +122,16 @@ pub trait Adapter<T: 'static>: 'static {
     /// Converts for saving; an error makes the whole save fail.
     fn save(value: &T) -> Result<Self::Saved>;
 
+    /// Writes a value. The default converts it first; an adapter that can write the same bytes without making a copy
+    /// says so here.
+    #[inline]
+    fn encode(value: &T, out: &mut Writer) {
+        match Self::save(value) {
+            Ok(saved) => saved.encode(out),
+            Err(error) => out.fail(error),
+        }
+    }
+
     /// Converts back; fails if the saved value is not a `T`.
     fn load(saved: Self::Saved, context: &LoadContext<'_>) -> Result<T>;
 }
