@@ -107,6 +107,11 @@ impl EntityMap {
         Self::build(saved.len(), || saved.iter().copied().zip(new.iter().copied()))
     }
 
+    /// Makes the map from pairs of saved and new ids. Fails as [`EntityMap::new`].
+    pub fn from_pairs(pairs: impl ExactSizeIterator<Item = (EntityId, EntityId)> + Clone) -> Result<Self> {
+        Self::build(pairs.len(), || pairs.clone())
+    }
+
     /// Maps every id to itself: for tools, and for loads that keep ids.
     pub fn identity(ids: &[EntityId]) -> Result<Self> {
         Self::build(ids.len(), || ids.iter().map(|&id| (id, id)))

@@ -84,10 +84,10 @@ pub(crate) fn load(
         }
     };
 
-    let saved = plan.entities();
-    let count = u32::try_from(saved.len()).map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+    let count = u32::try_from(snapshot.entity_count())
+        .map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-    let staged = stage(world, &plan, snapshot, &saved, &entities, &limits);
+    let staged = stage(world, &plan, snapshot, &entities, &limits);
     let (map, staged, order) = match staged {
         Ok(staged) => staged,
         Err(error) => {
@@ -135,12 +135,13 @@ fn stage<'s>(
     world: &World,
     plan: &LoadPlan<'s, '_>,
     snapshot: &Snapshot,
-    saved: &[EntityId],
     entities: &[Entity],
     limits: &bonfire::Limits,
 ) -> Result<Stage<'s>> {
-    let new: Vec<EntityId> = entities.iter().map(|&entity| entity.into()).collect();
-    let map = EntityMap::new(saved, &new)?;
+    let saved = plan.entities();
+    let new = entities.iter().map(|&entity| EntityId::from(entity));
+    let map = EntityMap::from_pairs(saved.iter().copied().zip(new))?;
+    drop(saved);
     let staged = plan.stage(&map, Some(world))?;
     let context = LoadContext::new(limits).entities(&map, bonfire::Dangling::Null);
     let mut order: Order = BTreeMap::new();
