@@ -143,3 +143,17 @@ fn an_error_of_an_observer_fails_the_save() {
     let error = world.save(&SaveOptions::new()).unwrap_err();
     assert_eq!(error.key(), Some("bad.data"));
 }
+
+#[test]
+fn children_that_are_not_saved_are_remarked() {
+    let mut world = world();
+    let parent = world.spawn((Saved, Name::new("parent"))).id();
+    world.spawn((Saved, Name::new("saved"), ChildOf(parent)));
+    world.spawn((Name::new("sprite"), ChildOf(parent)));
+    world.spawn((Name::new("shadow"), ChildOf(parent)));
+    let snapshot = save(&world);
+    let notes: Vec<_> = snapshot.notes().iter().map(|note| (note.key.as_str(), note.count)).collect();
+    assert_eq!(notes, [("bevy.child_of", 2)]);
+    world.load(&snapshot, LoadMode::Replace).unwrap();
+    assert_eq!(world.query::<&Name>().iter(&world).count(), 2, "they went with their parent");
+}

@@ -6,6 +6,7 @@
 use bevy_ecs::component::{Component, ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::Ptr;
+use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::storage::{Table, TableRow};
 use bevy_ecs::world::World;
 use bonfire::{ArchetypeWriter, EntityId, RawRows, Result};
@@ -111,19 +112,32 @@ pub(crate) fn typed<T: Component, R>(
     move |value| read(unsafe { value.deref::<T>() })
 }
 
-/// The sources of a relationship, in the order that its target keeps them, one list per entity.
-#[expect(unsafe_code, reason = "reads a relationship's target without its type")]
-pub(crate) fn for_each_source(
-    world: &World,
-    target: Entity,
+/// The sources of a relationship, as its targets list them.
+pub(crate) struct Sources<'w> {
+    world: &'w World,
     targets: ComponentId,
-    mut source: impl FnMut(Entity),
-) {
-    use bevy_ecs::relationship::RelationshipAccessor;
-    let accessor = world.components().get_info(targets).and_then(|info| info.relationship_accessor());
-    let Some(RelationshipAccessor::RelationshipTarget { iter, .. }) = accessor else { return };
-    if let Ok(value) = world.entity(target).get_by_id(targets) {
-        // SAFETY: the pointer is to the component that the accessor belongs to.
-        unsafe { iter(value) }.for_each(&mut source);
+    iter: for<'a> unsafe fn(Ptr<'a>) -> Box<dyn Iterator<Item = Entity> + 'a>,
+    /// A target takes its sources along when it is despawned.
+    pub(crate) linked: bool,
+}
+
+impl<'w> Sources<'w> {
+    /// Of the relationship with this component on its targets.
+    pub(crate) fn of(world: &'w World, targets: ComponentId) -> Option<Self> {
+        match *world.components().get_info(targets)?.relationship_accessor()? {
+            RelationshipAccessor::RelationshipTarget { iter, linked_spawn: linked, .. } => {
+                Some(Self { world, targets, iter, linked })
+            }
+            RelationshipAccessor::Relationship { .. } => None,
+        }
+    }
+
+    /// Calls `found` with each source of an entity, in order.
+    #[expect(unsafe_code, reason = "reads a relationship's target without its type")]
+    pub(crate) fn for_each(&self, target: Entity, found: impl FnMut(Entity)) {
+        if let Ok(value) = self.world.entity(target).get_by_id(self.targets) {
+            // SAFETY: the pointer is to the component that the accessor belongs to.
+            unsafe { (self.iter)(value) }.for_each(found);
+        }
     }
 }

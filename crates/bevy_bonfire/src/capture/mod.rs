@@ -125,9 +125,7 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStart
     for number in 0..registry.entries.len() {
         column::write_resource(&mut writer.resources(), &registry, number, world)?;
     }
-    if let Some(order) = order::sources(world, &registry, &chosen)? {
-        writer.data_entry(order);
-    }
+    order::write(world, &registry, &chosen, &mut writer)?;
     for entry in starting.data().iter().chain(&options.data) {
         writer.data_entry(entry.clone());
     }
@@ -157,10 +155,15 @@ impl Chosen<'_> {
     }
 }
 
-/// The entities that a save with this selection would have, in the order of their archetypes.
+/// The entities that a save with this selection would have. Those that are no source of a relationship come first: when
+/// they are despawned, they take along what hangs on them, which is cheaper than the other way round.
 pub(crate) fn selected(world: &World, selection: &Selection) -> Result<Vec<Entity>> {
     let registry = SaveRegistry::of(world)?;
-    let chosen = choose(world, &registry, selection, &[])?;
+    let mut chosen = choose(world, &registry, selection, &[])?;
+    let is_source = |chosen: &Chosen<'_>| {
+        chosen.numbers(&registry).any(|number| registry.entries[number].relation.is_some())
+    };
+    chosen.sort_by_key(is_source);
     Ok(chosen.iter().flat_map(|chosen| chosen.rows.entities()).copied().collect())
 }
 

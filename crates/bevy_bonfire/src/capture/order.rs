@@ -4,14 +4,14 @@
 //! in the order in which they come. That is the order of rows. A list that has another order, or sources in several
 //! archetypes, is saved beside them: the entry `bonfire.order`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, EntityId, Result};
+use bonfire::{EntityId, Result, SnapshotWriter};
 
-use super::column::for_each_source;
+use super::column::Sources;
 use super::{Chosen, Rows};
 use crate::registry::Registered;
 use crate::selection::EntitySet;
@@ -22,70 +22,89 @@ pub(crate) const ORDER_KEY: &str = "bonfire.order";
 /// Per relationship, by key, the sources of each target whose order is not that of rows.
 pub(crate) type Order = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 
-/// The lists whose order must be saved.
-pub(super) fn sources(
+/// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
+const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";
+
+/// Writes the lists whose order must be saved.
+pub(super) fn write(
     world: &World,
     registry: &Registered,
     chosen: &[Chosen<'_>],
-) -> Result<Option<DataEntry>> {
+    writer: &mut SnapshotWriter<'_>,
+) -> Result<()> {
     let mut order = Order::new();
     let mut saved: Option<SavedRows> = None;
     for (number, entry) in registry.entries.iter().enumerate() {
         let descriptor = &registry.registry.descriptors()[number];
         let Some(relation) = entry.relation.filter(|_| !descriptor.is_transient()) else { continue };
+        let Some(sources) = Sources::of(world, relation.targets) else { continue };
         let mut lists = BTreeMap::new();
+        let mut not_saved = 0;
         for target in chosen.iter().filter(|chosen| chosen.archetype.contains(relation.targets)) {
             let saved = saved.get_or_insert_with(|| SavedRows::new(chosen));
             for &entity in target.rows.entities() {
-                let mut list: Vec<Entity> = Vec::new();
                 let (mut last, mut natural) = (None, true);
-                for_each_source(world, entity, relation.targets, |source| {
-                    if let Some((archetype, row)) = saved.place(world, source) {
-                        natural &=
-                            last.is_none_or(|(before, last_row)| before == archetype && last_row < row);
+                sources.for_each(entity, |source| match saved.place(world, source) {
+                    Some((archetype, row)) => {
+                        natural &= last.is_none_or(|(before, last)| before == archetype && last < row);
                         last = Some((archetype, row));
-                        list.push(source);
                     }
+                    None => not_saved += 1,
                 });
                 if !natural {
-                    lists.insert(entity.into(), list.into_iter().map(EntityId::from).collect());
+                    let mut list: Vec<EntityId> = Vec::new();
+                    let kept = |source: &Entity| saved.place(world, *source).is_some();
+                    sources.for_each(entity, |source| {
+                        list.extend(Some(source).filter(kept).map(EntityId::from));
+                    });
+                    lists.insert(entity.into(), list);
                 }
             }
+        }
+        if not_saved > 0 && sources.linked {
+            writer.note(descriptor.key(), NOT_SAVED, not_saved);
         }
         if !lists.is_empty() {
             order.insert(descriptor.key().to_owned(), lists);
         }
     }
-    if order.is_empty() { Ok(None) } else { DataEntry::new(ORDER_KEY.to_owned(), &order).map(Some) }
+    if !order.is_empty() {
+        writer.data(ORDER_KEY, &order)?;
+    }
+    Ok(())
 }
 
-/// Where saved entities lie.
-struct SavedRows {
-    /// Of archetypes of which only some rows are saved, which.
-    archetypes: HashMap<ArchetypeId, Option<EntitySet>>,
+/// Where saved entities lie: by archetype, if any of it is saved, and which entities if not all are.
+struct SavedRows(Vec<Option<Picked>>);
+
+enum Picked {
+    All,
+    Some(EntitySet),
 }
 
 impl SavedRows {
     fn new(chosen: &[Chosen<'_>]) -> Self {
-        let archetypes = chosen.iter().map(|chosen| {
-            let picked = match &chosen.rows {
-                Rows::Table(_) => None,
-                Rows::Picked { entities, .. } => Some(entities.iter().copied().collect()),
-            };
-            (chosen.archetype.id(), picked)
-        });
-        Self { archetypes: archetypes.collect() }
+        let mut archetypes = Vec::new();
+        for chosen in chosen {
+            let index = chosen.archetype.id().index();
+            archetypes.resize_with(archetypes.len().max(index + 1), || None);
+            archetypes[index] = Some(match &chosen.rows {
+                Rows::Table(_) => Picked::All,
+                Rows::Picked { entities, .. } => Picked::Some(entities.iter().copied().collect()),
+            });
+        }
+        Self(archetypes)
     }
 
     /// The archetype and the row of an entity, if it is saved.
     fn place(&self, world: &World, entity: Entity) -> Option<(ArchetypeId, u32)> {
         let place = world.entities().get_spawned(entity).ok()?;
-        let saved = self.archetypes.get(&place.archetype_id)?;
-        saved.as_ref().is_none_or(|picked| picked.contains(entity)).then(|| {
-            // Whole tables are written in the table's order, picked rows in the archetype's.
-            let row =
-                if saved.is_none() { place.table_row.index_u32() } else { place.archetype_row.index_u32() };
-            (place.archetype_id, row)
-        })
+        // Whole tables are written in the table's order, picked rows in the archetype's.
+        let row = match self.0.get(place.archetype_id.index())?.as_ref()? {
+            Picked::All => place.table_row.index_u32(),
+            Picked::Some(picked) if picked.contains(entity) => place.archetype_row.index_u32(),
+            Picked::Some(_) => return None,
+        };
+        Some((place.archetype_id, row))
     }
 }

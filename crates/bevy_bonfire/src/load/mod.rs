@@ -30,7 +30,7 @@ use crate::selection::Selection;
 #[derive(Clone, Default)]
 pub enum LoadMode {
     /// All entities that a save would have are despawned, and those of the snapshot take their place. Resources are
-    /// overwritten.
+    /// overwritten. Despawning is Bevy's: children go with their parents, also those that are not part of saves.
     #[default]
     Replace,
     /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it.

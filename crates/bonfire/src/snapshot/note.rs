@@ -44,8 +44,12 @@ pub(super) struct Notes(BTreeMap<(String, &'static str), usize>);
 impl Notes {
     pub(super) fn add(&mut self, key: &str, remarks: Vec<&'static str>) {
         for remark in remarks {
-            *self.0.entry((key.to_owned(), remark)).or_default() += 1;
+            self.count(key, remark, 1);
         }
+    }
+
+    pub(super) fn count(&mut self, key: &str, remark: &'static str, count: usize) {
+        *self.0.entry((key.to_owned(), remark)).or_default() += count;
     }
 
     pub(super) fn finish(self) -> Vec<Note> {

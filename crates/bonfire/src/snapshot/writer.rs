@@ -165,6 +165,11 @@ impl<'r> SnapshotWriter<'r> {
         self.data.push(entry);
     }
 
+    /// For front ends: remarks something about `count` values of a component. See [`Snapshot::notes`].
+    pub fn note(&mut self, key: &str, remark: &'static str, count: usize) {
+        self.notes.count(key, remark, count);
+    }
+
     /// What an earlier load met and did not know. It is written for the entities that are saved now.
     pub fn carry(&mut self, carry: &'r Carry) {
         self.carry = Some(carry);
