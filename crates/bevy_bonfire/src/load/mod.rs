@@ -5,6 +5,7 @@
 //! them exist, so that relationships find their targets in whatever order they come.
 
 mod commit;
+mod fill;
 mod moved;
 mod relation;
 mod row;

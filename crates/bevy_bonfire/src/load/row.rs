@@ -20,6 +20,8 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::{MovingPtr, OwningPtr};
 use bevy_ecs::world::{EntityWorldMut, World};
 
+use super::fill::Fill;
+
 /// How many sets of components can be spawned by batches. Each slot costs about two kilobytes of code.
 pub(super) const SLOTS: usize = 128;
 
@@ -59,7 +61,8 @@ fn components() -> std::vec::IntoIter<ComponentId> {
 
 #[expect(unsafe_code, reason = "the only bundle whose components are decided at run time")]
 // SAFETY: `spawn` sets the components before the world asks for them, in the order in which `get_components` gives the
-// values, and refuses to use a slot for which the world has others on record.
+// values, and refuses to use a slot for which the world has others on record. Where `get_components` gives none, `Fill`
+// writes them before anybody can look.
 unsafe impl<const SLOT: usize> Bundle for DynRow<SLOT> {
     fn component_ids(_: &mut ComponentsRegistrator) -> impl Iterator<Item = ComponentId> + use<SLOT> {
         components()
@@ -141,14 +144,21 @@ pub(super) unsafe fn spawn(
 
 #[expect(unsafe_code, reason = "moves values by pointer")]
 unsafe fn spawn_in<const SLOT: usize>(world: &mut World, columns: &[RowSource], entities: &[Entity]) -> bool {
-    let columns: *const [RowSource] = columns;
-    let rows = (0..entities.len()).map(|row| DynRow::<SLOT> { columns, row });
+    // A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
+    let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<DynRow<SLOT>>()));
+    let fill = Fill::of(world, TypeId::of::<DynRow<SLOT>>(), columns);
+    let given: *const [RowSource] = if fill.is_some() { &[] } else { columns };
+    let rows = (0..entities.len()).map(|row| DynRow::<SLOT> { columns: given, row });
     // Dropping the iterator would apply commands while entities are still missing, and would go on spawning after a
     // hook has panicked.
     let mut spawned = ManuallyDrop::new(world.spawn_batch(rows));
     let mut right = true;
     for &entity in entities {
         right &= spawned.next() == Some(entity);
+    }
+    if let Some(fill) = fill {
+        // SAFETY: the rows were just spawned without values, and the caller vouches for the columns.
+        unsafe { fill.write(world, columns, entities.len()) };
     }
     right
 }
@@ -227,7 +237,8 @@ fn try_out() -> bool {
         world.register_component::<Sparse>(),
     ];
     // As many as fit the list that is kept aside, and more.
-    for len in [1, 3, KEPT_ASIDE_MAX, KEPT_ASIDE_MAX + 1, 1000] {
+    let lens = [1, 3, KEPT_ASIDE_MAX, KEPT_ASIDE_MAX + 1, 1000];
+    for (len, by_column) in lens.into_iter().flat_map(|len| [(len, false), (len, true)]) {
         let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(len as u32).collect();
         entities.reverse();
         let mut spare = Spare::new(&world);
@@ -237,18 +248,29 @@ fn try_out() -> bool {
         let expected = (plain.clone(), owners.clone(), sparse.clone());
         let (plain, owners, sparse) = (undropped(plain), undropped(owners), undropped(sparse));
         let columns = [source(&plain), source(&owners), source(&sparse)];
+        // With a sparse component, and a required one, values are taken row by row; without, column by column.
+        let given = if by_column { 2 } else { 3 };
+        let (ids, columns, slot) = (&ids[..given], &columns[..given], usize::from(by_column));
+        let before = world.increment_change_tick();
         // SAFETY: the columns have one value per entity, of the types of the components, and are never dropped.
-        let right = unsafe { spawn(0, &mut world, &ids, &columns, &entities, &mut spare) };
+        let right = unsafe { spawn(slot, &mut world, ids, columns, &entities, &mut spare) };
         spare.release(&mut world);
         world.flush();
+        let now = world.change_tick();
         let rows = entities.iter().enumerate();
         let values = rows.clone().all(|(row, &entity)| {
+            let ticks = world.entity(entity).get_change_ticks::<Owner>();
             world.get::<Plain>(entity) == Some(&expected.0[row])
                 && world.get::<Owner>(entity) == Some(&expected.1[row])
-                && world.get::<Sparse>(entity) == Some(&expected.2[row])
-                && world.get::<Wanted>(entity).is_some()
+                && (by_column || world.get::<Sparse>(entity) == Some(&expected.2[row]))
+                && (by_column || world.get::<Wanted>(entity).is_some())
+                && ticks.is_some_and(|ticks| ticks.is_added(before, now) && ticks.is_changed(before, now))
         });
-        if !right || !values || bound(&world, 0) != Some(&ids) {
+        if by_column {
+            // Not moved into the world.
+            sparse.into_iter().for_each(|sparse| drop(ManuallyDrop::into_inner(sparse)));
+        }
+        if !right || !values || bound(&world, slot) != Some(ids) {
             return false;
         }
         if entities.iter().any(|&entity| !world.despawn(entity)) {
