@@ -9,6 +9,7 @@
 //! | [`LoadFinished`] | everything is loaded, or nothing | rebuild what is not saved, tell the player |
 
 use std::any::TypeId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use bevy_ecs::world::World;
 use bonfire::{DataEntry, Error, LoadContext, Note, Persist, Prelude, Result};
 
 use crate::Loaded;
-use crate::registry::Registered;
+use crate::capture::data_entry;
+use crate::load::panic_message;
 
 /// A save begins. Observers may attach data to it and leave entities out of it.
 ///
@@ -47,9 +49,9 @@ impl SaveStarting {
     /// Attaches data to the save, after what was attached before. Use keys with the owner in front: `"physics.world"`.
     /// A value that cannot be saved makes the save fail.
     pub fn attach<T: Persist>(&mut self, key: &str, value: &T) {
-        match DataEntry::new(key.to_owned(), value) {
+        match data_entry(key, value) {
             Ok(entry) => self.data.push(entry),
-            Err(error) => self.errors.push(error.in_key(key)),
+            Err(error) => self.errors.push(error),
         }
     }
 
@@ -67,13 +69,14 @@ impl SaveStarting {
         Ok(())
     }
 
-    /// What was attached, reserved keys first.
+    /// What was attached.
     pub(crate) fn data(&self) -> &[DataEntry] {
         &self.data
     }
 
-    pub(crate) fn excluded(&self, _: &Registered) -> Vec<ComponentId> {
-        self.ids.clone()
+    /// The components that keep entities out.
+    pub(crate) fn excluded(&self) -> &[ComponentId] {
+        &self.ids
     }
 }
 
@@ -156,7 +159,11 @@ impl LoadStarting {
         let mut claimed = false;
         for (key, callback) in self.callbacks.iter_mut().filter(|(key, _)| key == entry.key()) {
             claimed = true;
-            if let Err(error) = callback(world, entry, context) {
+            let result = catch_unwind(AssertUnwindSafe(|| callback(world, entry, context)));
+            let result = result.unwrap_or_else(|panic| {
+                Err(Error::custom(format!("a data callback panicked: {}", panic_message(&*panic))))
+            });
+            if let Err(error) = result {
                 errors.push(error.in_key(key));
             }
         }

@@ -3,7 +3,7 @@
 //! Observers keep it while components come and go, also during a load. What is changed in place is seen at the end of
 //! the frame.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -40,8 +40,10 @@ use bonfire::{Error, Result};
 #[derive(Resource)]
 pub struct Index<C: Component, K: Key> {
     read: Arc<dyn Fn(&C) -> K + Send + Sync>,
-    entities: HashMap<K, Vec<Entity>>,
-    keys: EntityHashMap<K>,
+    /// By key, in the order in which they got it.
+    entities: HashMap<K, BTreeMap<u64, Entity>>,
+    keys: EntityHashMap<(K, u64)>,
+    next: u64,
 }
 
 /// What an [`Index`] can go by: text, numbers, and everything like them.
@@ -50,26 +52,22 @@ impl<T: Eq + Hash + Clone + Debug + Send + Sync + 'static> Key for T {}
 
 impl<C: Component, K: Key> Index<C, K> {
     /// All entities with this key, in the order in which they got it.
-    pub fn get(&self, key: &K) -> &[Entity] {
-        self.entities.get(key).map_or(&[], Vec::as_slice)
+    pub fn get(&self, key: &K) -> impl Iterator<Item = Entity> + '_ {
+        self.entities.get(key).into_iter().flat_map(BTreeMap::values).copied()
     }
 
     /// The entity with this key, if there is exactly one.
     pub fn one(&self, key: &K) -> Option<Entity> {
-        match self.get(key) {
-            [entity] => Some(*entity),
-            _ => None,
-        }
+        let mut entities = self.get(key);
+        entities.next().filter(|_| entities.next().is_none())
     }
 
     /// The entity with this key; an error if there is none or more than one.
     pub fn require(&self, key: &K) -> Result<Entity> {
-        match self.get(key) {
-            [entity] => Ok(*entity),
-            others => {
-                Err(Error::custom(format!("{} entities have the key {key:?}, one is required", others.len())))
-            }
-        }
+        self.one(key).ok_or_else(|| {
+            let count = self.entities.get(key).map_or(0, BTreeMap::len);
+            Error::custom(format!("{count} entities have the key {key:?}, one is required"))
+        })
     }
 
     /// How many entities there are.
@@ -83,18 +81,19 @@ impl<C: Component, K: Key> Index<C, K> {
 
     fn put(&mut self, entity: Entity, component: &C) {
         let key = (self.read)(component);
-        if self.keys.get(&entity) == Some(&key) {
+        if self.keys.get(&entity).is_some_and(|(known, _)| *known == key) {
             return;
         }
         self.take(entity);
-        self.entities.entry(key.clone()).or_default().push(entity);
-        self.keys.insert(entity, key);
+        self.next += 1;
+        self.entities.entry(key.clone()).or_default().insert(self.next, entity);
+        self.keys.insert(entity, (key, self.next));
     }
 
     fn take(&mut self, entity: Entity) {
-        let Some(key) = self.keys.remove(&entity) else { return };
+        let Some((key, number)) = self.keys.remove(&entity) else { return };
         if let Some(entities) = self.entities.get_mut(&key) {
-            entities.retain(|&other| other != entity);
+            entities.remove(&number);
             if entities.is_empty() {
                 self.entities.remove(&key);
             }
@@ -104,7 +103,7 @@ impl<C: Component, K: Key> Index<C, K> {
     /// Makes the index of a world.
     pub(crate) fn install(world: &mut World, read: impl Fn(&C) -> K + Send + Sync + 'static) {
         let mut index =
-            Self { read: Arc::new(read), entities: HashMap::new(), keys: EntityHashMap::default() };
+            Self { read: Arc::new(read), entities: HashMap::new(), keys: EntityHashMap::default(), next: 0 };
         let mut known = world.query_filtered::<(Entity, &C), Allow<Disabled>>();
         known.iter(world).for_each(|(entity, component)| index.put(entity, component));
         if world.get_resource::<Self>().is_none() {

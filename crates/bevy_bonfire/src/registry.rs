@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bevy_ecs::component::{Component, ComponentId};
-use bevy_ecs::entity::{Entity, EntityHashMap};
+use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::ptr::{OwningPtr, Ptr};
 use bevy_ecs::query::Allow;
@@ -78,6 +78,8 @@ pub(crate) struct Relation {
     pub(crate) targets: ComponentId,
     /// Puts the sources of a target in this order; others come after them.
     pub(crate) reorder: fn(&mut World, Entity, &[Entity]),
+    /// Takes these sources out of a target's list, without a word to them.
+    pub(crate) release: fn(&mut World, Entity, &EntityHashSet),
 }
 
 /// Reads the layer of an entity from one of its components.
@@ -168,7 +170,11 @@ impl Registered {
                 "Bevy does not know where the target lies in `{name}`: derive it"
             )));
         };
-        self.add_any::<R>(world, descriptor, Some(Relation { offset, targets, reorder: reorder::<R> }))
+        self.add_any::<R>(
+            world,
+            descriptor,
+            Some(Relation { offset, targets, reorder: reorder::<R>, release: release::<R> }),
+        )
     }
 
     fn add_any<T: Component>(
@@ -220,7 +226,8 @@ impl Registered {
         let missing = |id: &ComponentId| {
             // Bevy's own components are made again by their owners: required components, relationship targets, caches.
             let info = world.components().get_info(*id);
-            self.number(*id).is_none()
+            cfg!(feature = "debug")
+                && self.number(*id).is_none()
                 && !self.ignored.contains(id)
                 && info.is_some_and(|info| {
                     info.relationship_accessor().is_none() && !info.name().to_string().starts_with("bevy_")
@@ -251,5 +258,25 @@ fn reorder<R: Relationship>(world: &mut World, target: Entity, order: &[Entity])
     collection.clear();
     for source in sources {
         collection.add(source);
+    }
+}
+
+fn release<R: Relationship>(world: &mut World, target: Entity, sources: &EntityHashSet) {
+    let Some(targets) = world.get::<R::RelationshipTarget>(target) else { return };
+    let kept: Vec<Entity> = targets.iter().filter(|source| !sources.contains(source)).collect();
+    if kept.len() == targets.len() {
+        return;
+    }
+    let none = kept.is_empty();
+    if let Some(mut targets) = world.get_mut::<R::RelationshipTarget>(target) {
+        let collection = targets.collection_mut_risky();
+        collection.clear();
+        for source in kept {
+            collection.add(source);
+        }
+    }
+    // Bevy has no empty lists. That of an entity that goes itself goes with it.
+    if none && !sources.contains(&target) {
+        world.entity_mut(target).remove::<R::RelationshipTarget>();
     }
 }

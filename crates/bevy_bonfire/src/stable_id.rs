@@ -5,6 +5,7 @@
 //! resolves when its target comes back, in this save or in another.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -96,36 +97,66 @@ impl fmt::Display for StableId {
     }
 }
 
-/// Where every [`StableId`] of the world is.
+/// Where every [`StableId`] of the world is. If several entities have one, it leads to the one that got it last.
 #[derive(Resource, Default, Debug)]
-pub struct StableIds(HashMap<StableId, Entity>);
+pub struct StableIds {
+    holders: HashMap<StableId, Holders>,
+    /// A load puts new entities beside those that they replace: no reason to warn.
+    loading: bool,
+}
+
+#[derive(Debug)]
+struct Holders {
+    last: Entity,
+    earlier: Vec<Entity>,
+}
 
 impl StableIds {
     /// The entity that has this id, if it is in the world.
     pub fn get(&self, id: StableId) -> Option<Entity> {
-        self.0.get(&id).copied()
+        self.holders.get(&id).map(|holders| holders.last)
     }
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.holders.len()
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.holders.is_empty()
+    }
+
+    pub(crate) fn loading(&mut self, loading: bool) {
+        self.loading = loading;
     }
 
     pub(crate) fn insert(&mut self, id: StableId, entity: Entity) {
         id.pass();
-        if let Some(other) = self.0.insert(id, entity).filter(|&other| other != entity) {
-            log::warn!(
-                "stable id {id} was on entity {other} and is now on {entity}: references lead to the latter"
-            );
+        match self.holders.entry(id) {
+            Entry::Vacant(free) => {
+                free.insert(Holders { last: entity, earlier: Vec::new() });
+            }
+            Entry::Occupied(mut taken) => {
+                let holders = taken.get_mut();
+                let other = std::mem::replace(&mut holders.last, entity);
+                holders.earlier.push(other);
+                if !self.loading {
+                    log::warn!(
+                        "stable id {id} is on entity {other} and on {entity}: references lead to the latter"
+                    );
+                }
+            }
         }
     }
 
     fn remove(&mut self, id: StableId, entity: Entity) {
-        if self.get(id) == Some(entity) {
-            self.0.remove(&id);
+        let Entry::Occupied(mut taken) = self.holders.entry(id) else { return };
+        let holders = taken.get_mut();
+        if holders.last != entity {
+            holders.earlier.retain(|&other| other != entity);
+        } else if let Some(other) = holders.earlier.pop() {
+            holders.last = other;
+        } else {
+            taken.remove();
         }
     }
 }

@@ -99,7 +99,7 @@ fn an_index_survives_repeated_loads_and_sees_changes() {
             assert_eq!(names.require(&name.to_owned()).unwrap(), entity);
         }
         assert!(names.require(&"nobody".to_owned()).unwrap_err().to_string().contains("0 entities"));
-        assert_eq!(world.resource::<Index<Team, u8>>().get(&3).len(), 20);
+        assert_eq!(world.resource::<Index<Team, u8>>().get(&3).count(), 20);
         assert!(world.resource::<Index<Team, u8>>().require(&3).is_err());
     };
     check(app.world());

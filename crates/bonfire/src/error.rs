@@ -54,7 +54,8 @@ impl Error {
     pub(crate) fn newer_format(message: impl Display) -> Self {
         Self::new(Kind::NewerFormat, message)
     }
-    pub(crate) fn limit(message: impl Display) -> Self {
+    /// An error about something that is larger than [`Limits`](crate::Limits) allow.
+    pub fn limit(message: impl Display) -> Self {
         Self::new(Kind::Limit, message)
     }
     pub(crate) fn schema(message: impl Display) -> Self {

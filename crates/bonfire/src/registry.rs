@@ -60,6 +60,7 @@ impl Registry {
             let same = known.kind != ColumnKind::Custom
                 && known.type_id == descriptor.type_id
                 && known.repeats == descriptor.repeats
+                && known.non_finite == descriptor.non_finite
                 && known.version == descriptor.version
                 && known.schema == descriptor.schema
                 && known.kind == descriptor.kind

@@ -14,6 +14,9 @@ use crate::registry::SaveRegistry;
 /// No game has run for longer; more would overflow a clock.
 const ELAPSED_MAX: Duration = Duration::from_secs(u64::MAX / 1_000_000_000);
 
+/// Faster clocks overflow within a frame.
+const SPEED_MAX: f64 = 1e6;
+
 #[derive(Persist)]
 struct SavedVirtual {
     elapsed: Duration,
@@ -60,7 +63,7 @@ impl Adapter<Time<Virtual>> for Clock {
             time.set_max_delta(known.max_delta());
             time.set_wrap_period(known.wrap_period());
         }
-        if !saved.speed.is_finite() || saved.speed < 0.0 {
+        if !(0.0..=SPEED_MAX).contains(&saved.speed) {
             return Err(Error::custom(format!("a clock cannot run at the speed {}", saved.speed)));
         }
         time.set_relative_speed_f64(saved.speed);

@@ -14,8 +14,8 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
 use bonfire::{
-    Compression, DataEntry, EncodeOptions, Error, LAYERS, Persist, ResolvedFilter, Result, Snapshot,
-    SnapshotWriter, Value,
+    Compression, DataEntry, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX, ResolvedFilter, Result,
+    Snapshot, SnapshotWriter, Value,
 };
 
 use self::column::Rows;
@@ -68,7 +68,7 @@ impl SaveOptions {
     }
     /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
     pub fn data<T: Persist>(mut self, key: &str, value: &T) -> Result<Self> {
-        self.data.push(DataEntry::new(key.to_owned(), value).map_err(|error| error.in_key(key))?);
+        self.data.push(data_entry(key, value)?);
         Ok(self)
     }
     /// Says something about the save that can be read without the rest, such as its name.
@@ -94,6 +94,14 @@ impl SaveOptions {
     }
 }
 
+/// Data under a key of the game's own.
+pub(crate) fn data_entry<T: Persist>(key: &str, value: &T) -> Result<DataEntry> {
+    if key.starts_with(RESERVED_PREFIX) {
+        return Err(Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key));
+    }
+    DataEntry::new(key.to_owned(), value).map_err(|error| error.in_key(key))
+}
+
 /// A capture, and what it has to say.
 pub(crate) struct Capture {
     pub(crate) snapshot: Snapshot,
@@ -104,7 +112,7 @@ pub(crate) struct Capture {
 /// Captures a world. `starting` is what observers added.
 pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStarting) -> Result<Capture> {
     let registry = SaveRegistry::of(world)?;
-    let chosen = choose(world, &registry, &options.selection, &starting.excluded(&registry))?;
+    let chosen = choose(world, &registry, &options.selection, starting.excluded())?;
     let mut unregistered = BTreeSet::new();
     let mut writer =
         SnapshotWriter::new(&registry.registry).pool(&registry.pool).reserve(estimate(&registry, &chosen));

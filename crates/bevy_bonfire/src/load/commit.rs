@@ -2,14 +2,14 @@
 //!
 //! | step | |
 //! |---|---|
-//! | 1 | what is replaced is despawned |
-//! | 2 | all entities are spawned, in the order of the save; commands of hooks and observers wait |
-//! | 3 | the commands are applied: every entity is there |
-//! | 4 | late components; lists of sources whose order is not that of rows are put in order |
+//! | 1 | all entities are spawned, in the order of the save; commands of hooks and observers wait |
+//! | 2 | the commands are applied: every entity is there |
+//! | 3 | late components; lists of sources whose order is not that of rows are put in order |
+//! | 4 | what is replaced is despawned |
 //! | 5 | resources |
 //!
-//! Nothing here fails because of the save. A hook or an observer of the game may panic: then what was spawned is
-//! despawned, and the load says so.
+//! Nothing here fails because of the save. A hook or an observer of the game may panic in steps 1 to 3: then what was
+//! spawned is despawned, and the world is as it was.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -22,10 +22,11 @@ use bevy_ecs::world::World;
 use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedExtra};
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
-use super::relation::{RowOrder, drop_without_target};
+use super::relation::{RowOrder, discard_null, drop_without_target, release};
 use super::row::{self, SLOTS, Spare};
 use crate::capture::Order;
 use crate::registry::{Batches, Registered};
+use crate::{SaveScope, Saved, StableIds};
 
 pub(super) struct Plan<'a> {
     /// The new entities, archetype by archetype.
@@ -93,14 +94,9 @@ pub(super) fn commit(
     choose_segments(world, registry, &mut moving);
     let row_order = RowOrder::new(registry, &moving, &entities);
 
+    let unmarked = unmarked(world, registry, &moving, &entities);
+    world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        for entity in replaced {
-            // A parent takes its children along.
-            if let Ok(entity) = world.get_entity_mut(entity) {
-                entity.despawn();
-            }
-        }
-        world.flush();
         let right = spawn(world, &moving, &entities);
         for Late { entity, archetype, column, row } in late_components {
             insert(world, entity, &moving[archetype].columns[column], row);
@@ -108,36 +104,67 @@ pub(super) fn commit(
         for extra in extras {
             extra.insert(world);
         }
-        world.flush();
-        row_order.apply(world, registry, &order);
-        for resource in &mut resources {
-            let entry = &registry.entries[resource.number];
-            if merge && world.contains_resource_by_id(entry.id) {
-                if let Some(row) = resource.take_row(0) {
-                    resource.discard(row);
-                }
-                continue;
-            }
-            if let Err(error) = insert_resource(world, resource, entry.load_resource.as_ref()) {
-                let key = registry.registry.descriptors()[resource.number].key();
-                report.callback_errors.push(error.in_key(key));
+        for entity in unmarked {
+            if let Ok(mut entity) = world.get_entity_mut(entity) {
+                entity.insert(Saved);
             }
         }
         world.flush();
+        row_order.apply(world, registry, &order);
         right
     };
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(true) => Ok(carry),
+    let done = catch_unwind(AssertUnwindSafe(work));
+    world.resource_mut::<StableIds>().loading(false);
+    match done {
+        Ok(true) => {}
         Ok(false) => {
             undo(world, &entities);
-            Err(Error::custom("another thread allocated entities during the load: load again"))
+            return Err(Error::custom("another thread allocated entities during the load: load again"));
         }
         Err(panic) => {
             undo(world, &entities);
-            let message = message(&*panic);
-            Err(Error::custom(format!("a hook or an observer panicked, the load was undone: {message}")))
+            let message = panic_message(&*panic);
+            return Err(Error::custom(format!(
+                "a hook or an observer panicked, the load was undone: {message}"
+            )));
         }
     }
+
+    // From here on the load is done. A panic in what follows is the game's own, and nothing is left to undo.
+    release(world, registry, &replaced);
+    for entity in replaced {
+        if let Ok(entity) = world.get_entity_mut(entity) {
+            entity.despawn();
+        }
+    }
+    world.flush();
+    for resource in &mut resources {
+        let entry = &registry.entries[resource.number];
+        if merge && world.contains_resource_by_id(entry.id) {
+            if let Some(row) = resource.take_row(0) {
+                resource.discard(row);
+            }
+            continue;
+        }
+        if let Err(error) = insert_resource(world, resource, entry.load_resource.as_ref()) {
+            let key = registry.registry.descriptors()[resource.number].key();
+            report.callback_errors.push(error.in_key(key));
+        }
+    }
+    world.flush();
+    Ok(carry)
+}
+
+/// Entities of a save that was made without marks, in a world that saves what is marked: they get the mark, or the next
+/// save would not have them.
+fn unmarked(world: &World, registry: &Registered, moving: &[Moving<'_>], entities: &[Entity]) -> Vec<Entity> {
+    let saved = world.components().component_id::<Saved>();
+    if registry.scope != SaveScope::Marked {
+        return Vec::new();
+    }
+    let without =
+        moving.iter().filter(|archetype| !archetype.columns.iter().any(|column| Some(column.id) == saved));
+    without.flat_map(|archetype| &entities[archetype.entities.clone()]).copied().collect()
 }
 
 /// The rows of a component that comes back from being carried.
@@ -149,7 +176,10 @@ struct Extra<'s> {
 impl<'s> Extra<'s> {
     fn new(world: &World, registry: &Registered, extra: StagedExtra<'s>, map: &EntityMap) -> Option<Self> {
         let entities: Vec<_> = extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
-        let column = MovedColumn::new(world, registry, extra.component, extra.column, entities.len())?;
+        let mut column = MovedColumn::new(world, registry, extra.component, extra.column, entities.len())?;
+        if let Some(relation) = registry.entries[extra.component].relation {
+            discard_null(&mut column, entities.len(), relation);
+        }
         Some(Self { column, entities })
     }
 
@@ -318,7 +348,8 @@ fn undo(world: &mut World, entities: &[Entity]) {
     step(&mut World::flush);
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+/// What a panic says.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

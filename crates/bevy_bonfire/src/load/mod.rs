@@ -10,6 +10,7 @@ mod moved;
 mod relation;
 mod row;
 
+pub(crate) use self::commit::panic_message;
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::moved::typed_resource;
 
@@ -24,13 +25,14 @@ use bonfire::{RESERVED_PREFIX, Result, Snapshot, Unknown};
 
 use crate::capture::{self, ORDER_KEY, Order};
 use crate::event::LoadStarting;
-use crate::registry::{Carried, SaveRegistry};
+use crate::registry::{Carried, Registered, SaveRegistry};
 use crate::selection::Selection;
 
 /// What a load does with the entities that are there.
 #[derive(Clone, Default)]
 pub enum LoadMode {
-    /// All entities that a save would have are despawned, and those of the snapshot take their place. Resources are
+    /// The snapshot's entities take the place of all that a save without a selection would have (also of those that
+    /// observers of `SaveStarting` would exclude), which are despawned when the new ones are complete. Resources are
     /// overwritten. Despawning is Bevy's: children go with their parents, also those that are not part of saves.
     #[default]
     Replace,
@@ -89,6 +91,7 @@ pub(crate) fn load(
         .map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let staged = stage(world, &plan, snapshot, &entities, &limits);
+    let staged = staged.and_then(|staged| check_resources(&registry, staged));
     let (map, staged, order) = match staged {
         Ok(staged) => staged,
         Err(error) => {
@@ -99,7 +102,7 @@ pub(crate) fn load(
 
     let merge = matches!(mode, LoadMode::Merge);
     let mut report = staged.report.clone();
-    let mut carry = commit::commit(
+    let carry = commit::commit(
         world,
         &registry,
         staged,
@@ -116,17 +119,31 @@ pub(crate) fn load(
         .map(|(_, descriptor)| descriptor.key().to_owned())
         .collect();
 
-    let context = LoadContext::new(&limits).entities(&map, dangling);
-    let unclaimed = dispatch(world, snapshot.data(), &context, &mut report);
-    if unknown == Unknown::Keep {
-        carry.keep_data(unclaimed, &context);
-    }
+    // What an observer loads or saves from here on finds the carry of this load.
     let mut carried = world.get_resource_or_init::<Carried>();
-    match merge {
-        true => carried.0.extend(carry),
-        false => carried.0 = carry,
+    match mode {
+        LoadMode::Replace => carried.0 = carry,
+        // Rows of entities that are gone are not written again.
+        LoadMode::ReplaceSelected(_) | LoadMode::Merge => carried.0.extend(carry),
+    }
+    let context = LoadContext::new(&limits).entities(&map, dangling);
+    let mut unclaimed = dispatch(world, snapshot.data(), &context, &mut report);
+    unclaimed.extend(unknown_order(snapshot, &registry)?);
+    if unknown == Unknown::Keep && !unclaimed.is_empty() {
+        world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
     Ok(Loaded { prelude: snapshot.prelude(), report, resources_not_saved, map })
+}
+
+/// A relationship belongs to an entity.
+fn check_resources<'s>(registry: &Registered, stage: Stage<'s>) -> Result<Stage<'s>> {
+    for (number, _) in &stage.1.resources {
+        if registry.entries[*number].relation.is_some() {
+            let key = registry.registry.descriptors()[*number].key();
+            return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
+        }
+    }
+    Ok(stage)
 }
 
 type Stage<'s> = (EntityMap, bonfire::Staged<'s>, Order);
@@ -150,6 +167,19 @@ fn stage<'s>(
         order.extend(entry.get_in::<Order>(&context).map_err(|error| error.in_key(ORDER_KEY))?);
     }
     Ok((map, staged, order))
+}
+
+/// The order of relationships that this build does not know, as it was saved.
+fn unknown_order(snapshot: &Snapshot, registry: &Registered) -> Result<Vec<DataEntry>> {
+    let mut entries = Vec::new();
+    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
+        let mut order: Order = entry.get().map_err(|error| error.in_key(ORDER_KEY))?;
+        order.retain(|key, _| registry.registry.index_of_key(key).is_none());
+        if !order.is_empty() {
+            entries.push(DataEntry::new(ORDER_KEY, &order)?);
+        }
+    }
+    Ok(entries)
 }
 
 /// Gives the data of a save to those who ask for it, reserved keys first. Returns what nobody asked for.

@@ -29,7 +29,7 @@ pub(super) struct MovedColumn<'s> {
     /// By row of the archetype, which value it has, if not each has its own.
     places: Option<Vec<u32>>,
     /// Keeps the memory.
-    _memory: StagedColumn<'s>,
+    memory: StagedColumn<'s>,
 }
 
 impl<'s> MovedColumn<'s> {
@@ -55,7 +55,7 @@ impl<'s> MovedColumn<'s> {
         column.forget_rows();
         let (storage, drop) = (info.storage_type(), info.drop());
         let stride = column.stride();
-        Some(Self { number, id, storage, drop, first, stride, len, places, _memory: column })
+        Some(Self { number, id, storage, drop, first, stride, len, places, memory: column })
     }
 
     /// Whether an entity of the archetype has a value here.
@@ -105,11 +105,11 @@ impl<'s> MovedColumn<'s> {
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
     }
 
-    /// Drops a value that nobody wants.
+    /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
     pub(super) fn discard(&self, row: TakenRow) {
-        if let Some(drop) = self.drop {
-            // SAFETY: the row was taken, so this is its only use.
+        if let Some(drop) = self.drop.filter(|_| !self.memory.is_borrowed()) {
+            // SAFETY: the memory is ours, and the row was taken, so this is its only use.
             unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
         }
     }

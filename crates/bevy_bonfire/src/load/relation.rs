@@ -4,11 +4,13 @@
 //! are spawned by batches and others are inserted after them. Lists that must have another order are put right when they
 //! are complete.
 
-use bevy_ecs::entity::{Entity, EntityHashMap};
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
+use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::LoadReport;
 
 use super::commit::Moving;
+use super::moved::MovedColumn;
 use crate::capture::Order;
 use crate::registry::{Registered, Relation};
 
@@ -31,17 +33,43 @@ pub(super) fn drop_without_target(registry: &Registered, moving: &mut [Moving<'_
         let rows = moving[archetype].entities.len();
         let column = &mut moving[archetype].columns[column];
         let key = registry.registry.descriptors()[column.number].key();
-        let line = report.components.iter_mut().find(|line| line.key == key);
-        let Some(line) = line.filter(|line| line.dangling > 0) else { continue };
-        for row in 0..rows {
-            if column.target(row, relation.offset) == Some(Entity::PLACEHOLDER)
-                && let Some(taken) = column.take_row(row)
-            {
-                column.discard(taken);
-                line.left_out += 1;
-            }
+        let left_out = discard_null(column, rows, relation);
+        if let Some(line) = report.components.iter_mut().find(|line| line.key == key) {
+            line.left_out += left_out;
         }
     }
+}
+
+/// Takes rows out whose target is nothing, and returns how many.
+pub(super) fn discard_null(column: &mut MovedColumn<'_>, rows: usize, relation: Relation) -> usize {
+    let mut left_out = 0;
+    for row in 0..rows {
+        if column.target(row, relation.offset) == Some(Entity::PLACEHOLDER)
+            && let Some(taken) = column.take_row(row)
+        {
+            column.discard(taken);
+            left_out += 1;
+        }
+    }
+    left_out
+}
+
+/// Takes entities that are about to be despawned out of the lists of their targets, each list in one go: Bevy would
+/// search it once per source, and would go down a chain of parents by recursion.
+pub(super) fn release(world: &mut World, registry: &Registered, doomed: &[Entity]) {
+    if doomed.is_empty() {
+        return;
+    }
+    let doomed: EntityHashSet = doomed.iter().copied().collect();
+    for relation in registry.entries.iter().filter_map(|entry| entry.relation) {
+        let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
+        let targets: Vec<Entity> =
+            archetypes.flat_map(Archetype::entities).map(ArchetypeEntity::id).collect();
+        for target in targets {
+            (relation.release)(world, target, &doomed);
+        }
+    }
+    world.flush();
 }
 
 /// Sources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
