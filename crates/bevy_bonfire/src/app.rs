@@ -193,7 +193,8 @@ pub trait PersistExt: Sized {
     }
 
     /// Inserts this component after everything else of a load, when all entities are complete: for components whose
-    /// hooks or observers look at other entities.
+    /// hooks or observers look at other entities. (All other components may find entities that exist but have no
+    /// components yet.)
     #[track_caller]
     fn load_late<T: Component>(&mut self) -> &mut Self {
         checked(SaveRegistry::edit(self.save_world(), |_, registry| {

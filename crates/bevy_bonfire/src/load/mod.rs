@@ -36,7 +36,8 @@ pub enum LoadMode {
     /// overwritten. Despawning is Bevy's: children go with their parents, also those that are not part of saves.
     #[default]
     Replace,
-    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it.
+    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it. Select whole
+    /// families: children outside of the selection go with parents inside of it.
     ReplaceSelected(Selection),
     /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
     Merge,
