@@ -70,8 +70,11 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
     use std::io::Read;
     let mut file = File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
-    let len =
-        usize::try_from(len).map_err(|_| Error::misuse(format!("`{}` is too large", path.display())))?;
+    // Headers and copies of small sections come on top of what the limits count.
+    let max = limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20);
+    let len = usize::try_from(len).ok().filter(|&len| len as u64 <= max).ok_or_else(|| {
+        Error::limit(format!("`{}` has {len} bytes, more than the limits allow", path.display()))
+    })?;
     let mut memory = AlignedBuf::zeroed(len);
     file.read_exact(memory.as_mut()).map_err(failed("read", path))?;
     Snapshot::options().limits(limits.clone()).open_shared(memory.share())

@@ -104,6 +104,18 @@ fn clocks_go_on_where_they_were() {
     assert_eq!(target.resource::<Time>().elapsed(), Duration::from_millis(12_345));
 }
 
+#[test]
+fn a_clock_that_would_overflow_is_refused() {
+    let mut world = World::new();
+    world.persist_time();
+    let mut fast = Time::<Virtual>::default();
+    fast.set_relative_speed_f64(1e300);
+    world.insert_resource(fast);
+    let snapshot = world.save(&SaveOptions::new()).unwrap();
+    let error = world.load(&snapshot, LoadMode::Replace).unwrap_err();
+    assert_eq!(error.key(), Some("bevy.time.virtual"), "{error}");
+}
+
 #[derive(Asset, TypePath, Default)]
 struct Image;
 

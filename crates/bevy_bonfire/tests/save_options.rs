@@ -139,6 +139,19 @@ fn files_are_replaced_as_a_whole_and_errors_name_the_path() {
     assert_eq!(loaded.prelude.entity_count, 2004);
 }
 
+#[test]
+fn a_file_beyond_the_limits_is_refused_before_memory_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.save");
+    let mut world = filled();
+    let size = world.save_to(&path, &SaveOptions::new()).unwrap().bytes;
+    let limits = bevy_bonfire::Limits { raw_bytes_max: 1 << 20, ..Default::default() };
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(size + (4 << 20)).unwrap();
+    let options = bevy_bonfire::LoadOptions { limits, ..Default::default() };
+    let error = world.load_from_with(&path, LoadMode::Replace, options).unwrap_err();
+    assert!(error.is_limit() && error.to_string().contains("large.save"), "{error}");
+}
+
 #[derive(Resource, Default)]
 struct Heard(Vec<String>);
 

@@ -129,7 +129,8 @@ pub(crate) fn load(
     }
     let context = LoadContext::new(&limits).entities(&map, dangling);
     let mut unclaimed = dispatch(world, snapshot.data(), &context, &mut report);
-    unclaimed.extend(unknown_order(snapshot, &registry)?);
+    // It was read once already, when nothing was changed yet: this cannot fail.
+    unclaimed.extend(unknown_order(snapshot, &registry).unwrap_or_default());
     if unknown == Unknown::Keep && !unclaimed.is_empty() {
         world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
