@@ -10,7 +10,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, Result, Value};
+use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Result, Value};
 
 use crate::index::{Index, Key};
 use crate::registry::{Layer, SaveRegistry};
@@ -105,7 +105,8 @@ pub trait PersistExt: Sized {
         self
     }
 
-    /// Saves a resource under its derived key.
+    /// Saves a resource under its derived key. A resource that a save lacks, because the save is older, keeps its value:
+    /// [`Loaded::resources_not_saved`](crate::Loaded::resources_not_saved) names it.
     #[track_caller]
     fn persist_resource<R: Resource + Keyed>(&mut self) -> &mut Self {
         self.persist::<R>()
@@ -200,6 +201,18 @@ pub trait PersistExt: Sized {
         checked(SaveRegistry::edit(self.save_world(), |_, registry| {
             let number = registry.require::<T>()?;
             registry.entries[number].late = true;
+            Ok(())
+        }));
+        self
+    }
+
+    /// Chooses what a save does with values of a registered component that hold NaN or infinity, also of Bevy's own
+    /// such as `Transform`: keep them (the default), report them, or fail.
+    #[track_caller]
+    fn persist_non_finite<T: Component>(&mut self, policy: NonFinite) -> &mut Self {
+        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+            let number = registry.require::<T>()?;
+            registry.registry.set_non_finite(number, policy);
             Ok(())
         }));
         self

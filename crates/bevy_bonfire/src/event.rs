@@ -17,7 +17,7 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::event::Event;
 use bevy_ecs::prelude::Component;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, Error, LoadContext, Note, Persist, Prelude, Result};
+use bonfire::{DataEntry, Error, LoadContext, LoadReport, Note, Persist, Prelude, Result};
 
 use crate::Loaded;
 use crate::capture::data_entry;
@@ -40,9 +40,9 @@ use crate::load::panic_message;
 #[derive(Event, Default)]
 pub struct SaveStarting {
     data: Vec<DataEntry>,
-    excluded: Vec<(TypeId, &'static str)>,
-    pub(crate) errors: Vec<Error>,
-    ids: Vec<ComponentId>,
+    excluded: Vec<TypeId>,
+    /// The first.
+    error: Option<Error>,
 }
 
 impl SaveStarting {
@@ -51,33 +51,28 @@ impl SaveStarting {
     pub fn attach<T: Persist>(&mut self, key: &str, value: &T) {
         match data_entry(key, value) {
             Ok(entry) => self.data.push(entry),
-            Err(error) => self.errors.push(error),
+            Err(error) => _ = self.error.get_or_insert(error),
         }
     }
 
     /// Leaves out all entities that have this component, registered or not.
     pub fn exclude<T: Component>(&mut self) {
-        self.excluded.push((TypeId::of::<T>(), std::any::type_name::<T>()));
+        self.excluded.push(TypeId::of::<T>());
     }
 
-    pub(crate) fn resolve(&mut self, world: &World) -> Result<()> {
-        if let Some(error) = self.errors.pop() {
-            return Err(error);
-        }
-        let components = world.components();
-        self.ids = self.excluded.iter().filter_map(|(type_id, _)| components.get_id(*type_id)).collect();
-        Ok(())
+    /// What was attached, and the components that keep entities out; or the first error.
+    pub(crate) fn finish(self, world: &World) -> Result<Additions> {
+        let find = |type_id: TypeId| world.components().get_id(type_id);
+        let excluded = self.excluded.into_iter().filter_map(find).collect();
+        self.error.map_or(Ok(Additions { data: self.data, excluded }), Err)
     }
+}
 
-    /// What was attached.
-    pub(crate) fn data(&self) -> &[DataEntry] {
-        &self.data
-    }
-
-    /// The components that keep entities out.
-    pub(crate) fn excluded(&self) -> &[ComponentId] {
-        &self.ids
-    }
+/// What observers of [`SaveStarting`] add to a save.
+#[derive(Default)]
+pub(crate) struct Additions {
+    pub(crate) data: Vec<DataEntry>,
+    pub(crate) excluded: Vec<ComponentId>,
 }
 
 /// The world is captured: whatever the game does now is not part of the save.
@@ -99,7 +94,8 @@ pub struct SaveCaptured {
 pub struct SaveFinished {
     /// Where it went.
     pub path: PathBuf,
-    /// How many bytes and entities it has, or why there is none. The file that was there before is still there then.
+    /// How many bytes and entities it has, or what went wrong: then the file is the one that was there before, or, if
+    /// only the last step failed, the new one whose name a power cut may still undo.
     pub result: Result<SaveSummary>,
 }
 
@@ -112,8 +108,6 @@ pub struct SaveSummary {
     /// Entities in it.
     pub entities: usize,
 }
-
-type DataCallback = Box<dyn FnMut(&mut World, &DataEntry, &LoadContext<'_>) -> Result<()> + Send + Sync>;
 
 /// All entities and resources of a load are in the world. Observers ask for the data that they attached to the save.
 ///
@@ -131,43 +125,33 @@ type DataCallback = Box<dyn FnMut(&mut World, &DataEntry, &LoadContext<'_>) -> R
 /// # world.add_observer(on_load);
 /// ```
 #[derive(Event, Default)]
-pub struct LoadStarting {
-    callbacks: Vec<(String, DataCallback)>,
-}
+pub struct LoadStarting(bonfire::LoadStarting<World>);
 
 impl LoadStarting {
     /// Calls `callback` with every value saved under this key, once the observers are done. Several observers may ask
-    /// for one key; they are called in the order in which they asked. Errors are in the report of the load.
+    /// for one key; they are called in the order in which they asked. Errors and panics are in the report of the load.
     pub fn on_data<T: Persist>(
         &mut self,
         key: impl Into<String>,
         mut callback: impl FnMut(&mut World, T) -> Result<()> + Send + Sync + 'static,
     ) {
-        let typed = move |world: &mut World, entry: &DataEntry, context: &LoadContext<'_>| {
-            callback(world, entry.get_in(context)?)
-        };
-        self.callbacks.push((key.into(), Box::new(typed)));
+        self.0.on_data(key, move |world: &mut World, entry, context| {
+            let value = entry.get_in(context)?;
+            catch_unwind(AssertUnwindSafe(|| callback(world, value))).unwrap_or_else(|panic| {
+                Err(Error::custom(format!("a data callback panicked: {}", panic_message(&*panic))))
+            })
+        });
     }
 
-    pub(crate) fn dispatch(
+    /// Gives the data of a save to those who asked for it, and returns what nobody asked for.
+    pub(crate) fn dispatch<'d>(
         &mut self,
         world: &mut World,
-        entry: &DataEntry,
+        data: impl IntoIterator<Item = &'d DataEntry>,
         context: &LoadContext<'_>,
-        errors: &mut Vec<Error>,
-    ) -> bool {
-        let mut claimed = false;
-        for (key, callback) in self.callbacks.iter_mut().filter(|(key, _)| key == entry.key()) {
-            claimed = true;
-            let result = catch_unwind(AssertUnwindSafe(|| callback(world, entry, context)));
-            let result = result.unwrap_or_else(|panic| {
-                Err(Error::custom(format!("a data callback panicked: {}", panic_message(&*panic))))
-            });
-            if let Err(error) = result {
-                errors.push(error.in_key(key));
-            }
-        }
-        claimed
+        report: &mut LoadReport,
+    ) -> Vec<DataEntry> {
+        self.0.dispatch(world, data, context, report)
     }
 }
 

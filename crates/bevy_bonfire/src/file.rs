@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
@@ -39,16 +39,15 @@ fn temporary_name(path: &Path) -> Result<PathBuf> {
 }
 
 fn write_durably(path: &Path, rope: &Rope) -> Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(failed("create", path))?;
+    // A leftover of a process that had this number before. What is created next is ours alone, and no link is followed.
+    let _ = fs::remove_file(path);
+    let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed("create", path))?;
+    let mut out = BufWriter::with_capacity(256 << 10, file);
     for part in rope.parts() {
-        file.write_all(part).map_err(failed("write", path))?;
+        out.write_all(part).map_err(failed("write", path))?;
     }
-    file.sync_all().map_err(failed("make durable", path))
+    out.flush().map_err(failed("write", path))?;
+    out.get_ref().sync_all().map_err(failed("make durable", path))
 }
 
 /// A new name is durable once its directory is. Windows has no such call and needs none.
@@ -67,7 +66,6 @@ fn sync_directory(path: &Path) -> Result<()> {
 
 /// Reads and checks the save at `path`.
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
-    use std::io::Read;
     let mut file = File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
     // Headers and copies of small sections come on top of what the limits count.

@@ -190,7 +190,6 @@ impl Registered {
             )));
         }
         let id = world.register_component::<T>();
-        // What Bevy's own components mean is known; a game may register them again in its own way.
         let number = self.registry.add(descriptor)?;
         if number == self.entries.len() {
             let entry = Entry { id, incidental: false, late: false, relation, load_resource: None };
@@ -199,6 +198,7 @@ impl Registered {
             self.numbers.resize(self.numbers.len().max(index + 1), None);
             self.numbers[index] = Some(number as u32);
         } else {
+            // Registered again, by the game: now it is a reason to save an entity.
             self.entries[number].incidental = false;
         }
         Ok(number)

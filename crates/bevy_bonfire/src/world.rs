@@ -8,7 +8,7 @@ use bevy_ecs::world::World;
 use bonfire::{Compression, LoadOptions, Result, Snapshot};
 
 use crate::capture::capture;
-use crate::event::{LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
+use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
 use crate::{SaveOptions, file};
 
@@ -68,7 +68,7 @@ pub trait WorldSaveExt {
 
 impl WorldSaveExt for World {
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot> {
-        capture(self, options, &SaveStarting::default()).map(|capture| capture.snapshot)
+        capture(self, options, &Additions::default()).map(|capture| capture.snapshot)
     }
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
@@ -77,8 +77,7 @@ impl WorldSaveExt for World {
         let mut starting = SaveStarting::default();
         self.trigger_ref(&mut starting);
         self.flush();
-        starting.resolve(self)?;
-        let capture = capture(self, options, &starting)?;
+        let capture = capture(self, options, &starting.finish(self)?)?;
         self.trigger(SaveCaptured {
             prelude: capture.snapshot.prelude(),
             notes: capture.snapshot.notes().to_vec(),

@@ -331,6 +331,10 @@ fn numbers_that_are_none_are_kept_reported_or_refused() {
         1,
         "saved bit for bit"
     );
+    let mut world = World::new();
+    world.persist_non_finite::<Transform>(NonFinite::Report);
+    world.spawn((Saved, Transform::from_xyz(0.0, f32::NAN, 0.0)));
+    assert_eq!(world.capture(&SaveOptions::new()).unwrap().notes()[0].key, "bevy.transform");
     let error = build(NonFinite::Refuse).capture(&SaveOptions::new()).unwrap_err();
     assert!(error.key() == Some("test.speed") && error.to_string().contains("entity"), "{error}");
 }

@@ -44,6 +44,9 @@ fn filters_by_key_and_layer_compose() {
     assert_eq!(save(Filter::new().include("test.enemy").layers([0]).unwrap()), ["a"]);
     let unknown = SaveOptions::new().filter(Filter::new().include("no.such"));
     assert!(world.capture(&unknown).unwrap_err().is_misuse());
+    let layers = SaveOptions::new().filter(Filter::new().layers([0]).unwrap());
+    let error = common::world().capture(&layers).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("save_layer"), "{error}");
 }
 
 #[test]
@@ -93,6 +96,20 @@ fn every_entity_with_a_persisted_component_can_be_saved() {
     world.spawn((Name::new("hovered"), Hover(1)));
     world.spawn((Name::new("marked"), Saved));
     assert_eq!(names(&save(world)), ["enemy", "hovered", "marked"]);
+}
+
+#[derive(Component, Persist)]
+#[require(Saved)]
+#[persist(key = "test.hero")]
+struct Hero;
+
+#[test]
+fn a_component_can_bring_the_mark_along() {
+    let mut world = world();
+    world.persist::<Hero>();
+    world.spawn((Hero, Name::new("hero")));
+    world.spawn(Name::new("nobody"));
+    assert_eq!(names(&save(&world)), ["hero"]);
 }
 
 #[test]

@@ -116,28 +116,11 @@ impl<W> Hooks<W> {
         context: &LoadContext<'_>,
         report: &mut LoadReport,
     ) -> Vec<DataEntry> {
-        let mut starting = LoadStarting { callbacks: Vec::new() };
+        let mut starting = LoadStarting::default();
         for hook in &mut self.load {
             hook(&mut starting);
         }
-        let mut entries: Vec<&DataEntry> = data.iter().collect();
-        entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
-        let mut unclaimed = Vec::new();
-        for entry in entries {
-            let mut claimed = false;
-            for (key, callback) in &mut starting.callbacks {
-                if key == entry.key() {
-                    claimed = true;
-                    if let Err(error) = callback(world, entry, context) {
-                        report.callback_errors.push(error.in_key(key));
-                    }
-                }
-            }
-            if !claimed {
-                report.unclaimed_data.push(entry.key().to_owned());
-                unclaimed.push(entry.clone());
-            }
-        }
+        let unclaimed = starting.dispatch(world, data, context, report);
         let finished = LoadFinished { prelude, report };
         for hook in &mut self.finish {
             hook(world, &finished);
@@ -192,7 +175,41 @@ pub struct LoadStarting<W> {
     callbacks: Vec<(String, DataCallback<W>)>,
 }
 
+impl<W> Default for LoadStarting<W> {
+    fn default() -> Self {
+        Self { callbacks: Vec::new() }
+    }
+}
+
 impl<W> LoadStarting<W> {
+    /// For front ends: gives data to those who asked for it, reserved keys first, and returns what nobody asked for.
+    /// Errors go to the report and do not stop the others.
+    pub fn dispatch<'d>(
+        &mut self,
+        world: &mut W,
+        data: impl IntoIterator<Item = &'d DataEntry>,
+        context: &LoadContext<'_>,
+        report: &mut LoadReport,
+    ) -> Vec<DataEntry> {
+        let mut entries: Vec<&DataEntry> = data.into_iter().collect();
+        entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
+        let mut unclaimed = Vec::new();
+        for entry in entries {
+            let mut claimed = false;
+            for (key, callback) in self.callbacks.iter_mut().filter(|(key, _)| key == entry.key()) {
+                claimed = true;
+                if let Err(error) = callback(world, entry, context) {
+                    report.callback_errors.push(error.in_key(key));
+                }
+            }
+            if !claimed {
+                report.unclaimed_data.push(entry.key().to_owned());
+                unclaimed.push(entry.clone());
+            }
+        }
+        unclaimed
+    }
+
     /// Calls `callback` for every data entry with this key. Several hooks may ask for one key.
     pub fn on_data(
         &mut self,

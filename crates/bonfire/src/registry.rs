@@ -7,6 +7,7 @@ use crate::descriptor::{ColumnKind, Descriptor};
 use crate::error::{Error, Result};
 use crate::persist::Keyed;
 use crate::schema::Fingerprint;
+use crate::snapshot::NonFinite;
 
 /// What a game saves. Registration finds mistakes: two types under one key, a transient type with its own codec.
 ///
@@ -88,6 +89,11 @@ impl Registry {
         }
         self.descriptors.push(descriptor);
         Ok(index)
+    }
+
+    /// Chooses what happens to values of a registered component that hold NaN or infinity.
+    pub fn set_non_finite(&mut self, number: usize, policy: NonFinite) {
+        self.descriptors[number].non_finite = policy;
     }
 
     /// All descriptors; their numbers are their positions.

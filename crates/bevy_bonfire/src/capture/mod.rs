@@ -20,7 +20,7 @@ use bonfire::{
 
 use self::column::Rows;
 pub(crate) use self::order::{ORDER_KEY, Order};
-use crate::event::SaveStarting;
+use crate::event::Additions;
 use crate::registry::{Carried, Registered, SaveRegistry};
 use crate::{SaveScope, Saved, Selection};
 
@@ -109,10 +109,10 @@ pub(crate) struct Capture {
     pub(crate) unregistered: Vec<String>,
 }
 
-/// Captures a world. `starting` is what observers added.
-pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStarting) -> Result<Capture> {
+/// Captures a world, with what observers added.
+pub(crate) fn capture(world: &World, options: &SaveOptions, added: &Additions) -> Result<Capture> {
     let registry = SaveRegistry::of(world)?;
-    let chosen = choose(world, &registry, &options.selection, starting.excluded())?;
+    let chosen = choose(world, &registry, &options.selection, &added.excluded)?;
     let mut unregistered = BTreeSet::new();
     let mut writer =
         SnapshotWriter::new(&registry.registry).pool(&registry.pool).reserve(estimate(&registry, &chosen));
@@ -134,7 +134,7 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, starting: &SaveStart
         column::write_resource(&mut writer.resources(), &registry, number, world)?;
     }
     order::write(world, &registry, &chosen, &mut writer)?;
-    for entry in starting.data().iter().chain(&options.data) {
+    for entry in added.data.iter().chain(&options.data) {
         writer.data_entry(entry.clone());
     }
     if let Some(carried) = world.get_resource::<Carried>() {
@@ -163,15 +163,10 @@ impl Chosen<'_> {
     }
 }
 
-/// The entities that a save with this selection would have. Those that are no source of a relationship come first: when
-/// they are despawned, they take along what hangs on them, which is cheaper than the other way round.
+/// The entities that a save with this selection would have.
 pub(crate) fn selected(world: &World, selection: &Selection) -> Result<Vec<Entity>> {
     let registry = SaveRegistry::of(world)?;
-    let mut chosen = choose(world, &registry, selection, &[])?;
-    let is_source = |chosen: &Chosen<'_>| {
-        chosen.numbers(&registry).any(|number| registry.entries[number].relation.is_some())
-    };
-    chosen.sort_by_key(is_source);
+    let chosen = choose(world, &registry, selection, &[])?;
     Ok(chosen.iter().flat_map(|chosen| chosen.rows.entities()).copied().collect())
 }
 
@@ -184,7 +179,12 @@ fn choose<'w>(
     let filter = selection.filter.resolve(&registry.registry, &[])?;
     let matched = selection.matched(world)?;
     let saved = world.components().component_id::<Saved>();
-    let layer = filter.has_layers().then_some(registry.layer.as_ref()).flatten();
+    let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
+    if filter.has_layers() && layer.is_none() {
+        return Err(Error::misuse(
+            "the filter names layers, but no component has them: call `app.save_layer` first",
+        ));
+    }
     let mut chosen = Vec::new();
     for archetype in world.archetypes().iter() {
         if archetype.is_empty() || archetype.contains(IS_RESOURCE) {
@@ -250,13 +250,8 @@ fn on_layer(
 
 /// About how many bytes a capture has, so that it gets one buffer.
 fn estimate(registry: &Registered, chosen: &[Chosen<'_>]) -> usize {
-    let row = |chosen: &Chosen<'_>| -> usize {
-        let strides = chosen.numbers(registry).map(|number| {
-            let stride = registry.registry.descriptors()[number].row_layout().stride as usize;
-            if stride == 0 { 0 } else { stride }
-        });
-        8 + strides.sum::<usize>()
-    };
+    let stride = |number: usize| registry.registry.descriptors()[number].row_layout().stride as usize;
+    let row = |chosen: &Chosen<'_>| 8 + chosen.numbers(registry).map(stride).sum::<usize>();
     chosen
         .iter()
         .map(|chosen| chosen.rows.len() * row(chosen) + 64 * (chosen.archetype.component_count() + 1))

@@ -216,7 +216,6 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
         let columns = &archetype.columns;
         let sparse: Vec<&MovedColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
         let alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
-        archetype.segments.clear();
         let mut start = 0;
         while start < rows {
             let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
@@ -268,9 +267,7 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
 
 /// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right.
 fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool {
-    let by_inserting =
-        |archetype: &Moving<'_>| archetype.segments.iter().any(|segment| segment.slot.is_none());
-    for archetype in moving.iter().filter(|archetype| by_inserting(archetype)) {
+    for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
                 // Nothing else has these ids, so this cannot fail.
@@ -327,25 +324,20 @@ impl Moving<'_> {
     }
 }
 
-/// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned.
+/// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned; one of
+/// them may panic again. A panic while they are despawned is passed on: after one in a `Drop`, Bevy's tables are not sound.
 fn undo(world: &mut World, entities: &[Entity]) {
-    let mut step = |work: &mut dyn FnMut(&mut World)| {
-        let _ = catch_unwind(AssertUnwindSafe(|| work(world)));
-    };
-    step(&mut |world| {
-        for &entity in entities {
-            let _ = world.spawn_empty_at(entity);
-        }
-    });
-    step(&mut World::flush);
     for &entity in entities {
-        step(&mut |world| {
-            if let Ok(entity) = world.get_entity_mut(entity) {
-                entity.despawn();
-            }
-        });
+        // Those that are spawned stay as they are.
+        let _ = world.spawn_empty_at(entity);
     }
-    step(&mut World::flush);
+    let _ = catch_unwind(AssertUnwindSafe(|| world.flush()));
+    for &entity in entities {
+        if let Ok(entity) = world.get_entity_mut(entity) {
+            entity.despawn();
+        }
+    }
+    world.flush();
 }
 
 /// What a panic says.

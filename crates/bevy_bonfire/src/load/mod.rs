@@ -21,7 +21,7 @@ use bevy_ecs::world::World;
 use bonfire::{
     DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude,
 };
-use bonfire::{RESERVED_PREFIX, Result, Snapshot, Unknown};
+use bonfire::{Result, Snapshot, Unknown};
 
 use crate::capture::{self, ORDER_KEY, Order};
 use crate::event::LoadStarting;
@@ -101,6 +101,12 @@ pub(crate) fn load(
         }
     };
 
+    let unknown_order = match order.keys().all(|key| registry.registry.index_of_key(key).is_some()) {
+        true => Vec::new(),
+        // They were read before, so this cannot fail.
+        false => unknown_order(snapshot, &registry).unwrap_or_default(),
+    };
+
     let merge = matches!(mode, LoadMode::Merge);
     let mut report = staged.report.clone();
     let carry = commit::commit(
@@ -128,9 +134,13 @@ pub(crate) fn load(
         LoadMode::ReplaceSelected(_) | LoadMode::Merge => carried.0.extend(carry),
     }
     let context = LoadContext::new(&limits).entities(&map, dangling);
-    let mut unclaimed = dispatch(world, snapshot.data(), &context, &mut report);
-    // It was read once already, when nothing was changed yet: this cannot fail.
-    unclaimed.extend(unknown_order(snapshot, &registry).unwrap_or_default());
+    let mut starting = LoadStarting::default();
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let data = snapshot.data().iter().filter(|entry| entry.key() != ORDER_KEY);
+    let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
+    world.flush();
+    unclaimed.extend(unknown_order);
     if unknown == Unknown::Keep && !unclaimed.is_empty() {
         world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
@@ -182,27 +192,4 @@ fn unknown_order(snapshot: &Snapshot, registry: &Registered) -> Result<Vec<DataE
         }
     }
     Ok(entries)
-}
-
-/// Gives the data of a save to those who ask for it, reserved keys first. Returns what nobody asked for.
-fn dispatch(
-    world: &mut World,
-    data: &[DataEntry],
-    context: &LoadContext<'_>,
-    report: &mut LoadReport,
-) -> Vec<DataEntry> {
-    let mut starting = LoadStarting::default();
-    world.trigger_ref(&mut starting);
-    world.flush();
-    let mut entries: Vec<&DataEntry> = data.iter().filter(|entry| entry.key() != ORDER_KEY).collect();
-    entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
-    let mut unclaimed = Vec::new();
-    for entry in entries {
-        if !starting.dispatch(world, entry, context, &mut report.callback_errors) {
-            report.unclaimed_data.push(entry.key().to_owned());
-            unclaimed.push(entry.clone());
-        }
-    }
-    world.flush();
-    unclaimed
 }

@@ -6,7 +6,7 @@
 //!
 //! Bevy documents that bundles are not to be implemented by hand. What is relied on is small, the version is pinned,
 //! [`works`] tries all of it once per process before the first load, and every batch is checked against the world's own
-//! record of the set. Where any of that fails, [`insert`](super::moved::insert) does the same by documented calls.
+//! record of the set. Where any of that fails, [`insert_row`](super::moved::insert_row) does the same by documented calls.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use bevy_ecs::world::{EntityWorldMut, World};
 
 use super::fill::Fill;
 
-/// How many sets of components can be spawned by batches. Each slot costs about two kilobytes of code.
+/// How many sets of components can be spawned by batches. Each slot costs about four kilobytes of code.
 pub(super) const SLOTS: usize = 128;
 
 /// More ids than this are handed out by the allocator in the order in which they were given back to it; fewer may be

@@ -67,9 +67,10 @@ fn set_schema<T: Persist>(types: &mut SchemaBuilder) -> Node {
     types.add(Type::Set(element))
 }
 
-macro_rules! hashed {
-    ($map:path, $set:path) => {
-        impl<K: Persist + Eq + Hash, V: Persist, S: BuildHasher + Default + 'static> Persist for $map {
+macro_rules! maps_and_sets {
+    ($(#[$when:meta])? [$($bounds:tt)*] [$($hasher:tt)*] $map:ty, $set:ty) => {
+        $(#[$when])?
+        impl<K: Persist + $($bounds)*, V: Persist, $($hasher)*> Persist for $map {
             fn schema(types: &mut SchemaBuilder) -> Node {
                 map_schema::<K, V>(types)
             }
@@ -83,7 +84,8 @@ macro_rules! hashed {
             }
         }
 
-        impl<K: Persist + Eq + Hash, S: BuildHasher + Default + 'static> Persist for $set {
+        $(#[$when])?
+        impl<K: Persist + $($bounds)*, $($hasher)*> Persist for $set {
             fn schema(types: &mut SchemaBuilder) -> Node {
                 set_schema::<K>(types)
             }
@@ -98,34 +100,10 @@ macro_rules! hashed {
         }
     };
 }
-hashed!(HashMap<K, V, S>, HashSet<K, S>);
-#[cfg(feature = "bevy_ecs_0_20")]
-hashed!(bevy_platform::collections::HashMap<K, V, S>, bevy_platform::collections::HashSet<K, S>);
-
-impl<K: Persist + Ord, V: Persist> Persist for BTreeMap<K, V> {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        map_schema::<K, V>(types)
-    }
-    fn encode(&self, out: &mut Writer) {
-        encode_sorted(self.iter(), out, V::encode);
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let mut map = Self::new();
-        decode_pairs(input, |key, value| map.insert(key, value).is_none())?;
-        Ok(map)
-    }
-}
-
-impl<T: Persist + Ord> Persist for BTreeSet<T> {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        set_schema::<T>(types)
-    }
-    fn encode(&self, out: &mut Writer) {
-        encode_sorted(self.iter().map(|element| (element, ())), out, |(), _| {});
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let mut set = Self::new();
-        decode_pairs(input, |element, ()| set.insert(element))?;
-        Ok(set)
-    }
-}
+maps_and_sets!([Ord][] BTreeMap<K, V>, BTreeSet<K>);
+maps_and_sets!([Eq + Hash][S: BuildHasher + Default + 'static] HashMap<K, V, S>, HashSet<K, S>);
+maps_and_sets!(
+    #[cfg(feature = "bevy_ecs_0_20")]
+    [Eq + Hash][S: BuildHasher + Default + 'static]
+    bevy_platform::collections::HashMap<K, V, S>, bevy_platform::collections::HashSet<K, S>
+);
