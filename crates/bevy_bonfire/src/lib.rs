@@ -5,7 +5,6 @@ mod app;
 mod builtin;
 mod capture;
 mod event;
-mod file;
 mod index;
 mod load;
 mod plugin;

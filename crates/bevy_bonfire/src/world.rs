@@ -7,10 +7,10 @@ use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
 use bonfire::{Compression, LoadOptions, Result, Snapshot};
 
+use crate::SaveOptions;
 use crate::capture::capture;
 use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
-use crate::{SaveOptions, file};
 
 /// Saving and loading, on a [`World`].
 ///
@@ -92,7 +92,7 @@ impl WorldSaveExt for World {
         options.checksums = options.encode.compression == Compression::None;
         let result = self.save(&options).and_then(|snapshot| {
             let rope = snapshot.encode(&options.encode)?;
-            file::write(&path, &rope)?;
+            bonfire_store::write(&path, &rope)?;
             Ok(SaveSummary { bytes: rope.len() as u64, entities: snapshot.entity_count() })
         });
         self.trigger(SaveFinished { path, result: result.clone() });
@@ -116,7 +116,7 @@ impl WorldSaveExt for World {
         options: LoadOptions,
     ) -> Result<Arc<Loaded>> {
         let path = path.as_ref();
-        let result = file::read(path, &options.limits)
+        let result = bonfire_store::read(path, &options.limits)
             .and_then(|snapshot| load::load(self, &snapshot, mode, options))
             .map(Arc::new);
         finish(self, Some(path.to_owned()), result)

@@ -115,6 +115,9 @@ impl<const SETS: usize> ScriptWorld for BevyWorld<SETS> {
         let stray = self.0.query_filtered::<Entity, (With<Position>, Without<Saved>)>().iter(&self.0).count();
         assert!(stray <= 1000, "what is not saved stays");
     }
+    fn restore(&mut self, snapshot: &Snapshot) {
+        self.0.load(snapshot, LoadMode::Replace).unwrap();
+    }
     fn describe(&self) -> String {
         canonical(&self.0)
     }

@@ -136,6 +136,51 @@ pub(crate) unsafe fn gather(rows: RawRows<'_>, layout: &Layout, row: &RowLayout,
     }
 }
 
+/// Calls `found` with the rows whose leaves are not the same on both sides.
+///
+/// # Safety
+/// On either side there are `len` live values of a type whose layout is `layout`, and nobody may write to them meanwhile.
+pub(crate) unsafe fn differing(
+    a: *const u8,
+    b: *const u8,
+    len: usize,
+    layout: &Layout,
+    row: &RowLayout,
+    found: &mut dyn FnMut(usize),
+) {
+    let (size, stride) = (layout.size(), row.stride as usize);
+    if stride == 0 {
+        return;
+    }
+    // As many rows at a time as stay in the nearest cache.
+    let rows_max = (4096 / stride).max(1);
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for start in (0..len).step_by(rows_max) {
+        let rows = rows_max.min(len - start);
+        // SAFETY: `start` is below `len`.
+        let (a, b) = unsafe { (a.add(start * size), b.add(start * size)) };
+        let (a, b) = if layout.is_plain() {
+            // SAFETY: plain values have no gaps, so all bytes of these rows are initialised.
+            unsafe {
+                (std::slice::from_raw_parts(a, rows * size), std::slice::from_raw_parts(b, rows * size))
+            }
+        } else {
+            left.resize(rows * stride, 0);
+            right.resize(rows * stride, 0);
+            // SAFETY: the rows are live values of the layout's type.
+            unsafe {
+                gather(RawRows::Slice { base: a, len: rows }, layout, row, &mut left);
+                gather(RawRows::Slice { base: b, len: rows }, layout, row, &mut right);
+            }
+            (&*left, &*right)
+        };
+        if a != b {
+            let pairs = a.chunks_exact(stride).zip(b.chunks_exact(stride)).enumerate();
+            pairs.filter(|(_, (a, b))| a != b).for_each(|(row, _)| found(start + row));
+        }
+    }
+}
+
 /// As [`gather`], and computes the checksum of each block of the column while it is in the cache.
 ///
 /// # Safety

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
+use crate::snapshot::{Rope, ids_from_bytes};
 
 /// An entity as a save knows it: the source world's slot and generation, opaque to everyone else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +92,32 @@ enum Lookup {
     /// By slot: the saved id there and the new one. Free slots hold `NULL`.
     Dense(Vec<(EntityId, EntityId)>),
     Sparse(HashMap<EntityId, EntityId>),
+    Kept(Kept),
+}
+
+/// Entities that are what they were, but for a few. Most restores ask for none of them, so the ids are looked at when
+/// somebody asks.
+#[derive(Clone, Debug)]
+struct Kept {
+    saved: Vec<Rope>,
+    known: OnceLock<Box<EntityMap>>,
+    changed: HashMap<EntityId, EntityId>,
+}
+
+impl Kept {
+    /// What a saved id is, if only the saved ids are asked: itself.
+    fn known(&self) -> &EntityMap {
+        self.known.get_or_init(|| {
+            let ids: Vec<EntityId> =
+                self.saved.iter().flat_map(|rope| ids_from_bytes(rope.contiguous()).into_owned()).collect();
+            // Ids that are null or there twice were refused when the map was made.
+            Box::new(EntityMap::identity(&ids).unwrap_or_default())
+        })
+    }
+
+    fn now(&self, id: EntityId) -> EntityId {
+        self.changed.get(&id).copied().unwrap_or(id)
+    }
 }
 
 impl Default for Lookup {
@@ -115,6 +143,11 @@ impl EntityMap {
     /// Maps every id to itself: for tools, and for loads that keep ids.
     pub fn identity(ids: &[EntityId]) -> Result<Self> {
         Self::build(ids.len(), || ids.iter().map(|&id| (id, id)))
+    }
+
+    /// Maps every id to itself, but for some. The ids were checked before: none is null or there twice.
+    pub(crate) fn kept(saved: Vec<Rope>, len: usize, changed: HashMap<EntityId, EntityId>) -> Self {
+        Self { lookup: Lookup::Kept(Kept { saved, known: OnceLock::new(), changed }), len }
     }
 
     fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
@@ -156,6 +189,7 @@ impl EntityMap {
                 table.get(saved.index() as usize).filter(|slot| slot.0 == saved).map(|slot| slot.1)
             }
             Lookup::Sparse(table) => table.get(&saved).copied(),
+            Lookup::Kept(kept) => kept.known().get(saved).map(|id| kept.now(id)),
         }
     }
 
@@ -171,11 +205,17 @@ impl EntityMap {
 
     /// All pairs of saved and new ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (EntityId, EntityId)> + '_ {
-        let (dense, sparse) = match &self.lookup {
+        let (table, kept) = match &self.lookup {
+            Lookup::Kept(kept) => (&kept.known().lookup, Some(kept)),
+            table => (table, None),
+        };
+        let (dense, sparse) = match table {
             Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
             Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
+            Lookup::Kept(_) => (None, None),
         };
-        dense.into_iter().flatten().chain(sparse.into_iter().flatten())
+        let now = move |(saved, new)| (saved, kept.map_or(new, |kept| kept.now(new)));
+        dense.into_iter().flatten().chain(sparse.into_iter().flatten()).map(now)
     }
 }
 

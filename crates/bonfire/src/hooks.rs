@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::load::LoadReport;
 use crate::persist::Persist;
 use crate::registry::Registry;
-use crate::snapshot::data::RESERVED_PREFIX;
+use crate::snapshot::data::{FREE_LIST_KEY, RESERVED_PREFIX};
 use crate::snapshot::{DataEntry, Prelude};
 
 type SaveHook<W> = Box<dyn FnMut(&W, &mut SaveStarting<'_>) -> Result<()> + Send + Sync>;
@@ -191,8 +191,10 @@ impl<W> LoadStarting<W> {
         context: &LoadContext<'_>,
         report: &mut LoadReport,
     ) -> Vec<DataEntry> {
-        let mut entries: Vec<&DataEntry> = data.into_iter().collect();
+        let mut entries: Vec<&DataEntry> =
+            data.into_iter().filter(|entry| entry.key() != FREE_LIST_KEY).collect();
         entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
+        report.unclaimed_data.clear();
         let mut unclaimed = Vec::new();
         for entry in entries {
             let mut claimed = false;

@@ -30,7 +30,7 @@
 //! let mut archetype = writer.archetype(&[wolf, sheep])?;
 //! archetype.column(&[Position { x: 0.0, y: 1.0 }, Position { x: 5.0, y: 1.0 }])?;
 //! archetype.column_sparse(&[Some(&Follows(sheep)), None])?;
-//! let bytes = writer.finish()?.encode(&Default::default())?.to_vec();
+//! let bytes = writer.finish()?.to_bytes()?;
 //!
 //! // Load: new ids first, then everything that may fail, then the world.
 //! let snapshot = Snapshot::open(&bytes)?;
@@ -72,7 +72,7 @@ pub use bonfire_derive::Persist;
 pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
-pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn};
+pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
 pub use entity::{EntityId, EntityMap};
 pub use error::{Error, Result};
 pub use filter::{Filter, LAYERS, ResolvedFilter};
@@ -80,8 +80,8 @@ pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
 pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
 pub use limits::Limits;
 pub use load::{
-    ComponentReport, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight, Resolution, Staged,
-    StagedArchetype, StagedExtra, Unknown, preflight,
+    Comparison, ComponentReport, LiveWorld, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight,
+    Resolution, Run, Staged, StagedArchetype, StagedExtra, Unknown, preflight,
 };
 pub use one::{decode_one, encode_one};
 pub use persist::{Adapter, AsText, Keyed, Persist};

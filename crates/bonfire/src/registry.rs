@@ -41,6 +41,11 @@ impl Registry {
         self.add(Descriptor::of::<T>()).map(|_| ())
     }
 
+    /// This registry with one more type, as [`Registry::register`].
+    pub fn with<T: Keyed>(mut self) -> Result<Self> {
+        self.register::<T>().map(|()| self)
+    }
+
     /// Registers a descriptor and returns its number.
     pub fn add(&mut self, descriptor: Descriptor) -> Result<usize> {
         let Descriptor { key, type_name, .. } = &descriptor;

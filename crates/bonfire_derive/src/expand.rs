@@ -223,7 +223,18 @@ fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
     });
     let fill: TokenStream = fill.collect();
     let skipped = parts.iter().any(|part| !part.is_saved());
+    // A handle around a reference is a reference to nothing when its only field is.
+    let is_null = match &*parts {
+        [Part { member, ty, attributes, .. }] if attributes.skip.is_none() && attributes.with.is_none() => quote! {
+            #[inline]
+            fn is_null(&self) -> bool {
+                <#ty as #krate::Persist>::is_null(&self.#member)
+            }
+        },
+        _ => quote!(),
+    };
     Ok(quote! {
+        #is_null
         // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
         // those of its fields, and `fill_skipped` writes the others.
         const LAYOUT: #krate::LayoutOf<Self> = unsafe {

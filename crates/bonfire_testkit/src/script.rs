@@ -141,76 +141,136 @@ pub trait ScriptWorld: Sized {
     fn save(&self) -> Snapshot;
     /// Loads in the place of what is there.
     fn replace(&mut self, snapshot: &Snapshot);
+    /// Goes back to a snapshot of this world's own past.
+    fn restore(&mut self, snapshot: &Snapshot);
     /// Everything that counts, as text that does not depend on ids and rows.
     fn describe(&self) -> String;
 }
 
-/// Lets a world live through a script, and then takes out all references to what is gone, so that everything that is
-/// left can be saved.
-pub fn live<W: ScriptWorld>(world: &mut W, script: &[Step]) {
-    let mut entities: Vec<(W::Entity, bool)> = Vec::new();
-    let mut parts: BTreeMap<(usize, usize), Part> = BTreeMap::new();
-    for step in script {
-        let alive: Vec<usize> =
-            (0..entities.len()).filter(|&number| world.is_alive(entities[number].0)).collect();
-        let saved: Vec<usize> = alive.iter().copied().filter(|&number| entities[number].1).collect();
-        let pick = |number: usize| (!alive.is_empty()).then(|| alive[number % alive.len().max(1)]);
-        let pick_saved = |number: usize| (!saved.is_empty()).then(|| saved[number % saved.len().max(1)]);
-        let mut put = |world: &mut W, entities: &[(W::Entity, bool)], number: usize, part: &Part| {
-            let mut part = part.clone();
-            for reference in part.references() {
-                match pick_saved(*reference) {
-                    Some(target) => *reference = target,
-                    None => return,
-                }
+/// What a world has lived through.
+pub struct Life<W: ScriptWorld> {
+    /// Every entity that was ever spawned, and whether it is part of saves.
+    pub entities: Vec<(W::Entity, bool)>,
+    parts: BTreeMap<(usize, usize), Part>,
+}
+
+impl<W: ScriptWorld> Default for Life<W> {
+    fn default() -> Self {
+        Self { entities: Vec::new(), parts: BTreeMap::new() }
+    }
+}
+
+impl<W: ScriptWorld> Life<W> {
+    /// Lets a world live through a script, and then takes out all references to what is gone, so that everything that is
+    /// left can be saved.
+    pub fn go_on(&mut self, world: &mut W, script: &[Step]) {
+        script.iter().for_each(|step| self.step(world, step));
+        for ((number, kind), part) in &mut self.parts {
+            let gone = part.references().into_iter().any(|target| !world.is_alive(self.entities[*target].0));
+            if gone && world.is_alive(self.entities[*number].0) {
+                world.remove(self.entities[*number].0, *kind);
             }
-            let targets: Vec<W::Entity> = entities.iter().map(|(entity, _)| *entity).collect();
-            world.insert(entities[number].0, &part, &targets);
-            parts.insert((number, part.kind()), part);
-        };
+        }
+    }
+
+    fn put(&mut self, world: &mut W, number: usize, part: &Part, saved: &[usize]) {
+        let mut part = part.clone();
+        for reference in part.references() {
+            match saved.is_empty() {
+                true => return,
+                false => *reference = saved[*reference % saved.len()],
+            }
+        }
+        let targets: Vec<W::Entity> = self.entities.iter().map(|(entity, _)| *entity).collect();
+        world.insert(self.entities[number].0, &part, &targets);
+        self.parts.insert((number, part.kind()), part);
+    }
+
+    fn step(&mut self, world: &mut W, step: &Step) {
+        let alive: Vec<usize> =
+            (0..self.entities.len()).filter(|&number| world.is_alive(self.entities[number].0)).collect();
+        let saved: Vec<usize> = alive.iter().copied().filter(|&number| self.entities[number].1).collect();
+        let pick = |number: usize| (!alive.is_empty()).then(|| alive[number % alive.len()]);
+        let pick_saved = |number: usize| (!saved.is_empty()).then(|| saved[number % saved.len()]);
         match step {
-            Step::Spawn { parts, saved } => {
-                entities.push((world.spawn(*saved), *saved));
-                let number = entities.len() - 1;
-                put(world, &entities, number, &Part::Name(number.to_string()));
-                parts.iter().for_each(|part| put(world, &entities, number, part));
+            Step::Spawn { parts, saved: is_saved } => {
+                self.entities.push((world.spawn(*is_saved), *is_saved));
+                let number = self.entities.len() - 1;
+                self.put(world, number, &Part::Name(number.to_string()), &saved);
+                parts.iter().for_each(|part| self.put(world, number, part, &saved));
             }
             Step::Insert(number, part) => {
                 if let Some(number) = pick(*number) {
-                    put(world, &entities, number, part);
+                    self.put(world, number, part, &saved);
                 }
             }
             Step::Remove(number, kind) => {
                 if let Some(number) = pick(*number) {
-                    world.remove(entities[number].0, *kind);
-                    parts.remove(&(number, *kind));
+                    world.remove(self.entities[number].0, *kind);
+                    self.parts.remove(&(number, *kind));
                 }
             }
             Step::Adopt { child, parent } => {
                 if let (Some(child), Some(parent)) = (pick_saved(*child), pick_saved(*parent))
                     && child != parent
                 {
-                    world.adopt(entities[child].0, entities[parent].0);
+                    world.adopt(self.entities[child].0, self.entities[parent].0);
                 }
             }
             Step::Orphan(number) => {
                 if let Some(number) = pick(*number) {
-                    world.orphan(entities[number].0);
+                    world.orphan(self.entities[number].0);
                 }
             }
             Step::Despawn(number) => {
                 if let Some(number) = pick(*number) {
-                    world.despawn(entities[number].0);
+                    world.despawn(self.entities[number].0);
                 }
             }
         }
     }
-    for ((number, kind), part) in &mut parts {
-        let gone = part.references().into_iter().any(|target| !world.is_alive(entities[*target].0));
-        if gone && world.is_alive(entities[*number].0) {
-            world.remove(entities[*number].0, *kind);
-        }
+}
+
+/// Lets a world live through a script from its beginning.
+pub fn live<W: ScriptWorld>(world: &mut W, script: &[Step]) {
+    Life::default().go_on(world, script);
+}
+
+/// What must hold when a world goes back to what it was before `later` happened.
+pub fn check_restore<W: ScriptWorld>(script: &[Step], later: &[Step]) -> Result<(), TestCaseError> {
+    let mut world = W::fresh(false);
+    let mut life = Life::default();
+    life.go_on(&mut world, script);
+    let (saved, expected) = (world.save(), world.describe());
+    let was_alive: Vec<bool> = life.entities.iter().map(|(entity, _)| world.is_alive(*entity)).collect();
+    life.go_on(&mut world, later);
+    let alive: Vec<bool> = life.entities.iter().map(|(entity, _)| world.is_alive(*entity)).collect();
+
+    world.restore(&saved);
+    prop_assert_eq!(world.describe(), expected.clone(), "restored");
+    for (number, (entity, is_saved)) in life.entities.iter().enumerate().filter(|(_, (_, saved))| *saved) {
+        let kept = alive[number] && was_alive.get(number) == Some(&true);
+        prop_assert_eq!(world.is_alive(*entity), kept, "entity {} ({})", number, is_saved);
     }
+    let bytes = |world: &W| {
+        world.save().canonical().and_then(|snapshot| snapshot.to_bytes()).map_err(|error| error.to_string())
+    };
+    let once = bytes(&world).map_err(TestCaseError::fail)?;
+    world.restore(&world.save());
+    prop_assert_eq!(
+        bytes(&world).map_err(TestCaseError::fail)?,
+        once,
+        "a restore of what is there changes nothing"
+    );
+
+    // A load gives the same, and so does a restore into a world that has none of it.
+    let mut other = W::fresh(true);
+    other.replace(&saved);
+    prop_assert_eq!(other.describe(), expected.clone(), "loaded");
+    let mut fresh = W::fresh(false);
+    fresh.restore(&saved);
+    prop_assert_eq!(fresh.describe(), expected, "restored into an empty world");
+    Ok(())
 }
 
 /// What must hold for every script and every front end.

@@ -308,6 +308,7 @@ impl ModelWorld {
         let context = LoadContext::new(&limits).entities(&map, dangling);
         let unclaimed = hooks.run_load(self, &prelude, snapshot.data(), &context, &mut report);
         self.hooks = hooks;
+        carry.forget_data();
         if unknown == Unknown::Keep {
             carry.keep_data(unclaimed, &context);
         }

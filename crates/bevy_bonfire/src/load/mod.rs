@@ -109,7 +109,7 @@ pub(crate) fn load(
 
     let merge = matches!(mode, LoadMode::Merge);
     let mut report = staged.report.clone();
-    let carry = commit::commit(
+    let mut carry = commit::commit(
         world,
         &registry,
         staged,
@@ -126,6 +126,7 @@ pub(crate) fn load(
         .map(|(_, descriptor)| descriptor.key().to_owned())
         .collect();
 
+    carry.forget_data();
     // What an observer loads or saves from here on finds the carry of this load.
     let mut carried = world.get_resource_or_init::<Carried>();
     match mode {

@@ -80,6 +80,13 @@ pub(crate) trait ErasedColumn: Send + Sync {
         portable: bool,
     ) -> Result<StagedColumn<'s>>;
 
+    /// Calls `found` with the rows whose saved part is not the same on both sides.
+    ///
+    /// # Safety
+    /// On either side there are `len` live values of the component's type that nobody writes to meanwhile.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn differing(&self, a: *const u8, b: *const u8, len: usize, found: &mut dyn FnMut(usize));
+
     /// The same functions, leaving out rows for which `skip`, a `Skip<T>`, is true.
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 }
@@ -247,6 +254,35 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         }
         let Staging { rows, lost, .. } = staging;
         Ok(StagedColumn::owned(rows, Bitmap::without(column.present.as_ref(), count, &lost)))
+    }
+
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn differing(&self, a: *const u8, b: *const u8, len: usize, found: &mut dyn FnMut(usize)) {
+        if self.layout.is_bulk() && LITTLE_ENDIAN && self.skip.is_none() {
+            // SAFETY: the layout is that of the row type, and the caller vouches for the rows.
+            return unsafe { bulk::differing(a, b, len, &self.layout, &self.row, found) };
+        }
+        let (mut left, mut right) = (Writer::new(), Writer::new());
+        // SAFETY: the caller vouches for the rows.
+        let (a, b) = unsafe {
+            (std::slice::from_raw_parts(a.cast::<C::Row>(), len), std::slice::from_raw_parts(b.cast(), len))
+        };
+        for (row, (a, b)) in a.iter().zip(b).enumerate() {
+            left.clear();
+            right.clear();
+            let kept = |value, out: &mut Writer| {
+                let kept =
+                    !self.skip.as_ref().is_some_and(|skip| skip(value)) && self.codec.encode(value, out);
+                // What cannot be saved is like nothing else.
+                (out.take_error().is_ok(), kept)
+            };
+            let same = kept(a, &mut left) == (true, true)
+                && kept(b, &mut right) == (true, true)
+                && left.as_bytes() == right.as_bytes();
+            if !same {
+                found(row);
+            }
+        }
     }
 
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(crate) use self::column::{EncodedBody, ErasedColumn, Sink, group_rows, permute};
-pub use self::staged::StagedColumn;
+pub use self::staged::{StagedColumn, StagedRows};
 
 use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCodec};
 use self::column::TypedColumn;
@@ -201,6 +201,17 @@ impl Descriptor {
     pub fn non_finite(mut self, policy: NonFinite) -> Self {
         self.non_finite = policy;
         self
+    }
+
+    /// For front ends: calls `found` with the rows whose saved part is not the same on both sides, bit by bit.
+    ///
+    /// # Safety
+    /// On either side there are `len` live values of the component's type, one after the other, that nobody writes to
+    /// meanwhile.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    pub unsafe fn differing(&self, a: *const u8, b: *const u8, len: usize, mut found: impl FnMut(usize)) {
+        // SAFETY: the caller vouches for the rows.
+        unsafe { self.column.differing(a, b, len, &mut found) };
     }
 
     /// The name in every save.

@@ -136,9 +136,15 @@ impl<'s> StagedColumn<'s> {
     pub fn into_rows<T: 'static>(mut self) -> Result<Vec<T>> {
         let mut target: Option<Vec<T>> = None;
         self.rows.take(&mut target);
-        target.ok_or_else(|| {
-            Error::misuse(format!("the column does not hold `{}`", std::any::type_name::<T>()))
-        })
+        target.ok_or_else(not_of::<T>)
+    }
+
+    /// The rows one by one, without a copy of all of them. Fails if `T` is not the component's type.
+    pub fn into_values<T: 'static>(self) -> Result<StagedRows<'s, T>> {
+        if !self.holds::<T>() {
+            return Err(not_of::<T>());
+        }
+        Ok(StagedRows { first: self.as_ptr().cast(), next: 0, end: self.len(), column: self })
     }
 
     /// The rows as a slice, if `T` is the component's type.
@@ -161,5 +167,125 @@ impl<'s> StagedColumn<'s> {
     /// Declares that the rows were moved out through [`StagedColumn::as_ptr`], so that they are not dropped again.
     pub fn forget_rows(&mut self) {
         self.rows.forget();
+    }
+}
+
+fn not_of<T>() -> Error {
+    Error::misuse(format!("the column does not hold `{}`", std::any::type_name::<T>()))
+}
+
+/// The rows of a [`StagedColumn`], one by one.
+pub struct StagedRows<'s, T> {
+    first: *const T,
+    next: usize,
+    end: usize,
+    /// Keeps the memory.
+    column: StagedColumn<'s>,
+}
+
+impl<T> Iterator for StagedRows<'_, T> {
+    type Item = T;
+
+    #[inline]
+    #[expect(unsafe_code, reason = "moves a row out")]
+    fn next(&mut self) -> Option<T> {
+        let row = self.next;
+        if row == self.end {
+            return None;
+        }
+        self.next += 1;
+        // SAFETY: the column holds `end` rows of this type. Each is read once, and dropping this drops the others only;
+        // reading plain rows of a snapshot makes new values.
+        Some(unsafe { self.first.add(row).read() })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.end - self.next, Some(self.end - self.next))
+    }
+}
+
+impl<T> ExactSizeIterator for StagedRows<'_, T> {}
+
+impl<T> StagedRows<'_, T> {
+    /// Puts the next rows in the place of other values, which are dropped. Panics if there are not as many.
+    #[expect(unsafe_code, reason = "one copy for all rows that have nothing to drop")]
+    pub fn put(&mut self, target: &mut [T]) {
+        assert!(target.len() <= self.len(), "{} rows are left", self.len());
+        if std::mem::needs_drop::<T>() {
+            return target.iter_mut().zip(self).for_each(|(slot, value)| *slot = value);
+        }
+        // SAFETY: as many rows are left, and each is read once, as by `next`. What they replace has nothing to drop.
+        unsafe { self.first.add(self.next).copy_to_nonoverlapping(target.as_mut_ptr(), target.len()) };
+        self.next += target.len();
+    }
+}
+
+impl<T> Drop for StagedRows<'_, T> {
+    fn drop(&mut self) {
+        // The rows that were read are somebody else's. If dropping one of the others panics, the rest is leaked.
+        self.column.forget_rows();
+        if std::mem::needs_drop::<T>() && !self.column.is_borrowed() {
+            self.for_each(drop);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn values_are_moved_once_and_the_rest_is_dropped() {
+        let value = Rc::new(5);
+        let column = StagedColumn::owned(vec![Rc::clone(&value), Rc::clone(&value), Rc::clone(&value)], None);
+        let mut values = column.into_values::<Rc<i32>>().unwrap();
+        let first = values.next();
+        assert_eq!((Rc::strong_count(&value), values.len()), (4, 2));
+        drop(values);
+        assert_eq!(Rc::strong_count(&value), 2);
+        drop(first);
+        assert_eq!(Rc::strong_count(&value), 1);
+        assert!(StagedColumn::owned(vec![1_u8], None).into_values::<i8>().is_err());
+    }
+
+    #[test]
+    fn what_is_put_takes_the_place_of_what_was_there() {
+        let (old, new) = (Rc::new(1), Rc::new(2));
+        let mut world = [Rc::clone(&old), Rc::clone(&old)];
+        let column = StagedColumn::owned(vec![Rc::clone(&new), Rc::clone(&new), Rc::clone(&new)], None);
+        let mut values = column.into_values().unwrap();
+        values.put(&mut world);
+        assert_eq!((*world[1], Rc::strong_count(&old), Rc::strong_count(&new)), (2, 1, 4));
+        drop(values);
+        assert_eq!(Rc::strong_count(&new), 3);
+        let mut numbers = StagedColumn::owned(vec![1, 2, 3], None).into_values().unwrap();
+        let mut two = [0, 0];
+        numbers.put(&mut two);
+        assert_eq!((two, numbers.next(), numbers.next()), ([1, 2], Some(3), None));
+    }
+
+    #[test]
+    fn rows_of_the_snapshot_are_copied_even_if_their_type_has_something_to_drop() {
+        thread_local!(static DROPPED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+        struct Loud(u32);
+        impl Drop for Loud {
+            fn drop(&mut self) {
+                DROPPED.set(DROPPED.get() + self.0);
+            }
+        }
+        let saved = [std::mem::ManuallyDrop::new(Loud(1)), std::mem::ManuallyDrop::new(Loud(2))];
+        #[expect(unsafe_code, reason = "bytes of a snapshot are no values")]
+        // SAFETY: `ManuallyDrop` is transparent.
+        let rows: &[Loud] = unsafe { std::slice::from_raw_parts(saved.as_ptr().cast(), 2) };
+        let mut world = [Loud(10)];
+        let mut values = StagedColumn::borrowed(rows, None).into_values::<Loud>().unwrap();
+        values.put(&mut world);
+        drop(values);
+        // The row that nobody took never was a value.
+        assert_eq!((world[0].0, DROPPED.get()), (1, 10));
+        drop(world);
+        assert_eq!(DROPPED.get(), 11);
     }
 }

@@ -4,16 +4,18 @@
 //! | step | may fail | |
 //! |---|---|---|
 //! | [`LoadPlan::new`] | yes | every saved component finds its registered one, or what happens to it is decided |
-//! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::EntityMap) |
+//! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::EntityMap); or [`LoadPlan::compare`]s them with those that live |
 //! | [`LoadPlan::stage`] | yes | all columns are decoded, references mapped, unknown ones carried |
 //! | front end | no | commits: spawns, moves rows in |
 //! | [`Hooks`](crate::Hooks) | reported | data callbacks, finish |
 
+mod compare;
 mod plan;
 mod preflight;
 mod report;
 mod stage;
 
+pub use self::compare::{Comparison, LiveWorld, Run};
 pub use self::plan::{LoadOptions, LoadPlan, Resolution, Unknown};
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};

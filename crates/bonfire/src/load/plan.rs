@@ -19,7 +19,8 @@ pub enum Unknown {
     Keep,
     /// They are dropped, and the report says so.
     Drop,
-    /// The load is refused.
+    /// The load is refused. Data that nobody asks for is dropped, and the report says so: who will ask is not known
+    /// before the world is loaded.
     Refuse,
 }
 

@@ -12,6 +12,7 @@ use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::snapshot::carry::{Carry, CarryKind};
 use crate::snapshot::column::Column;
+use crate::snapshot::data::FREE_LIST_KEY;
 
 /// Everything that a commit needs. Dropping it undoes nothing, because nothing was done yet.
 pub struct Staged<'s> {
@@ -21,7 +22,7 @@ pub struct Staged<'s> {
     pub resources: Vec<(usize, StagedColumn<'s>)>,
     /// Components that come back from being carried, for some of the entities.
     pub extras: Vec<StagedExtra<'s>>,
-    /// What this build does not know: keep it and hand it to the next save.
+    /// What this build does not know: keep it and hand it to the next save. All data is in it, too.
     pub carry: Carry,
     /// What was done so far.
     pub report: LoadReport,
@@ -44,6 +45,21 @@ impl<'s> StagedArchetype<'s> {
 }
 
 impl Staged<'_> {
+    /// Takes a component out of all archetypes and of what comes back from being carried: new ids and values.
+    pub fn take_all<T: 'static>(&mut self, map: &EntityMap) -> Vec<(EntityId, T)> {
+        let columns = (self.archetypes.iter_mut())
+            .filter_map(|archetype| archetype.take::<T>().map(|column| (archetype.ids.clone(), column)));
+        let extras = self.extras.extract_if(.., |extra| extra.column.holds::<T>());
+        let mut values = Vec::new();
+        for (ids, column) in columns.chain(extras.map(|extra| (extra.ids, extra.column))) {
+            let rows = (0..ids.len()).filter(|&row| column.is_present(row));
+            let new: Vec<_> = rows.map(|row| map.get(ids[row])).collect();
+            let rows = new.into_iter().zip(column.into_rows::<T>().unwrap_or_default());
+            values.extend(rows.filter_map(|(id, value)| Some((id?, value))));
+        }
+        values
+    }
+
     /// Takes a resource out, by its Rust type.
     pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
         let index = self.resources.iter().position(|(_, column)| column.holds::<T>())?;
@@ -144,6 +160,12 @@ impl<'s> LoadPlan<'s, '_> {
                 }
                 None => {}
             }
+        }
+        // Until somebody asks for data, all of it is unknown.
+        let data = self.snapshot.data().iter().filter(|entry| entry.key() != FREE_LIST_KEY);
+        stager.report.unclaimed_data = data.clone().map(|entry| entry.key().to_owned()).collect();
+        if self.options.unknown == Unknown::Keep {
+            stager.carry.keep_data(data.cloned().collect(), &stager.carry_context);
         }
         Ok(Staged { archetypes, resources, extras, carry: stager.carry, report: stager.report })
     }

@@ -9,6 +9,8 @@ mod bevy;
 mod container;
 #[cfg(feature = "glam_0_33")]
 mod glam;
+#[cfg(feature = "hecs_0_11")]
+mod hecs;
 mod map;
 mod number;
 mod text;
@@ -58,7 +60,7 @@ pub trait Persist: Sized + 'static {
     fn decode(input: &mut Reader<'_>) -> Result<Self>;
 
     /// Whether this is a reference to nothing, so that an option around it becomes `None`.
-    #[doc(hidden)]
+    /// The derive passes it on for a struct with one field, such as a handle around an [`EntityId`](crate::EntityId).
     #[inline]
     fn is_null(&self) -> bool {
         false

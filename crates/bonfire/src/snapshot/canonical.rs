@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::carry::{Carried, CarryKind};
+use super::data::FREE_LIST_KEY;
 use super::dense::{column_from, transform};
 use super::{Archetype, Component, Damage, Rope, Snapshot};
 use crate::buffer::AlignedBuf;
@@ -143,7 +144,8 @@ impl Snapshot {
             }
         }
         carried.sort_by_key(|record| (record.column.component, record.kind.number()));
-        let data = self.data.iter().map(|entry| entry.canonical(&context)).collect::<Result<Vec<_>>>()?;
+        let data = self.data.iter().filter(|entry| entry.key() != FREE_LIST_KEY);
+        let data = data.map(|entry| entry.canonical(&context)).collect::<Result<Vec<_>>>()?;
         let mut metadata = self.metadata.clone();
         metadata.iter_mut().for_each(|(_, value)| value.sort_maps());
         Ok(Self {

@@ -111,6 +111,11 @@ impl Carry {
         self.data.extend(other.data);
     }
 
+    /// For front ends that give data to those who ask for it: forgets all of it, before they keep what nobody asked for.
+    pub fn forget_data(&mut self) {
+        self.data.clear();
+    }
+
     /// For front ends: keeps data entries that no callback asked for, with their references mapped. What cannot be
     /// mapped is kept as it was saved.
     pub fn keep_data(&mut self, entries: Vec<DataEntry>, context: &LoadContext<'_>) {

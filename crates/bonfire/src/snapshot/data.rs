@@ -15,6 +15,10 @@ use crate::wire::{Reader, Writer};
 /// Keys that begin with this belong to Bonfire and its front ends: they are written first and dispatched first.
 pub const RESERVED_PREFIX: &str = "bonfire.";
 
+/// The data entry with the ids that the world would give out again. It is about ids, not about the world: loads that do
+/// not keep ids leave it alone, and nobody is asked for it.
+pub(crate) const FREE_LIST_KEY: &str = "bonfire.free_list";
+
 /// A value that the game or a plugin attached to a save.
 #[derive(Clone, Debug)]
 pub struct DataEntry {

@@ -49,6 +49,12 @@ impl Default for EncodeOptions {
 }
 
 impl Snapshot {
+    /// The bytes of the snapshot, uncompressed, in one piece. See [`Snapshot::encode`] for choices, and for pieces that
+    /// share memory with it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.encode(&EncodeOptions::default())?.to_vec())
+    }
+
     /// The bytes of the snapshot, in pieces that share memory with it.
     pub fn encode(&self, options: &EncodeOptions) -> Result<Rope> {
         self.check_limits(&options.limits)?;

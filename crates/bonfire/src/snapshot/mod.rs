@@ -220,6 +220,14 @@ impl Snapshot {
         self.metadata.push((name, value.into()));
     }
 
+    /// The ids that the world would give out before new ones, the next one last, if it said so: an engine that keeps ids
+    /// goes on exactly as the world that was saved.
+    pub fn free_list(&self) -> Result<Vec<EntityId>> {
+        let entry = self.data.iter().find(|entry| entry.key() == data::FREE_LIST_KEY);
+        let bits: Vec<u64> = entry.map(DataEntry::get).transpose()?.unwrap_or_default();
+        Ok(bits.into_iter().map(EntityId::from_bits).collect())
+    }
+
     /// The game's own data, in the order it was added.
     pub fn data(&self) -> &[DataEntry] {
         &self.data

@@ -11,14 +11,14 @@ use super::arena::{Arena, Sealed, Slot};
 use super::bitmap::Bitmap;
 use super::carry::{Carried, Carry};
 use super::column::{Body, Column, Group, Groups, Indices};
-use super::data::DataEntry;
+use super::data::{DataEntry, FREE_LIST_KEY};
 use super::note::Notes;
 use super::{Archetype, Component, NonFinite, SharedTable, Snapshot};
 use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
 use crate::crc;
 use crate::descriptor::{Descriptor, EncodedBody, Repeats, Sink, group_rows};
-use crate::entity::EntityId;
+use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::registry::Registry;
@@ -39,7 +39,7 @@ use crate::value::Value;
 /// let mut writer = SnapshotWriter::new(&registry);
 /// let mut archetype = writer.archetype(&[EntityId::new(0, 0), EntityId::new(1, 0)])?;
 /// archetype.column(&[Position { x: 1.0, y: 2.0 }, Position { x: 3.0, y: 4.0 }])?;
-/// let bytes = writer.finish()?.encode(&Default::default())?.to_vec();
+/// let bytes = writer.finish()?.to_bytes()?;
 /// # Ok::<(), bonfire::Error>(())
 /// ```
 pub struct SnapshotWriter<'r> {
@@ -146,6 +146,16 @@ impl<'r> SnapshotWriter<'r> {
         self.next_entity_id = id;
     }
 
+    /// For engines that can load a world with the ids that it had: ids that the world would give out before new ones, the
+    /// next one last. See [`Snapshot::free_list`].
+    pub fn free_list(&mut self, ids: impl IntoIterator<Item = EntityId>) -> Result<()> {
+        let bits: Vec<u64> = ids.into_iter().map(EntityId::to_bits).collect();
+        if !bits.is_empty() {
+            self.data.push(DataEntry::new(FREE_LIST_KEY, &bits)?);
+        }
+        Ok(())
+    }
+
     /// Something about the save that can be read without the rest, such as its name. The metadata of a save must fit
     /// 60 KiB.
     pub fn metadata(&mut self, name: impl Into<String>, value: impl Into<Value>) {
@@ -175,7 +185,8 @@ impl<'r> SnapshotWriter<'r> {
         self.carry = Some(carry);
     }
 
-    /// Starts an archetype: entities that have the same components. Add a column for each of them.
+    /// Starts an archetype: entities that have the same components. Add a column for each of them. No two entities of a
+    /// save have the same id, also not in different archetypes; builds with debug assertions check it.
     pub fn archetype(&mut self, ids: &[EntityId]) -> Result<ArchetypeWriter<'_, 'r>> {
         self.archetype_with(ids.len(), |memory| memory.copy_from_slice(ids))
     }
@@ -273,11 +284,24 @@ impl<'r> SnapshotWriter<'r> {
             notes: self.notes.finish(),
             ..Snapshot::default()
         };
+        if cfg!(debug_assertions) {
+            check_ids(&snapshot)?;
+        }
         if checked {
             snapshot.check_finite(self.registry)?;
         }
         Ok(snapshot)
     }
+}
+
+/// A save in which two entities have one id could never be loaded.
+fn check_ids(snapshot: &Snapshot) -> Result<()> {
+    EntityMap::identity(&snapshot.entities()).map(|_| ()).map_err(|error| {
+        Error::misuse(format!(
+            "{error}: ids are shared by all archetypes. An engine with several kinds of handles puts the kind into the \
+             upper bits of the generation"
+        ))
+    })
 }
 
 fn component(descriptor: &Descriptor) -> Component {

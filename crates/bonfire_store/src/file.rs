@@ -13,7 +13,7 @@ fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> E
 }
 
 /// Puts the bytes at `path`.
-pub(crate) fn write(path: &Path, rope: &Rope) -> Result<()> {
+pub fn write(path: &Path, rope: &Rope) -> Result<()> {
     let temporary = temporary_name(path)?;
     let written = write_durably(&temporary, rope)
         .and_then(|()| fs::rename(&temporary, path).map_err(failed("replace", path)))
@@ -65,7 +65,7 @@ fn sync_directory(path: &Path) -> Result<()> {
 }
 
 /// Reads and checks the save at `path`.
-pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
+pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
     let mut file = File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
     // Headers and copies of small sections come on top of what the limits count.

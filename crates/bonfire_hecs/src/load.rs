@@ -1,0 +1,205 @@
+//! Snapshot to world. Everything that may fail happens before anything is changed: the plan, the ids, the staging.
+
+use std::any::Any;
+
+use bonfire::{
+    EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result, Snapshot,
+    Staged, Unknown,
+};
+use hecs::{Entity, World};
+
+use crate::place::{self, Live, Rows};
+use crate::registry::{Bonfire, Saved};
+use crate::restore;
+use crate::selection::{SaveScope, Selection, choose};
+use crate::slots::FreeIds;
+
+/// What a load does with the entities that are there.
+#[derive(Clone, Default)]
+pub enum LoadMode {
+    /// The snapshot's entities take the place of all that a save without a selection would have. They get new ids: handles
+    /// from before find nothing.
+    #[default]
+    Replace,
+    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it.
+    ReplaceSelected(Selection),
+    /// The snapshot's entities come beside those that are there.
+    Merge,
+    /// The snapshot's entities take the place of all that is there and get the ids and generations that they had. The ids
+    /// that the world gives out afterwards are those that the saved world would have given out. Handles that were taken
+    /// since the save must be thrown away: they may mean entities that are yet to come. Refused while the world has
+    /// entities that are not part of saves, and for saves of other engines.
+    SameIds,
+    /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
+    /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are
+    /// gone come back with new ids ([`Loaded::respawned`]), and references follow.
+    Restore,
+    /// As [`LoadMode::Restore`], for the entities of a selection.
+    RestoreSelected(Selection),
+}
+
+/// What a load did.
+pub struct Loaded {
+    /// The head of the save.
+    pub prelude: Prelude,
+    /// What became of everything in it.
+    pub report: LoadReport,
+    /// What a restore had to spawn again: the ids that entities had, and those that they have now.
+    pub respawned: Vec<(EntityId, Entity)>,
+    map: EntityMap,
+    resources: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl Loaded {
+    /// What a saved entity became. An [`Entity`] of the world that was saved will do, or the id that a tool shows.
+    pub fn entity(&self, saved: impl Into<EntityId>) -> Option<Entity> {
+        self.map.get(saved.into()).map(Entity::from)
+    }
+
+    /// All saved entities and what they became, in no particular order.
+    pub fn entities(&self) -> impl Iterator<Item = (EntityId, Entity)> + '_ {
+        self.map.iter().map(|(saved, new)| (saved, new.into()))
+    }
+
+    /// Takes out something that was saved once, beside the world.
+    pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
+        let index = self.resources.iter().position(|value| value.is::<T>())?;
+        self.resources.swap_remove(index).downcast().ok().map(|value| *value)
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded")
+            .field("prelude", &self.prelude)
+            .field("report", &self.report)
+            .field("respawned", &self.respawned)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn load(
+    bonfire: &mut Bonfire,
+    world: &mut World,
+    snapshot: &Snapshot,
+    mode: LoadMode,
+    options: LoadOptions,
+) -> Result<Loaded> {
+    world.flush();
+    let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let plan = LoadPlan::new(snapshot, &bonfire.registry, options)?;
+    let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
+    let Committed { map, respawned, rest } = match mode {
+        LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new())?,
+        LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
+        mode => spawn_all(bonfire, world, &plan, &mode)?,
+    };
+    let Staged { resources, extras, mut carry, mut report, .. } = rest;
+    for extra in extras {
+        let entities: Vec<Option<Entity>> =
+            extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
+        (bonfire.entries[extra.component].insert)(extra.column, world, &entities);
+    }
+    let resources = (resources.into_iter())
+        .filter_map(|(number, column)| (bonfire.entries[number].resource)(column))
+        .collect();
+
+    let prelude = snapshot.prelude();
+    let context = LoadContext::new(&limits).entities(&map, dangling);
+    let mut hooks = std::mem::take(&mut bonfire.hooks);
+    let unclaimed = hooks.run_load(world, &prelude, snapshot.data(), &context, &mut report);
+    bonfire.hooks = hooks;
+    carry.forget_data();
+    if unknown == Unknown::Keep {
+        carry.keep_data(unclaimed, &context);
+    }
+    match whole {
+        true => bonfire.carry = carry,
+        // Rows of entities that are gone are not written again.
+        false => bonfire.carry.extend(carry),
+    }
+    Ok(Loaded { prelude, report, respawned, map, resources })
+}
+
+/// What is left of a load when its entities are in the world.
+pub(crate) struct Committed<'s> {
+    pub(crate) map: EntityMap,
+    pub(crate) respawned: Vec<(EntityId, Entity)>,
+    /// Without the archetypes.
+    pub(crate) rest: Staged<'s>,
+}
+
+/// Loads everything as new entities.
+fn spawn_all<'s>(
+    bonfire: &Bonfire,
+    world: &mut World,
+    plan: &LoadPlan<'s, '_>,
+    mode: &LoadMode,
+) -> Result<Committed<'s>> {
+    let selected = |selection: &Selection| -> Result<Vec<Entity>> {
+        let chosen = choose(bonfire, world, selection, &[])?;
+        Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
+    };
+    let replaced = match mode {
+        LoadMode::ReplaceSelected(selection) => selected(selection)?,
+        LoadMode::Replace | LoadMode::SameIds => selected(&Selection::new())?,
+        _ => Vec::new(),
+    };
+    let all = replaced.len() == world.len() as usize;
+    let saved = plan.entities();
+    let same_ids = matches!(mode, LoadMode::SameIds);
+    if same_ids && !all {
+        let others = world.len() as usize - replaced.len();
+        return Err(Error::misuse(format!(
+            "{others} entities of the world are not part of saves: ids cannot be kept while they are there"
+        )));
+    }
+
+    let mut free = match same_ids {
+        true => FreeIds::saved(plan.snapshot(), &saved)?,
+        false => FreeIds::of(world, &replaced),
+    };
+    let new = match same_ids {
+        true => saved.clone(),
+        false => {
+            let mut new = Vec::with_capacity(saved.len());
+            plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
+            new
+        }
+    };
+    let map = EntityMap::new(&saved, &new)?;
+    let mut staged = plan.stage(&map, Some(world))?;
+
+    // From here on nothing fails.
+    if same_ids {
+        world.clear();
+    } else if all && !replaced.is_empty() {
+        FreeIds::reset(world, &replaced);
+    } else {
+        for &entity in &replaced {
+            let _ = world.despawn(entity);
+        }
+    }
+    let entities: Vec<Entity> = new.into_iter().map(Entity::from).collect();
+    let mut start = 0;
+    let mut unmarked = Vec::new();
+    for archetype in std::mem::take(&mut staged.archetypes) {
+        let len = archetype.ids.len();
+        let ids = &entities[start..start + len];
+        if bonfire.scope == SaveScope::Marked
+            && !archetype.columns.iter().any(|(_, column)| column.holds::<Saved>())
+        {
+            unmarked.extend_from_slice(ids);
+        }
+        let layout = vec![(0..len, Rows::New)];
+        place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row])
+            .spawn(world, &mut free, ids);
+        start += len;
+    }
+    free.give_back(world);
+    // A save that was made without marks, in a world that saves what is marked: the next save must have them too.
+    for entity in unmarked {
+        let _ = world.insert_one(entity, Saved);
+    }
+    Ok(Committed { map, respawned: Vec::new(), rest: staged })
+}

@@ -1,0 +1,172 @@
+//! Ids: those of the rows of a world, and how a world gives out the next ones.
+//!
+//! hecs keeps free ids in a list that can be read and written. Entities get chosen ids by making exactly these the free
+//! ones, spawning, and putting the list right afterwards: each step costs the same per entity, whatever ids and holes
+//! there are. (`spawn_column_batch_at` searches the list once per entity.)
+
+use std::collections::HashSet;
+
+use bonfire::{EntityId, Error, Result, Snapshot};
+use hecs::{ColumnBatch, Entity, World};
+
+use crate::selection::Chosen;
+
+/// The entity in a row of an archetype of this world.
+#[inline]
+#[expect(unsafe_code, reason = "a row has its id without the generation: `hecs_capture_*`")]
+fn entity(world: &World, id: u32) -> Entity {
+    // SAFETY: the id comes from a row of an archetype, so that it is allocated.
+    unsafe { world.find_entity_from_id(id) }
+}
+
+impl Chosen<'_> {
+    /// The id of a chosen row.
+    #[inline]
+    pub(crate) fn id(&self, world: &World, row: usize) -> EntityId {
+        entity(world, self.archetype.ids()[self.row(row)]).into()
+    }
+
+    /// The entities of the chosen rows, in their order.
+    pub(crate) fn entities<'a>(&'a self, world: &'a World) -> impl ExactSizeIterator<Item = Entity> + 'a {
+        (0..self.len()).map(|row| entity(world, self.archetype.ids()[self.row(row)]))
+    }
+
+    pub(crate) fn write_ids(&self, world: &World, ids: &mut [EntityId]) {
+        match &self.rows {
+            None => {
+                let rows = ids.iter_mut().zip(self.archetype.ids());
+                rows.for_each(|(to, &id)| *to = entity(world, id).into());
+            }
+            Some(_) => ids.iter_mut().zip(self.entities(world)).for_each(|(to, entity)| *to = entity.into()),
+        }
+    }
+
+    /// How many of `ids`, from the first on, are those of the rows from `row` on.
+    pub(crate) fn matching(&self, world: &World, row: usize, ids: &[EntityId]) -> usize {
+        match &self.rows {
+            None => {
+                let rows = self.archetype.ids()[row..].iter().zip(ids);
+                rows.take_while(|(at, id)| EntityId::from(entity(world, **at)) == **id).count()
+            }
+            Some(_) => {
+                let rows = (row..self.len()).zip(ids);
+                rows.take_while(|(at, id)| self.id(world, *at) == **id).count()
+            }
+        }
+    }
+}
+
+/// How many ids the world has given out so far, whether they are in use or not.
+pub(crate) fn slot_count(world: &World) -> u32 {
+    world.len() + world.freelist().len() as u32
+}
+
+/// What the id of an entity becomes when it is despawned.
+fn despawned(entity: Entity) -> Entity {
+    let id = EntityId::from(entity);
+    let generation = id.generation().wrapping_add(1).max(1);
+    EntityId::new(id.index(), generation).into()
+}
+
+/// The ids that a world will give out next.
+pub(crate) struct FreeIds {
+    /// The next one last.
+    list: Vec<Entity>,
+    /// The first that was never given out.
+    fresh: u32,
+    /// The world's own list is another one for now.
+    borrowed: bool,
+}
+
+impl FreeIds {
+    /// Those of a world whose entities are flushed, after these entities will have been despawned.
+    pub(crate) fn of(world: &World, despawning: &[Entity]) -> Self {
+        let mut list: Vec<Entity> = world.freelist().collect();
+        list.extend(despawning.iter().map(|&entity| despawned(entity)));
+        Self { list, fresh: slot_count(world), borrowed: false }
+    }
+
+    /// Those that a save says the world had, completed by those of `slots` that are neither taken nor listed.
+    pub(crate) fn saved(snapshot: &Snapshot, saved: &[EntityId]) -> Result<Self> {
+        let listed = snapshot.free_list()?;
+        let next = u32::try_from(snapshot.prelude().next_entity_id).unwrap_or(u32::MAX);
+        let count = |ids: &[EntityId]| ids.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
+        let slots = u64::from(next).max(count(saved)).max(count(&listed));
+        // Every id of a world of hecs is in use or free, so there cannot be many more of them.
+        let slots_max = (saved.len() as u64 + listed.len() as u64) * 4 + (64 << 10);
+        if slots > slots_max {
+            return Err(Error::limit(format!(
+                "{} entities have ids up to {slots}: they cannot keep them",
+                saved.len()
+            )));
+        }
+        let mut known = vec![false; slots as usize];
+        for &id in saved.iter().chain(&listed) {
+            if id.generation() == 0 {
+                return Err(Error::misuse(format!(
+                    "entity {id} cannot keep its id: generations of hecs begin with 1, so this is the save of another engine"
+                )));
+            }
+            if std::mem::replace(&mut known[id.index() as usize], true) {
+                return Err(Error::custom(format!("id {} is there twice", id.index())));
+            }
+        }
+        // They come after those that are listed, in the order in which new ids would come.
+        let unlisted = (0..slots as u32).rev().filter(|&slot| !known[slot as usize]);
+        let mut list: Vec<Entity> = unlisted.map(|slot| EntityId::new(slot, 1).into()).collect();
+        list.extend(listed.into_iter().map(Entity::from));
+        Ok(Self { list, fresh: slots as u32, borrowed: true })
+    }
+
+    /// Despawns all entities of a world at once: the same as one by one, and its memory is kept.
+    pub(crate) fn reset(world: &mut World, despawning: &[Entity]) {
+        let list = Self::of(world, despawning).list;
+        world.clear();
+        world.set_freelist(&list);
+    }
+
+    /// Takes ids for a batch, in the order in which hecs gives them to its rows.
+    pub(crate) fn take(&mut self, count: usize, out: &mut Vec<EntityId>) -> Result<()> {
+        let listed = self.list.len().saturating_sub(count);
+        let fresh = count - (self.list.len() - listed);
+        let end = u32::try_from(fresh).ok().and_then(|fresh| self.fresh.checked_add(fresh));
+        let end = end
+            .filter(|&end| end < u32::MAX)
+            .ok_or_else(|| Error::limit("more entities than hecs can have"))?;
+        out.extend(self.list.drain(listed..).map(EntityId::from));
+        out.extend((self.fresh..end).map(|slot| EntityId::new(slot, 1)));
+        self.fresh = end;
+        Ok(())
+    }
+
+    /// Spawns a batch. `natural` means that its ids are the next ones of the world's own list.
+    pub(crate) fn spawn(&mut self, world: &mut World, batch: ColumnBatch, ids: &[Entity], natural: bool) {
+        if !natural || self.borrowed {
+            world.set_freelist(ids);
+            self.borrowed = true;
+        }
+        let spawned = world.spawn_column_batch(batch);
+        debug_assert!(spawned.eq(ids.iter().copied()), "ids are given out in the order of the list");
+    }
+
+    /// Makes the list the world's own again.
+    pub(crate) fn give_back(self, world: &mut World) {
+        if self.borrowed {
+            world.set_freelist(&self.list);
+        }
+    }
+}
+
+/// The free ids of a world for a save, the next one last. Those of entities that are not part of the save are free in the
+/// world that is loaded from it, and come after all others.
+pub(crate) fn free_list(world: &World, chosen: &[Chosen<'_>]) -> Vec<EntityId> {
+    let saved: usize = chosen.iter().map(Chosen::len).sum();
+    let mut list = Vec::new();
+    if saved < world.len() as usize {
+        let saved: HashSet<Entity> = chosen.iter().flat_map(|chosen| chosen.entities(world)).collect();
+        let others = world.iter().map(|entity| entity.entity()).filter(|entity| !saved.contains(entity));
+        list.extend(others.map(|entity| EntityId::from(despawned(entity))));
+    }
+    list.extend(world.freelist().map(EntityId::from));
+    list
+}
