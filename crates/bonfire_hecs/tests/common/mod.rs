@@ -206,7 +206,11 @@ impl ScriptWorld for HecsWorld {
             }
             Part::Hover(since) => world.insert_one(entity, Hover(*since)),
             Part::Team(team) => world.insert_one(entity, Team(*team)),
-            Part::DockedAt(station, _) if at(station) == entity => Ok(()),
+            Part::DockedAt(station, _) if at(station) == entity => {
+                // Nobody docks at itself.
+                let _ = world.remove_one::<DockedAt>(entity);
+                Ok(())
+            }
             Part::DockedAt(station, berth) => {
                 world.insert_one(entity, DockedAt { station: at(station), berth: berth.clone() })
             }
