@@ -189,6 +189,9 @@ pub trait PersistExt: Sized {
         read: impl Fn(&C) -> K + Send + Sync + 'static,
     ) -> &mut Self {
         Index::install(self.save_world(), read);
+        SaveRegistry::edit(self.save_world(), |world, registry| {
+            registry.indexed.insert(world.register_component::<C>());
+        });
         self.every_frame(Index::<C, K>::refresh);
         self
     }

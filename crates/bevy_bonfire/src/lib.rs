@@ -22,7 +22,7 @@ pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::SaveOptions;
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 pub use index::{Index, Key};
-pub use load::{LoadMode, Loaded};
+pub use load::{LoadMode, Loaded, Ticks};
 pub use plugin::{BonfirePlugin, Saved};
 pub use selection::{SaveScope, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
@@ -35,6 +35,6 @@ pub mod prelude {
     pub use crate::{
         BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadStarting, Persist, PersistExt,
         SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, StableId, StableIds,
-        StableRef, WorldSaveExt,
+        StableRef, Ticks, WorldSaveExt,
     };
 }

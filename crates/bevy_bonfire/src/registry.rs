@@ -34,6 +34,8 @@ pub(crate) struct Registered {
     pub(crate) batches: Batches,
     pub(crate) layer: Option<Layer>,
     pub(crate) pool: BufferPool,
+    /// Components that an [`Index`](crate::Index) follows by what is inserted.
+    pub(crate) indexed: HashSet<ComponentId>,
     /// Components that are knowingly not saved.
     ignored: HashSet<ComponentId>,
     /// Components that were already named as missing.

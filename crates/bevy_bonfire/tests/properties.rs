@@ -7,7 +7,7 @@ use bevy_bonfire::prelude::*;
 use bevy_bonfire::{Descriptor, Snapshot};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::scale;
-use bonfire_testkit::script::{Part, ScriptWorld, check, scripts};
+use bonfire_testkit::script::{Part, ScriptWorld, check, check_restore, scripts};
 use common::*;
 use proptest::prelude::*;
 
@@ -15,10 +15,10 @@ use proptest::prelude::*;
 #[derive(Component, Clone, Debug)]
 struct Even(u8);
 
-/// A world that spawns at most `SETS` sets of components by batches.
-struct BevyWorld<const SETS: usize>(World);
+/// A world that spawns at most `SETS` sets of components by batches, and restores in one way or the other.
+struct BevyWorld<const SETS: usize, const DIFFERING: bool = false>(World);
 
-impl<const SETS: usize> ScriptWorld for BevyWorld<SETS> {
+impl<const SETS: usize, const DIFFERING: bool> ScriptWorld for BevyWorld<SETS, DIFFERING> {
     type Entity = Entity;
 
     fn fresh(reversed: bool) -> Self {
@@ -116,7 +116,8 @@ impl<const SETS: usize> ScriptWorld for BevyWorld<SETS> {
         assert!(stray <= 1000, "what is not saved stays");
     }
     fn restore(&mut self, snapshot: &Snapshot) {
-        self.0.load(snapshot, LoadMode::Replace).unwrap();
+        let ticks = if DIFFERING { Ticks::Differing } else { Ticks::All };
+        self.0.load(snapshot, LoadMode::Restore(ticks)).unwrap();
     }
     fn describe(&self) -> String {
         canonical(&self.0)
@@ -143,5 +144,15 @@ proptest! {
     #[test]
     fn worlds_come_back_when_there_are_more_sets_than_slots(script in scripts(60)) {
         check::<BevyWorld<2>>(&script)?;
+    }
+
+    #[test]
+    fn worlds_go_back_in_time(script in scripts(60), later in scripts(40)) {
+        check_restore::<BevyWorld<128>>(&script, &later)?;
+    }
+
+    #[test]
+    fn worlds_go_back_in_time_one_by_one(script in scripts(60), later in scripts(40)) {
+        check_restore::<BevyWorld<0, true>>(&script, &later)?;
     }
 }

@@ -18,7 +18,7 @@ use bonfire::{
     Snapshot, SnapshotWriter, Value,
 };
 
-use self::column::Rows;
+pub(crate) use self::column::{Rows, Sources};
 pub(crate) use self::order::{ORDER_KEY, Order};
 use crate::event::Additions;
 use crate::registry::{Carried, Registered, SaveRegistry};
@@ -170,7 +170,7 @@ pub(crate) fn selected(world: &World, selection: &Selection) -> Result<Vec<Entit
     Ok(chosen.iter().flat_map(|chosen| chosen.rows.entities()).copied().collect())
 }
 
-fn choose<'w>(
+pub(crate) fn choose<'w>(
     world: &'w World,
     registry: &Registered,
     selection: &Selection,

@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedExtra};
+use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedArchetype, StagedExtra};
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
@@ -72,17 +72,7 @@ pub(super) fn commit(
 ) -> Result<Carry> {
     let Plan { entities, map, order, replaced, merge } = plan;
     let Staged { archetypes, resources, extras, carry, .. } = staged;
-    let mut moving = Vec::with_capacity(archetypes.len());
-    let mut start = 0;
-    for archetype in archetypes {
-        let rows = archetype.ids.len();
-        let mut columns: Vec<MovedColumn<'_>> = (archetype.columns.into_iter())
-            .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, rows))
-            .collect();
-        columns.sort_by_key(|column| column.id);
-        moving.push(Moving { entities: start..start + rows, columns, segments: Vec::new() });
-        start += rows;
-    }
+    let mut moving = Moving::all(world, registry, archetypes);
     let mut resources: Vec<MovedColumn<'_>> = (resources.into_iter())
         .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
         .collect();
@@ -131,33 +121,55 @@ pub(super) fn commit(
     }
 
     // From here on the load is done. A panic in what follows is the game's own, and nothing is left to undo.
-    release(world, registry, &replaced);
-    for entity in replaced {
+    despawn(world, registry, replaced);
+    if merge {
+        resources.retain_mut(|resource| {
+            let there = world.contains_resource_by_id(resource.id);
+            if there {
+                resource.discard_row(0);
+            }
+            !there
+        });
+    }
+    load_resources(world, registry, resources, report);
+    Ok(carry)
+}
+
+/// Removes what a load leaves no place for.
+pub(super) fn despawn(world: &mut World, registry: &Registered, entities: Vec<Entity>) {
+    release(world, registry, &entities);
+    for entity in entities {
         if let Ok(entity) = world.get_entity_mut(entity) {
             entity.despawn();
         }
     }
     world.flush();
-    for resource in &mut resources {
+}
+
+pub(super) fn load_resources(
+    world: &mut World,
+    registry: &Registered,
+    resources: Vec<MovedColumn<'_>>,
+    report: &mut LoadReport,
+) {
+    for mut resource in resources {
         let entry = &registry.entries[resource.number];
-        if merge && world.contains_resource_by_id(entry.id) {
-            if let Some(row) = resource.take_row(0) {
-                resource.discard(row);
-            }
-            continue;
-        }
-        if let Err(error) = insert_resource(world, resource, entry.load_resource.as_ref()) {
+        if let Err(error) = insert_resource(world, &mut resource, entry.load_resource.as_ref()) {
             let key = registry.registry.descriptors()[resource.number].key();
             report.callback_errors.push(error.in_key(key));
         }
     }
     world.flush();
-    Ok(carry)
 }
 
 /// Entities of a save that was made without marks, in a world that saves what is marked: they get the mark, or the next
 /// save would not have them.
-fn unmarked(world: &World, registry: &Registered, moving: &[Moving<'_>], entities: &[Entity]) -> Vec<Entity> {
+pub(super) fn unmarked(
+    world: &World,
+    registry: &Registered,
+    moving: &[Moving<'_>],
+    entities: &[Entity],
+) -> Vec<Entity> {
     let saved = world.components().component_id::<Saved>();
     if registry.scope != SaveScope::Marked {
         return Vec::new();
@@ -168,13 +180,18 @@ fn unmarked(world: &World, registry: &Registered, moving: &[Moving<'_>], entitie
 }
 
 /// The rows of a component that comes back from being carried.
-struct Extra<'s> {
+pub(super) struct Extra<'s> {
     column: MovedColumn<'s>,
     entities: Vec<Option<Entity>>,
 }
 
 impl<'s> Extra<'s> {
-    fn new(world: &World, registry: &Registered, extra: StagedExtra<'s>, map: &EntityMap) -> Option<Self> {
+    pub(super) fn new(
+        world: &World,
+        registry: &Registered,
+        extra: StagedExtra<'s>,
+        map: &EntityMap,
+    ) -> Option<Self> {
         let entities: Vec<_> = extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
         let mut column = MovedColumn::new(world, registry, extra.component, extra.column, entities.len())?;
         if let Some(relation) = registry.entries[extra.component].relation {
@@ -183,7 +200,7 @@ impl<'s> Extra<'s> {
         Some(Self { column, entities })
     }
 
-    fn insert(mut self, world: &mut World) {
+    pub(super) fn insert(mut self, world: &mut World) {
         for row in 0..self.entities.len() {
             match (self.entities[row], self.column.take_row(row)) {
                 (Some(entity), Some(taken)) => insert(world, entity, &self.column, taken),
@@ -195,7 +212,7 @@ impl<'s> Extra<'s> {
 }
 
 /// Takes out the components that are marked as late, in the order of the save.
-fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entities: &[Entity]) -> Vec<Late> {
+pub(super) fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entities: &[Entity]) -> Vec<Late> {
     let mut late = Vec::new();
     for (archetype, moving) in moving.iter_mut().enumerate() {
         for (column, moved) in moving.columns.iter_mut().enumerate() {
@@ -210,7 +227,7 @@ fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entities: &[Entit
 }
 
 /// Cuts archetypes into runs of rows with the same components, and gives the largest sets of components a slot.
-fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_>]) {
+pub(super) fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_>]) {
     for archetype in &mut *moving {
         let rows = archetype.entities.len();
         let columns = &archetype.columns;
@@ -266,7 +283,7 @@ fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_
 }
 
 /// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right.
-fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool {
+pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool {
     for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
@@ -290,6 +307,27 @@ fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool 
         }
     }
     right
+}
+
+impl<'s> Moving<'s> {
+    pub(super) fn all(
+        world: &World,
+        registry: &Registered,
+        archetypes: Vec<StagedArchetype<'s>>,
+    ) -> Vec<Self> {
+        let mut moving = Vec::with_capacity(archetypes.len());
+        let mut start = 0;
+        for archetype in archetypes {
+            let rows = archetype.ids.len();
+            let mut columns: Vec<MovedColumn<'_>> = (archetype.columns.into_iter())
+                .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, rows))
+                .collect();
+            columns.sort_by_key(|column| column.id);
+            moving.push(Self { entities: start..start + rows, columns, segments: Vec::new() });
+            start += rows;
+        }
+        moving
+    }
 }
 
 impl Moving<'_> {
@@ -326,7 +364,7 @@ impl Moving<'_> {
 
 /// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned; one of
 /// them may panic again. A panic while they are despawned is passed on: after one in a `Drop`, Bevy's tables are not sound.
-fn undo(world: &mut World, entities: &[Entity]) {
+pub(super) fn undo(world: &mut World, entities: &[Entity]) {
     for &entity in entities {
         // Those that are spawned stay as they are.
         let _ = world.spawn_empty_at(entity);

@@ -7,7 +7,9 @@
 mod commit;
 mod fill;
 mod moved;
+mod overwrite;
 mod relation;
+mod restore;
 mod row;
 
 pub(crate) use self::commit::panic_message;
@@ -19,9 +21,9 @@ use std::collections::BTreeMap;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{
-    DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude,
+    Carry, DataEntry, EntityId, EntityMap, Error, Limits, LoadContext, LoadOptions, LoadPlan, LoadReport,
+    Prelude, Result, Snapshot, Staged, Unknown,
 };
-use bonfire::{Result, Snapshot, Unknown};
 
 use crate::capture::{self, ORDER_KEY, Order};
 use crate::event::LoadStarting;
@@ -41,6 +43,30 @@ pub enum LoadMode {
     ReplaceSelected(Selection),
     /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
     Merge,
+    /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
+    /// components. Entities that are still there keep their ids and everything that is not saved; their values are
+    /// overwritten in place. Those that have come since go, those that are gone come back with new ids
+    /// ([`Loaded::respawned`]), and references follow. Resources are overwritten.
+    ///
+    /// Hooks and observers run for what is spawned, despawned, added and removed, and for immutable components whose
+    /// saved fields differ; values that are overwritten in place are seen by change detection. If a hook panics, the world
+    /// may be partly restored, and the error says so.
+    ///
+    /// In a world that is not the one that was saved, entities that have the same ids by chance become those of the save,
+    /// but keep what is not saved: use [`LoadMode::Replace`] for saves of other sessions.
+    Restore(Ticks),
+    /// As [`LoadMode::Restore`], for the entities of a selection.
+    RestoreSelected(Selection, Ticks),
+}
+
+/// What counts as changed after a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Ticks {
+    /// Every value that was overwritten.
+    #[default]
+    All,
+    /// Only values whose saved fields are now others than before. Finding out costs about one more pass over memory.
+    Differing,
 }
 
 /// What a load did.
@@ -53,6 +79,8 @@ pub struct Loaded {
     pub report: LoadReport,
     /// Resources of this game that the save does not have. They are as they were.
     pub resources_not_saved: Vec<String>,
+    /// What a restore had to spawn again: the ids that entities had, and those that they have now.
+    pub respawned: Vec<(EntityId, Entity)>,
     map: EntityMap,
 }
 
@@ -79,43 +107,27 @@ pub(crate) fn load(
     let registry = SaveRegistry::of(world)?;
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
     let plan = LoadPlan::new(snapshot, &registry.registry, options)?;
-    let replaced = match &mode {
-        LoadMode::Merge => Vec::new(),
-        LoadMode::Replace => capture::selected(world, &Selection::new())?,
+    let whole = matches!(mode, LoadMode::Replace | LoadMode::Restore(_));
+    let committed = match mode {
+        LoadMode::Restore(ticks) => {
+            restore::restore(world, &registry, &plan, &limits, &Selection::new(), ticks)?
+        }
+        LoadMode::RestoreSelected(selection, ticks) => {
+            selection.prepare(world);
+            restore::restore(world, &registry, &plan, &limits, &selection, ticks)?
+        }
+        LoadMode::Replace => {
+            let replaced = capture::selected(world, &Selection::new())?;
+            spawn_all(world, &registry, &plan, &limits, replaced, false)?
+        }
         LoadMode::ReplaceSelected(selection) => {
             selection.prepare(world);
-            capture::selected(world, selection)?
+            let replaced = capture::selected(world, &selection)?;
+            spawn_all(world, &registry, &plan, &limits, replaced, false)?
         }
+        LoadMode::Merge => spawn_all(world, &registry, &plan, &limits, Vec::new(), true)?,
     };
-
-    let count = u32::try_from(snapshot.entity_count())
-        .map_err(|_| Error::misuse("more entities than Bevy can have"))?;
-    let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-    let staged = stage(world, &plan, snapshot, &entities, &limits);
-    let staged = staged.and_then(|staged| check_resources(&registry, staged));
-    let (map, staged, order) = match staged {
-        Ok(staged) => staged,
-        Err(error) => {
-            world.entity_allocator_mut().free_many(&entities);
-            return Err(error);
-        }
-    };
-
-    let unknown_order = match order.keys().all(|key| registry.registry.index_of_key(key).is_some()) {
-        true => Vec::new(),
-        // They were read before, so this cannot fail.
-        false => unknown_order(snapshot, &registry).unwrap_or_default(),
-    };
-
-    let merge = matches!(mode, LoadMode::Merge);
-    let mut report = staged.report.clone();
-    let mut carry = commit::commit(
-        world,
-        &registry,
-        staged,
-        commit::Plan { entities, map: &map, order, replaced, merge },
-        &mut report,
-    )?;
+    let Committed { map, mut report, mut carry, respawned, unknown_order } = committed;
     let resources = registry.entries.iter().zip(registry.registry.descriptors());
     let resources_not_saved = resources
         .filter(|(entry, descriptor)| {
@@ -129,10 +141,10 @@ pub(crate) fn load(
     carry.forget_data();
     // What an observer loads or saves from here on finds the carry of this load.
     let mut carried = world.get_resource_or_init::<Carried>();
-    match mode {
-        LoadMode::Replace => carried.0 = carry,
+    match whole {
+        true => carried.0 = carry,
         // Rows of entities that are gone are not written again.
-        LoadMode::ReplaceSelected(_) | LoadMode::Merge => carried.0.extend(carry),
+        false => carried.0.extend(carry),
     }
     let context = LoadContext::new(&limits).entities(&map, dangling);
     let mut starting = LoadStarting::default();
@@ -145,52 +157,91 @@ pub(crate) fn load(
     if unknown == Unknown::Keep && !unclaimed.is_empty() {
         world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
-    Ok(Loaded { prelude: snapshot.prelude(), report, resources_not_saved, map })
+    Ok(Loaded { prelude: snapshot.prelude(), report, resources_not_saved, respawned, map })
+}
+
+/// What a load has done when its entities and resources are in the world.
+struct Committed {
+    map: EntityMap,
+    report: LoadReport,
+    carry: Carry,
+    respawned: Vec<(EntityId, Entity)>,
+    /// The order of relationships that this build does not know.
+    unknown_order: Vec<DataEntry>,
+}
+
+/// Loads everything as new entities.
+fn spawn_all(
+    world: &mut World,
+    registry: &Registered,
+    plan: &LoadPlan<'_, '_>,
+    limits: &Limits,
+    replaced: Vec<Entity>,
+    merge: bool,
+) -> Result<Committed> {
+    let count = u32::try_from(plan.snapshot().entity_count())
+        .map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+    let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+    let saved = plan.entities();
+    let new = entities.iter().map(|&entity| EntityId::from(entity));
+    let map = EntityMap::from_pairs(saved.iter().copied().zip(new));
+    drop(saved);
+    let staged =
+        map.and_then(|map| stage(world, plan, &map, limits).map(|(staged, order)| (map, staged, order)));
+    let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
+    let (map, staged, order) = match staged {
+        Ok(staged) => staged,
+        Err(error) => {
+            world.entity_allocator_mut().free_many(&entities);
+            return Err(error);
+        }
+    };
+    let unknown_order = unknown_order(plan.snapshot(), registry, &order);
+    let mut report = staged.report.clone();
+    let plan = commit::Plan { entities, map: &map, order, replaced, merge };
+    let carry = commit::commit(world, registry, staged, plan, &mut report)?;
+    Ok(Committed { map, report, carry, respawned: Vec::new(), unknown_order })
 }
 
 /// A relationship belongs to an entity.
-fn check_resources<'s>(registry: &Registered, stage: Stage<'s>) -> Result<Stage<'s>> {
-    for (number, _) in &stage.1.resources {
+fn check_resources(registry: &Registered, staged: &Staged<'_>) -> Result<()> {
+    for (number, _) in &staged.resources {
         if registry.entries[*number].relation.is_some() {
             let key = registry.registry.descriptors()[*number].key();
             return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
         }
     }
-    Ok(stage)
+    Ok(())
 }
-
-type Stage<'s> = (EntityMap, bonfire::Staged<'s>, Order);
 
 /// The last step that may fail.
 fn stage<'s>(
     world: &World,
     plan: &LoadPlan<'s, '_>,
-    snapshot: &Snapshot,
-    entities: &[Entity],
-    limits: &bonfire::Limits,
-) -> Result<Stage<'s>> {
-    let saved = plan.entities();
-    let new = entities.iter().map(|&entity| EntityId::from(entity));
-    let map = EntityMap::from_pairs(saved.iter().copied().zip(new))?;
-    drop(saved);
-    let staged = plan.stage(&map, Some(world))?;
-    let context = LoadContext::new(limits).entities(&map, bonfire::Dangling::Null);
+    map: &EntityMap,
+    limits: &Limits,
+) -> Result<(Staged<'s>, Order)> {
+    let staged = plan.stage(map, Some(world))?;
+    let context = LoadContext::new(limits).entities(map, bonfire::Dangling::Null);
     let mut order: Order = BTreeMap::new();
-    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
+    for entry in plan.snapshot().data().iter().filter(|entry| entry.key() == ORDER_KEY) {
         order.extend(entry.get_in::<Order>(&context).map_err(|error| error.in_key(ORDER_KEY))?);
     }
-    Ok((map, staged, order))
+    Ok((staged, order))
 }
 
 /// The order of relationships that this build does not know, as it was saved.
-fn unknown_order(snapshot: &Snapshot, registry: &Registered) -> Result<Vec<DataEntry>> {
-    let mut entries = Vec::new();
-    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
-        let mut order: Order = entry.get().map_err(|error| error.in_key(ORDER_KEY))?;
-        order.retain(|key, _| registry.registry.index_of_key(key).is_none());
-        if !order.is_empty() {
-            entries.push(DataEntry::new(ORDER_KEY, &order)?);
-        }
+fn unknown_order(snapshot: &Snapshot, registry: &Registered, order: &Order) -> Vec<DataEntry> {
+    let unknown = |key: &String| registry.registry.index_of_key(key).is_none();
+    if !order.keys().any(unknown) {
+        return Vec::new();
     }
-    Ok(entries)
+    let entries = snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY);
+    // They were read before, so this cannot fail.
+    let entries = entries.filter_map(|entry| {
+        let mut order: Order = entry.get().ok()?;
+        order.retain(|key, _| unknown(key));
+        if order.is_empty() { None } else { DataEntry::new(ORDER_KEY, &order).ok() }
+    });
+    entries.collect()
 }

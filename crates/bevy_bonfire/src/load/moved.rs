@@ -1,16 +1,18 @@
 //! Staged columns on their way into a world, by pointer.
 //!
 //! Invariant: every value of a [`MovedColumn`] is moved or dropped at most once. The column itself never drops one
-//! again, so whatever is not moved after a panic is leaked. Each row is used by one of three: the segment it is in, spawned
-//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; or [`MovedColumn::discard`].
+//! again, so whatever is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
+//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`MovedColumn::overwrite`];
+//! [`MovedColumn::split_off`], which makes it a row of another column; or [`MovedColumn::discard`].
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::OwningPtr;
 use bevy_ecs::world::World;
-use bonfire::{Result, StagedColumn};
+use bonfire::{AlignedBuf, Descriptor, Result, StagedColumn};
 
 use super::row::RowSource;
 use crate::registry::{LoadResource, Registered};
@@ -25,11 +27,22 @@ pub(super) struct MovedColumn<'s> {
     drop: Option<unsafe fn(OwningPtr<'_>)>,
     first: NonNull<u8>,
     stride: usize,
+    align: usize,
     len: usize,
     /// By row of the archetype, which value it has, if not each has its own.
     places: Option<Vec<u32>>,
-    /// Keeps the memory.
-    memory: StagedColumn<'s>,
+    memory: Memory<'s>,
+}
+
+/// What keeps the rows of a column where they are.
+enum Memory<'s> {
+    Staged(StagedColumn<'s>),
+    /// Copied together out of another column. The flag tells whether they are values: bytes of the snapshot itself are none
+    /// before they are moved into a world.
+    Copied {
+        _rows: AlignedBuf,
+        are_values: bool,
+    },
 }
 
 impl<'s> MovedColumn<'s> {
@@ -54,8 +67,9 @@ impl<'s> MovedColumn<'s> {
         let len = column.len();
         column.forget_rows();
         let (storage, drop) = (info.storage_type(), info.drop());
-        let stride = column.stride();
-        Some(Self { number, id, storage, drop, first, stride, len, places, memory: column })
+        let (stride, align) = (column.stride(), info.layout().align());
+        let memory = Memory::Staged(column);
+        Some(Self { number, id, storage, drop, first, stride, align, len, places, memory })
     }
 
     /// Whether an entity of the archetype has a value here.
@@ -74,6 +88,15 @@ impl<'s> MovedColumn<'s> {
         let len = self.len as u32;
         self.places.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
         Some(TakenRow(place))
+    }
+
+    /// Drops the value of a row, if it has one.
+    pub(super) fn discard_row(&mut self, row: usize) {
+        if self.drop.is_some()
+            && let Some(row) = self.take_row(row)
+        {
+            self.discard(row);
+        }
     }
 
     fn place(&self, row: usize) -> Option<u32> {
@@ -105,14 +128,107 @@ impl<'s> MovedColumn<'s> {
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
     }
 
+    /// Whether the rows are values of our own, to be dropped if nobody takes them.
+    fn has_values(&self) -> bool {
+        match &self.memory {
+            Memory::Staged(column) => !column.is_borrowed(),
+            Memory::Copied { are_values, .. } => *are_values,
+        }
+    }
+
+    /// Moves some rows, as far as they have a value, into a column of their own. They are not used here any more.
+    #[expect(unsafe_code, reason = "moves values without their type")]
+    pub(super) fn split_off(&mut self, rows: &[usize]) -> MovedColumn<'static> {
+        let (buffer, first) = room(rows.len() * self.stride, self.align);
+        let (mut places, mut len) = (Vec::new(), 0);
+        for &row in rows {
+            let Some(place) = self.place(row) else {
+                places.push(ABSENT);
+                continue;
+            };
+            // SAFETY: the buffer has room for all rows, at this stride.
+            unsafe {
+                first.add(len * self.stride).copy_from_nonoverlapping(self.pointer(place), self.stride);
+            };
+            places.push(len as u32);
+            len += 1;
+        }
+        let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
+        let places = (len < rows.len()).then_some(places);
+        let &mut Self { number, id, storage, drop, stride, align, .. } = self;
+        MovedColumn { number, id, storage, drop, first, stride, align, len, places, memory }
+    }
+
+    /// Puts rows in the place of values in a world, which are dropped.
+    ///
+    /// # Safety
+    /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
+    /// live values of the component's type, that nobody else uses meanwhile.
+    #[expect(unsafe_code, reason = "moves values without their type")]
+    pub(super) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
+        let Some(first) = self.place(rows.start) else { return };
+        let (from, bytes) = (self.pointer(first), self.stride * rows.len());
+        assert!(first as usize + rows.len() <= self.len);
+        let Some(drop) = self.drop else {
+            // SAFETY: the caller vouches for both sides, and what is there has nothing to drop.
+            return unsafe { from.copy_to_nonoverlapping(to, bytes) };
+        };
+        // Values that have something to drop change places, so that nothing is there twice when a drop panics.
+        let copy;
+        let from = if self.has_values() {
+            from
+        } else {
+            copy = room(bytes, self.align);
+            // SAFETY: it has room for as many bytes. Copies of plain rows are values of our own.
+            unsafe { from.copy_to_nonoverlapping(copy.1, bytes) };
+            copy.1
+        };
+        // SAFETY: both sides hold live values. Those that come out are owned by us, one by one.
+        unsafe {
+            std::ptr::swap_nonoverlapping(from.as_ptr(), to.as_ptr(), bytes);
+            for row in 0..rows.len() {
+                drop(OwningPtr::new(from.add(row * self.stride)));
+            }
+        }
+    }
+
+    /// Calls `found` with those of some rows, which follow each other and have a value each, that are not the same as values in a world.
+    ///
+    /// # Safety
+    /// At `live` there are as many live values of the component's type, which nobody writes to meanwhile.
+    #[expect(unsafe_code, reason = "reads values without their type")]
+    pub(super) unsafe fn differing(
+        &self,
+        descriptor: &Descriptor,
+        rows: Range<usize>,
+        live: NonNull<u8>,
+        found: impl FnMut(usize),
+    ) {
+        let Some(first) = self.place(rows.start) else { return };
+        assert!(first as usize + rows.len() <= self.len);
+        // SAFETY: the caller vouches for the world; our side holds as many values of the descriptor's type.
+        unsafe { descriptor.differing(self.pointer(first).as_ptr(), live.as_ptr(), rows.len(), found) };
+    }
+
     /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
     pub(super) fn discard(&self, row: TakenRow) {
-        if let Some(drop) = self.drop.filter(|_| !self.memory.is_borrowed()) {
+        if let Some(drop) = self.drop.filter(|_| self.has_values()) {
             // SAFETY: the memory is ours, and the row was taken, so this is its only use.
             unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
         }
     }
+}
+
+/// Memory for values without their type.
+#[expect(unsafe_code, reason = "an aligned place in a buffer")]
+fn room(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
+    let mut buffer = AlignedBuf::zeroed(bytes + align);
+    let start = NonNull::from(buffer.as_mut()).cast::<u8>();
+    let offset = start.align_offset(align);
+    assert!(offset <= align);
+    // SAFETY: the buffer is larger by one alignment.
+    (buffer, unsafe { start.add(offset) })
 }
 
 /// A value that was taken out of its column and must be inserted or discarded, by the same column.

@@ -11,7 +11,7 @@ use bonfire::LoadReport;
 
 use super::commit::Moving;
 use super::moved::MovedColumn;
-use crate::capture::Order;
+use crate::capture::{Order, Sources};
 use crate::registry::{Registered, Relation};
 
 /// The columns of relationships: archetype, column, what is known of the relationship.
@@ -127,4 +127,76 @@ impl RowOrder {
             }
         }
     }
+}
+
+/// Per relationship, all sources and their targets, in the order of the save: what the lists of a restored world must be.
+pub(super) struct ListOrder(Vec<(Relation, Pairs)>);
+
+type Pairs = Vec<(Entity, Entity)>;
+
+impl ListOrder {
+    pub(super) fn new(
+        registry: &Registered,
+        moving: &[Moving<'_>],
+        entity: impl Fn(usize, usize) -> Option<Entity>,
+    ) -> Self {
+        let mut relations: Vec<(usize, Relation, Pairs)> = Vec::new();
+        for (archetype, column, relation) in columns(registry, moving) {
+            let rows = moving[archetype].entities.len();
+            let column = &moving[archetype].columns[column];
+            let known = relations.iter().position(|(number, ..)| *number == column.number);
+            let index = known.unwrap_or_else(|| {
+                relations.push((column.number, relation, Vec::new()));
+                relations.len() - 1
+            });
+            let pair = |row: usize| Some((entity(archetype, row)?, column.target(row, relation.offset)?));
+            relations[index].2.extend((0..rows).filter_map(pair));
+        }
+        Self(relations.into_iter().map(|(_, relation, pairs)| (relation, pairs)).collect())
+    }
+
+    /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
+    /// the others, unless the list is wrong: then they come last.
+    pub(super) fn apply(self, world: &mut World, registry: &Registered, saved: &Order) {
+        for (relation, pairs) in &self.0 {
+            let wrong = wrong_lists(world, *relation, pairs);
+            let mut lists: EntityHashMap<Vec<Entity>> = EntityHashMap::default();
+            for &(source, target) in pairs.iter().filter(|(_, target)| wrong.contains(target)) {
+                lists.entry(target).or_default().push(source);
+            }
+            for (target, sources) in lists {
+                (relation.reorder)(world, target, &sources);
+            }
+        }
+        RowOrder(Vec::new()).apply(world, registry, saved);
+    }
+}
+
+/// The targets whose lists do not have their sources in this order.
+fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) -> EntityHashSet {
+    let mut wrong = EntityHashSet::default();
+    let Some(sources) = Sources::of(world, relation.targets) else { return wrong };
+    // By index of the source, its number among all.
+    let mut numbers = vec![u32::MAX; world.entities().len() as usize];
+    for (&(source, _), number) in pairs.iter().zip(0..) {
+        if let Some(slot) = numbers.get_mut(source.index_u32() as usize) {
+            *slot = number;
+        }
+    }
+    for archetype in world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets)) {
+        for target in archetype.entities() {
+            let mut last = None;
+            sources.for_each(target.id(), |source| {
+                let number = numbers[source.index_u32() as usize];
+                if number == u32::MAX {
+                    return;
+                }
+                if last.is_some_and(|last| number < last) {
+                    wrong.insert(target.id());
+                }
+                last = Some(number);
+            });
+        }
+    }
+    wrong
 }

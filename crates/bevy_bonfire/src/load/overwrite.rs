@@ -1,0 +1,228 @@
+//! Values of living entities, overwritten where they lie.
+//!
+//! That is allowed for components that a game may change without anybody being told: mutable ones. Whoever wants to know
+//! looks at change ticks, which are set here. Immutable components, relationships and what an index follows are inserted
+//! instead, and only where they differ.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use bevy_ecs::archetype::Archetype;
+use bevy_ecs::change_detection::{DetectChangesMut, Tick};
+use bevy_ecs::component::{ComponentId, ComponentInfo, StorageType};
+use bevy_ecs::entity::Entity;
+use bevy_ecs::storage::{TableId, TableRow};
+use bevy_ecs::world::World;
+use bonfire::{Descriptor, Run};
+
+use super::Ticks;
+use super::moved::MovedColumn;
+
+/// Rows of a world that a restore may overwrite.
+pub(super) struct Group {
+    table: TableId,
+    pub(super) components: Vec<ComponentId>,
+    /// Rows of the table, if the group is not all of it.
+    picked: Option<Vec<u32>>,
+}
+
+impl Group {
+    pub(super) fn new(archetype: &Archetype, picked: Option<Vec<u32>>) -> Self {
+        Self { table: archetype.table_id(), components: archetype.components().to_vec(), picked }
+    }
+
+    pub(super) fn contains(&self, id: ComponentId) -> bool {
+        self.components.contains(&id)
+    }
+}
+
+/// Saved rows that follow each other and lie so in the table, too.
+struct Piece {
+    saved: Range<usize>,
+    row: usize,
+}
+
+/// Calls `each` with the parts of a run whose values can be moved by one copy, and `absent` with saved rows that have no
+/// value.
+fn for_pieces(
+    group: &Group,
+    column: &MovedColumn<'_>,
+    run: &Run,
+    absent: &mut impl FnMut(usize),
+    mut each: impl FnMut(Piece),
+) {
+    let saved = run.saved_row..run.saved_row + run.len;
+    if group.picked.is_none() && column.is_everywhere() {
+        return each(Piece { saved, row: run.row });
+    }
+    for row in saved {
+        let at = run.row + row - run.saved_row;
+        let at = group.picked.as_ref().map_or(at, |picked| picked[at] as usize);
+        match column.has(row) {
+            true => each(Piece { saved: row..row + 1, row: at }),
+            false => absent(row),
+        }
+    }
+}
+
+/// A column of a table, for writing.
+struct LiveColumn<'w> {
+    first: NonNull<u8>,
+    stride: usize,
+    changed: &'w [std::cell::UnsafeCell<Tick>],
+    summary: Option<&'w bevy_ecs::change_detection::AtomicTick>,
+    now: Tick,
+}
+
+impl<'w> LiveColumn<'w> {
+    #[expect(unsafe_code, reason = "component memory by column: what it buys are the rows `bevy_restore_*`")]
+    fn new(world: &'w mut World, group: &Group, id: ComponentId) -> Option<Self> {
+        let now = world.change_tick();
+        let stride = world.components().get_info(id)?.layout().size();
+        let cell = world.as_unsafe_world_cell();
+        // SAFETY: the world is borrowed exclusively for as long as this lives, and nothing else of it is used.
+        let table = unsafe { cell.storages() }.tables.get(group.table)?;
+        if table.entities().is_empty() {
+            return None;
+        }
+        // SAFETY: the table has a first row.
+        let first =
+            unsafe { table.get_column(id)?.get_data_unchecked(TableRow::new(nonmax::NonMaxU32::ZERO)) };
+        let first = NonNull::new(first.as_ptr().cast_mut())?;
+        let changed = table.get_changed_ticks_slice_for(id)?;
+        Some(Self { first, stride, changed, summary: table.get_summary_tick(id), now })
+    }
+
+    /// The values of some rows.
+    #[expect(unsafe_code, reason = "component memory by pointer")]
+    fn rows(&self, rows: Range<usize>) -> NonNull<u8> {
+        assert!(rows.start <= rows.end && rows.end <= self.changed.len());
+        // SAFETY: the column has a value per row, as it has a tick.
+        unsafe { self.first.add(rows.start * self.stride) }
+    }
+
+    #[expect(unsafe_code, reason = "ticks lie in cells")]
+    fn touch(&self, rows: Range<usize>) {
+        for cell in &self.changed[rows] {
+            // SAFETY: the world is borrowed exclusively, and only this writes to it.
+            unsafe { cell.get().write(self.now) };
+        }
+    }
+}
+
+/// Overwrites one component of the entities of some runs, in a table. Calls `absent` with saved rows that have none.
+#[expect(unsafe_code, reason = "moves values by pointer")]
+pub(super) fn overwrite_table(
+    world: &mut World,
+    group: &Group,
+    column: &MovedColumn<'_>,
+    descriptor: &Descriptor,
+    runs: &[&Run],
+    ticks: Ticks,
+    mut absent: impl FnMut(usize),
+) {
+    let Some(live) = LiveColumn::new(world, group, column.id) else { return };
+    let mut touched = false;
+    for run in runs {
+        for_pieces(group, column, run, &mut absent, |piece| {
+            let rows = piece.row..piece.row + piece.saved.len();
+            let to = live.rows(rows.clone());
+            match ticks {
+                Ticks::All => {
+                    live.touch(rows);
+                    touched = true;
+                }
+                // SAFETY: so many rows of the table, of the component's type, which only we use.
+                Ticks::Differing => unsafe {
+                    column.differing(descriptor, piece.saved.clone(), to, |row| {
+                        live.touch(rows.start + row..rows.start + row + 1);
+                        touched = true;
+                    });
+                },
+            }
+            // SAFETY: as above. Runs share no rows, and what is in a run is not spawned or inserted.
+            unsafe { column.overwrite(piece.saved, to) };
+        });
+    }
+    if let Some(summary) = live.summary.filter(|_| touched) {
+        summary.set(live.now);
+    }
+}
+
+/// Overwrites one component of an entity, wherever it lies.
+#[expect(unsafe_code, reason = "moves a value by pointer")]
+pub(super) fn overwrite_one(
+    world: &mut World,
+    entity: Entity,
+    column: &MovedColumn<'_>,
+    descriptor: &Descriptor,
+    row: usize,
+    ticks: Ticks,
+) {
+    let Ok(mut entity) = world.get_entity_mut(entity) else { return };
+    let Ok(mut value) = entity.get_mut_by_id(column.id) else { return };
+    let Some(live) = NonNull::new(value.bypass_change_detection().as_ptr()) else { return };
+    let mut differs = ticks == Ticks::All;
+    // SAFETY: one live value of the component's type, which only we use. The row is used here alone.
+    unsafe {
+        if ticks == Ticks::Differing {
+            column.differing(descriptor, row..row + 1, live, |_| differs = true);
+        }
+        column.overwrite(row..row + 1, live);
+    }
+    if differs {
+        value.set_changed();
+    }
+}
+
+/// Calls `found` with the saved rows of some runs whose component is another one in the world, and `absent` with those
+/// that have none.
+#[expect(unsafe_code, reason = "compares values by pointer")]
+#[expect(clippy::too_many_arguments, reason = "what is saved, where it lies, and whom to tell")]
+pub(super) fn differing(
+    world: &mut World,
+    group: &Group,
+    column: &MovedColumn<'_>,
+    descriptor: &Descriptor,
+    runs: &[&Run],
+    entity: impl Fn(usize) -> Entity,
+    mut found: impl FnMut(usize),
+    mut absent: impl FnMut(usize),
+) {
+    let in_table =
+        world.components().get_info(column.id).map(ComponentInfo::storage_type) == Some(StorageType::Table);
+    for run in runs {
+        if in_table {
+            let Some(live) = LiveColumn::new(world, group, column.id) else { return };
+            for_pieces(group, column, run, &mut absent, |piece| {
+                let to = live.rows(piece.row..piece.row + piece.saved.len());
+                // SAFETY: so many rows of the table, of the component's type, which nobody writes to.
+                unsafe {
+                    column
+                        .differing(descriptor, piece.saved.clone(), to, |row| found(piece.saved.start + row));
+                }
+            });
+            continue;
+        }
+        for_pieces(group, column, run, &mut absent, |piece| {
+            for row in piece.saved {
+                let Ok(entity) = world.get_entity(entity(row)) else { continue };
+                let Ok(value) = entity.get_by_id(column.id) else { continue };
+                let Some(live) = NonNull::new(value.as_ptr().cast_mut()) else { continue };
+                // SAFETY: one live value of the component's type, which nobody writes to.
+                unsafe { column.differing(descriptor, row..row + 1, live, |_| found(row)) };
+            }
+        });
+    }
+}
+
+/// Whether a resource is another one in the world, or not there.
+#[expect(unsafe_code, reason = "compares a value by pointer")]
+pub(super) fn resource_differs(world: &World, column: &MovedColumn<'_>, descriptor: &Descriptor) -> bool {
+    let live = world.get_resource_by_id(column.id).and_then(|value| NonNull::new(value.as_ptr().cast_mut()));
+    let Some(live) = live.filter(|_| column.has(0)) else { return true };
+    let mut differs = false;
+    // SAFETY: one live value of the component's type, which nobody writes to.
+    unsafe { column.differing(descriptor, 0..1, live, |_| differs = true) };
+    differs
+}

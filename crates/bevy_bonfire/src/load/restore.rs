@@ -1,0 +1,338 @@
+//! A running world back to a snapshot of its own past.
+//!
+//! | step | |
+//! |---|---|
+//! | 1 | saved entities are looked for where they were; those that are gone get new ids; everything is staged |
+//! | 2 | values of those that are still there are overwritten in place |
+//! | 3 | what is gone is spawned again, components are removed and inserted, lists of sources are put in order |
+//! | 4 | what has come since is despawned |
+//! | 5 | resources |
+//!
+//! Up to and with step 1 a failure leaves the world as it was. Hooks and observers of the game run in steps 3 and 4; if one
+//! panics in step 3, the restore ends with an error and the world is partly restored.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bevy_ecs::component::{ComponentId, StorageType};
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
+use bonfire::{Comparison, EntityId, Error, Limits, LiveWorld, LoadPlan, Result, Run, Staged};
+
+use super::commit::{self, Extra, Moving};
+use super::moved::{MovedColumn, insert, insert_row};
+use super::overwrite::{self, Group};
+use super::relation::{ListOrder, drop_without_target};
+use super::{Committed, Ticks, check_resources, stage, unknown_order};
+use crate::capture::{self, Chosen, Rows};
+use crate::registry::Registered;
+use crate::{SaveScope, Saved, Selection, StableIds};
+
+pub(super) fn restore<'s>(
+    world: &mut World,
+    registry: &Registered,
+    plan: &LoadPlan<'s, '_>,
+    limits: &Limits,
+    selection: &Selection,
+    ticks: Ticks,
+) -> Result<Committed> {
+    let (found, groups, extra) = compare(world, registry, plan, selection)?;
+    let count = u32::try_from(found.missing.len());
+    let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+    let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+    let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
+    let staged = found
+        .entity_map(&ids)
+        .and_then(|map| stage(world, plan, &map, limits).map(|(staged, order)| (map, staged, order)));
+    let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
+    let (map, staged, order) = match staged {
+        Ok(staged) => staged,
+        Err(error) => {
+            world.entity_allocator_mut().free_many(&new);
+            return Err(error);
+        }
+    };
+    let unknown_order = unknown_order(plan.snapshot(), registry, &order);
+    let Staged { archetypes, resources, extras, carry, mut report } = staged;
+    let saved: Vec<_> = archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
+    let mut moving = Moving::all(world, registry, archetypes);
+    let resources = (resources.into_iter())
+        .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
+        .collect();
+    let extras: Vec<Extra<'_>> =
+        extras.into_iter().filter_map(|extra| Extra::new(world, registry, extra, &map)).collect();
+    drop_without_target(registry, &mut moving, &mut report);
+    let lists =
+        ListOrder::new(registry, &moving, |archetype, row| map.get(saved[archetype][row]).map(Entity::from));
+
+    // From here on the world is changed.
+    let mut respawning = split_missing(&mut moving, &found);
+    let late = commit::take_late(registry, &mut respawning, &new);
+    commit::choose_segments(world, registry, &mut respawning);
+    let mut changes = Changes::default();
+    for (archetype, moving) in moving.iter_mut().enumerate() {
+        let entity = |row: usize| Entity::from(saved[archetype][row]);
+        let mut by_group: BTreeMap<usize, Vec<&Run>> = BTreeMap::new();
+        for run in runs_of(&found, archetype) {
+            by_group.entry(run.group).or_default().push(run);
+        }
+        for (group, runs) in by_group {
+            let group = &groups[group];
+            changes.overwrite(world, registry, archetype, moving, group, &runs, ticks, entity);
+        }
+    }
+
+    let unmarked = commit::unmarked(world, registry, &respawning, &new);
+    world.resource_mut::<StableIds>().loading(true);
+    let work = || {
+        let right = commit::spawn(world, &respawning, &new);
+        changes.apply(world, &moving);
+        for commit::Late { entity, archetype, column, row } in late {
+            insert(world, entity, &respawning[archetype].columns[column], row);
+        }
+        extras.into_iter().for_each(|extra| extra.insert(world));
+        for entity in unmarked {
+            if let Ok(mut entity) = world.get_entity_mut(entity) {
+                entity.insert(Saved);
+            }
+        }
+        world.flush();
+        lists.apply(world, registry, &order);
+        right
+    };
+    let done = catch_unwind(AssertUnwindSafe(work));
+    world.resource_mut::<StableIds>().loading(false);
+    let failed = match &done {
+        Ok(true) => None,
+        Ok(false) => Some("another thread allocated entities"),
+        Err(panic) => Some(commit::panic_message(&**panic)),
+    };
+    if let Some(failed) = failed {
+        commit::undo(world, &new);
+        return Err(Error::custom(format!(
+            "the world is partly restored, load the save again: a hook or an observer failed: {failed}"
+        )));
+    }
+    commit::despawn(world, registry, extra);
+    let resources = match ticks {
+        Ticks::All => resources,
+        Ticks::Differing => differing_resources(world, registry, resources),
+    };
+    commit::load_resources(world, registry, resources, &mut report);
+    let respawned = found.missing_ids().iter().copied().zip(new).collect();
+    Ok(Committed { map, report, carry, respawned, unknown_order })
+}
+
+/// Finds the saved entities in the world, and what else there is.
+fn compare(
+    world: &World,
+    registry: &Registered,
+    plan: &LoadPlan<'_, '_>,
+    selection: &Selection,
+) -> Result<(Comparison, Vec<Group>, Vec<Entity>)> {
+    let chosen = capture::choose(world, registry, selection, &[])?;
+    let found = plan.compare(&Living::new(world, &chosen))?;
+    let extra = found.extra.iter().map(|&(group, row)| chosen[group].rows.entities()[row]).collect();
+    let group = |chosen: Chosen<'_>| {
+        let picked = match chosen.rows {
+            Rows::Table(_) => None,
+            Rows::Picked { rows, .. } => Some(rows),
+        };
+        Group::new(chosen.archetype, picked)
+    };
+    Ok((found, chosen.into_iter().map(group).collect(), extra))
+}
+
+/// The entities of a world that are part of saves, and where they are.
+struct Living<'w, 'c> {
+    world: &'w World,
+    chosen: &'c [Chosen<'w>],
+    /// By archetype, its group.
+    groups: Vec<Option<u32>>,
+    /// By group, if it is not a whole table: by row of the archetype, the row of the group.
+    rows: Vec<HashMap<u32, usize>>,
+}
+
+impl<'w, 'c> Living<'w, 'c> {
+    fn new(world: &'w World, chosen: &'c [Chosen<'w>]) -> Self {
+        let mut groups = vec![None; world.archetypes().len()];
+        let mut rows = Vec::with_capacity(chosen.len());
+        for (number, chosen) in chosen.iter().enumerate() {
+            groups[chosen.archetype.id().index()] = Some(number as u32);
+            rows.push(match &chosen.rows {
+                Rows::Table(_) => HashMap::new(),
+                Rows::Picked { entities, .. } => {
+                    let place = |&entity: &Entity| world.entities().get_spawned(entity).ok();
+                    let rows = entities.iter().filter_map(place).map(|place| place.archetype_row.index_u32());
+                    rows.zip(0..).collect()
+                }
+            });
+        }
+        Self { world, chosen, groups, rows }
+    }
+}
+
+impl LiveWorld for Living<'_, '_> {
+    fn groups(&self) -> usize {
+        self.chosen.len()
+    }
+    fn rows(&self, group: usize) -> usize {
+        self.chosen[group].rows.len()
+    }
+    fn find(&self, id: EntityId) -> Option<(usize, usize)> {
+        let place = self.world.entities().get_spawned(Entity::from(id)).ok()?;
+        let group = self.groups[place.archetype_id.index()]? as usize;
+        let row = match &self.chosen[group].rows {
+            Rows::Table(_) => place.table_row.index(),
+            Rows::Picked { .. } => *self.rows[group].get(&place.archetype_row.index_u32())?,
+        };
+        Some((group, row))
+    }
+    fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
+        let entities = &self.chosen[group].rows.entities()[row..];
+        let same = |(entity, id): (&Entity, &EntityId)| {
+            EntityId::new(entity.index_u32(), entity.generation().to_bits()) == *id
+        };
+        // Whole blocks without a branch, then one by one.
+        const BLOCK: usize = 64;
+        let blocks = entities.chunks_exact(BLOCK).zip(ids.chunks_exact(BLOCK));
+        let blocks = blocks.take_while(|(a, b)| a.iter().zip(*b).fold(true, |all, pair| all & same(pair)));
+        let checked = blocks.count() * BLOCK;
+        checked + entities[checked..].iter().zip(&ids[checked..]).take_while(|pair| same(*pair)).count()
+    }
+}
+
+fn runs_of(found: &Comparison, archetype: usize) -> &[Run] {
+    let start = found.runs.partition_point(|run| run.archetype < archetype);
+    let end = found.runs.partition_point(|run| run.archetype <= archetype);
+    &found.runs[start..end]
+}
+
+/// Takes the rows of entities that are gone out of their archetypes.
+fn split_missing(moving: &mut [Moving<'_>], found: &Comparison) -> Vec<Moving<'static>> {
+    let mut start = 0;
+    let split = |missing: &[(usize, usize)]| {
+        let rows: Vec<usize> = missing.iter().map(|&(_, row)| row).collect();
+        let columns = moving[missing[0].0].columns.iter_mut().map(|column| column.split_off(&rows)).collect();
+        start += rows.len();
+        Moving { entities: start - rows.len()..start, columns, segments: Vec::new() }
+    };
+    found.missing.chunk_by(|a, b| a.0 == b.0).map(split).collect()
+}
+
+/// What cannot be done in place.
+#[derive(Default)]
+struct Changes {
+    removed: Vec<(Entity, ComponentId)>,
+    inserted: Vec<Inserted>,
+}
+
+/// A value for an entity that does not have the component, or another value of one that is not changed in place.
+struct Inserted {
+    late: bool,
+    archetype: usize,
+    row: usize,
+    column: usize,
+    entity: Entity,
+}
+
+impl Changes {
+    /// Overwrites the values of entities of one saved archetype that lie in one group, and notes the rest.
+    #[expect(clippy::too_many_arguments, reason = "what is saved, where it lies, and how it is overwritten")]
+    fn overwrite(
+        &mut self,
+        world: &mut World,
+        registry: &Registered,
+        archetype: usize,
+        moving: &mut Moving<'_>,
+        group: &Group,
+        runs: &[&Run],
+        ticks: Ticks,
+        entity: impl Fn(usize) -> Entity + Copy,
+    ) {
+        let rows = || runs.iter().flat_map(|run| run.saved_row..run.saved_row + run.len);
+        let mark = world.components().component_id::<Saved>().filter(|_| registry.scope == SaveScope::Marked);
+        for &id in &group.components {
+            let restored = |&number: &usize| !registry.registry.descriptors()[number].is_transient();
+            let lost = registry.number(id).filter(restored).is_some()
+                && Some(id) != mark
+                && !moving.columns.iter().any(|column| column.id == id);
+            if lost {
+                self.removed.extend(rows().map(|row| (entity(row), id)));
+            }
+        }
+        for (number, column) in moving.columns.iter_mut().enumerate() {
+            let descriptor = &registry.registry.descriptors()[column.number];
+            let (id, late) = (column.id, registry.entries[column.number].late);
+            let inserted =
+                |row: usize| Inserted { late, archetype, row, column: number, entity: entity(row) };
+            if !group.contains(id) {
+                self.inserted.extend(rows().filter(|&row| column.has(row)).map(inserted));
+                continue;
+            }
+            let Some(info) = world.components().get_info(id) else { continue };
+            let (in_place, storage) =
+                (info.mutable() && !registry.indexed.contains(&id), info.storage_type());
+            let absent = |row: usize| self.removed.push((entity(row), id));
+            if !in_place {
+                let mut found = Vec::new();
+                let different = |row| found.push(row);
+                overwrite::differing(world, group, column, descriptor, runs, entity, different, absent);
+                let mut same = rows();
+                for &row in &found {
+                    same.by_ref().take_while(|&other| other != row).for_each(|row| column.discard_row(row));
+                }
+                same.for_each(|row| column.discard_row(row));
+                self.inserted.extend(found.into_iter().map(inserted));
+            } else if storage == StorageType::Table {
+                overwrite::overwrite_table(world, group, column, descriptor, runs, ticks, absent);
+            } else {
+                let (present, without): (Vec<usize>, Vec<usize>) = rows().partition(|&row| column.has(row));
+                without.into_iter().for_each(absent);
+                for row in present {
+                    overwrite::overwrite_one(world, entity(row), column, descriptor, row, ticks);
+                }
+            }
+        }
+    }
+
+    /// Removes and inserts, entity by entity.
+    #[expect(unsafe_code, reason = "hands rows over one by one")]
+    fn apply(mut self, world: &mut World, moving: &[Moving<'_>]) {
+        self.removed.sort_by_key(|(entity, _)| *entity);
+        for removed in self.removed.chunk_by(|a, b| a.0 == b.0) {
+            let ids: Vec<ComponentId> = removed.iter().map(|&(_, id)| id).collect();
+            if let Ok(mut entity) = world.get_entity_mut(removed[0].0) {
+                entity.remove_by_ids(&ids);
+            }
+        }
+        self.inserted.sort_by_key(|inserted| (inserted.late, inserted.archetype, inserted.row));
+        let same_row =
+            |a: &Inserted, b: &Inserted| (a.late, a.archetype, a.row) == (b.late, b.archetype, b.row);
+        for inserted in self.inserted.chunk_by(same_row) {
+            let Inserted { archetype, row, entity, .. } = inserted[0];
+            let columns: Vec<&MovedColumn<'_>> =
+                inserted.iter().map(|inserted| &moving[archetype].columns[inserted.column]).collect();
+            let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
+            // SAFETY: a row of a column is noted once, has a value, and is not overwritten, spawned or discarded.
+            unsafe { insert_row(world, entity, &ids, &columns, row) };
+        }
+    }
+}
+
+/// Leaves out the resources that the world has as they are.
+fn differing_resources<'s>(
+    world: &World,
+    registry: &Registered,
+    mut resources: Vec<MovedColumn<'s>>,
+) -> Vec<MovedColumn<'s>> {
+    resources.retain_mut(|resource| {
+        let descriptor = &registry.registry.descriptors()[resource.number];
+        let differs = overwrite::resource_differs(world, resource, descriptor);
+        if !differs {
+            resource.discard_row(0);
+        }
+        differs
+    });
+    resources
+}
