@@ -1,0 +1,414 @@
+//! A running world back to what it was: what is overwritten in place, what is seen, what comes and goes.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bevy_bonfire::prelude::*;
+use bevy_bonfire::{Dangling, Descriptor, EntityId, Filter, LoadOptions, Selection, Snapshot};
+use bevy_ecs::change_detection::Tick;
+use bevy_ecs::prelude::*;
+use common::*;
+
+/// Never registered: what a game hangs on its entities for itself.
+#[derive(Component, Debug, PartialEq)]
+struct Sprite(u32);
+
+fn restore(world: &mut World, snapshot: &Snapshot, ticks: Ticks) -> Arc<bevy_bonfire::Loaded> {
+    world.load(snapshot, LoadMode::Restore(ticks)).unwrap()
+}
+
+/// Which entities count as changed since a tick.
+fn changed<T: Component>(world: &mut World, since: Tick) -> Vec<Entity> {
+    let now = world.change_tick();
+    let mut query = world.query::<(Entity, Ref<T>)>();
+    let changed = |value: &Ref<T>| value.last_changed().is_newer_than(since, now);
+    query.iter(world).filter(|(_, value)| changed(value)).map(|(entity, _)| entity).collect()
+}
+
+fn since(world: &mut World) -> Tick {
+    let before = world.change_tick();
+    world.increment_change_tick();
+    before
+}
+
+#[test]
+fn values_of_every_kind_are_overwritten_in_place() {
+    let mut world = world();
+    let leader = world.spawn((Saved, Position { x: 1.0, y: 2.0 }, Sprite(1))).id();
+    let entity = world
+        .spawn((
+            Saved,
+            Position { x: 3.0, y: 4.0 },
+            Health { current: 5, max: 6, flash: 7 },
+            Inventory { items: vec!["rope".into()], gold: Some(3) },
+            Burning("blue".into()),
+            Follows { leader, others: vec![leader], last: Some(leader) },
+            Mood::Singing("low".into()),
+            Team(4),
+            Hover(8),
+            Sprite(2),
+        ))
+        .id();
+    world.insert_resource(Score { points: 9, best: Some(leader) });
+    let snapshot = save(&world);
+    let row = world.entities().get_spawned(entity).unwrap().table_row;
+
+    let mut it = world.entity_mut(entity);
+    *it.get_mut::<Position>().unwrap() = Position::default();
+    *it.get_mut::<Health>().unwrap() = Health { current: 0, max: 0, flash: 1 };
+    *it.get_mut::<Inventory>().unwrap() = Inventory { items: vec!["a".into(), "b".into()], gold: None };
+    it.get_mut::<Burning>().unwrap().0 = "red".into();
+    it.get_mut::<Follows>().unwrap().others.clear();
+    *it.get_mut::<Mood>().unwrap() = Mood::Calm;
+    it.insert(Team(1));
+    it.get_mut::<Hover>().unwrap().0 = 80;
+    it.get_mut::<Sprite>().unwrap().0 = 20;
+    world.resource_mut::<Score>().points = 0;
+
+    let loaded = restore(&mut world, &snapshot, Ticks::All);
+    assert!(loaded.respawned.is_empty());
+    assert_eq!(loaded.entity(entity), Some(entity));
+    let it = world.entity(entity);
+    assert_eq!(it.get::<Position>(), Some(&Position { x: 3.0, y: 4.0 }));
+    assert_eq!(
+        it.get::<Health>(),
+        Some(&Health { current: 5, max: 6, flash: 0 }),
+        "skipped fields as after a load"
+    );
+    assert_eq!(it.get::<Inventory>().unwrap().items, ["rope"]);
+    assert_eq!(it.get::<Burning>().unwrap().0, "blue");
+    assert_eq!(it.get::<Follows>().unwrap().others, [leader]);
+    assert_eq!(it.get::<Mood>(), Some(&Mood::Singing("low".into())));
+    assert_eq!(it.get::<Team>(), Some(&Team(4)));
+    assert_eq!(it.get::<Hover>(), Some(&Hover(80)), "never saved, so never restored");
+    assert_eq!(it.get::<Sprite>(), Some(&Sprite(20)), "not registered");
+    assert_eq!(world.resource::<Score>(), &Score { points: 9, best: Some(leader) });
+    assert_eq!(world.entities().get_spawned(entity).unwrap().table_row, row, "nothing moved");
+}
+
+#[test]
+fn change_ticks_are_set_for_all_or_for_what_differs() {
+    #[derive(Component, Persist, Clone, Copy, PartialEq, Debug)]
+    #[component(summary_tick)]
+    #[persist(key = "test.summed")]
+    struct Summed(u32);
+
+    let mut world = world();
+    world.persist::<Summed>();
+    let spawn = |world: &mut World, number: u32| {
+        let position = Position { x: number as f32, y: 0.0 };
+        let inventory = Inventory { items: vec![number.to_string()], gold: None };
+        let burning = Burning(number.to_string());
+        world.spawn((Saved, position, Health::default(), inventory, burning, Summed(number))).id()
+    };
+    let entities: Vec<Entity> = (0..300).map(|number| spawn(&mut world, number)).collect();
+    world.insert_resource(Score { points: 1, best: None });
+    let snapshot = save(&world);
+    let summary = |world: &World| {
+        let id = world.components().component_id::<Summed>().unwrap();
+        world.storages().tables.iter().find_map(|table| Some(table.get_summary_tick(id)?.get())).unwrap()
+    };
+
+    // Everything counts as changed.
+    let before = since(&mut world);
+    restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!(changed::<Position>(&mut world, before).len(), 300);
+    assert_eq!(changed::<Inventory>(&mut world, before).len(), 300);
+    assert_eq!(changed::<Burning>(&mut world, before).len(), 300);
+    assert_eq!(summary(&world), world.change_tick());
+    assert_eq!(world.get_resource_ref::<Score>().unwrap().last_changed(), world.change_tick());
+
+    // Nothing differs, so nothing counts as changed.
+    let before = since(&mut world);
+    restore(&mut world, &snapshot, Ticks::Differing);
+    assert!(changed::<Position>(&mut world, before).is_empty());
+    assert!(changed::<Health>(&mut world, before).is_empty());
+    assert!(changed::<Inventory>(&mut world, before).is_empty());
+    assert!(changed::<Burning>(&mut world, before).is_empty());
+    assert!(summary(&world) != world.change_tick());
+    assert!(world.get_resource_ref::<Score>().unwrap().last_changed() != world.change_tick());
+
+    // Some differ, of each kind; a value that was touched but is the same does not.
+    world.get_mut::<Position>(entities[7]).unwrap().x = -1.0;
+    world.get_mut::<Position>(entities[8]).unwrap().set_changed();
+    world.get_mut::<Health>(entities[150]).unwrap().current = 9;
+    world.get_mut::<Health>(entities[151]).unwrap().flash = 9;
+    world.get_mut::<Inventory>(entities[299]).unwrap().items.clear();
+    world.get_mut::<Burning>(entities[0]).unwrap().0 = "out".into();
+    world.get_mut::<Summed>(entities[64]).unwrap().0 = 0;
+    world.resource_mut::<Score>().points = 7;
+    let before = since(&mut world);
+    restore(&mut world, &snapshot, Ticks::Differing);
+    assert_eq!(changed::<Position>(&mut world, before), [entities[7]]);
+    assert_eq!(changed::<Health>(&mut world, before), [entities[150]]);
+    assert_eq!(changed::<Inventory>(&mut world, before), [entities[299]]);
+    assert_eq!(changed::<Burning>(&mut world, before), [entities[0]]);
+    assert_eq!(changed::<Summed>(&mut world, before), [entities[64]]);
+    assert_eq!(summary(&world), world.change_tick());
+    assert_eq!(world.resource::<Score>().points, 1);
+    assert_eq!(
+        world.get::<Health>(entities[151]).unwrap().flash,
+        0,
+        "also what is not saved is as after a load"
+    );
+    assert_eq!(canonical(&world), {
+        world.load(&snapshot, LoadMode::Replace).unwrap();
+        canonical(&world)
+    });
+}
+
+#[test]
+fn what_has_come_goes_and_what_is_gone_comes_back() {
+    let mut world = world();
+    let entities: Vec<Entity> = (0..200)
+        .map(|number| world.spawn((Saved, Position { x: number as f32, y: 0.0 }, Enemy)).id())
+        .collect();
+    let watcher = world
+        .spawn((Saved, Follows { leader: entities[5], others: vec![entities[6]], last: Some(entities[7]) }))
+        .id();
+    let stranger = world.spawn(Position { x: 77.0, y: 0.0 }).id();
+    let snapshot = save(&world);
+    let expected = canonical(&world);
+
+    for number in [5, 6, 40, 199] {
+        world.despawn(entities[number]);
+    }
+    let come: Vec<Entity> = (0..10).map(|_| world.spawn((Saved, Position::default(), Enemy)).id()).collect();
+    world.entity_mut(entities[50]).remove::<Enemy>();
+    world.entity_mut(entities[51]).remove::<Position>();
+    world.entity_mut(entities[52]).insert((Health::default(), Burning("new".into()), Team(3)));
+    world.entity_mut(entities[53]).insert(Sprite(5));
+
+    let loaded = restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!(canonical(&world), expected);
+    let respawned: Vec<EntityId> = loaded.respawned.iter().map(|(was, _)| *was).collect();
+    assert_eq!(respawned, [5, 6, 40, 199].map(|number| EntityId::from(entities[number])));
+    for &(was, is) in &loaded.respawned {
+        assert_eq!(loaded.entity(was), Some(is));
+        assert!(EntityId::from(is) != was && world.get_entity(Entity::from(was)).is_err());
+    }
+    let follows = world.get::<Follows>(watcher).unwrap();
+    assert_eq!(follows.leader, loaded.entity(entities[5]).unwrap());
+    assert_eq!(follows.others, [loaded.entity(entities[6]).unwrap()]);
+    assert_eq!(follows.last, Some(entities[7]));
+    assert!(come.iter().all(|&entity| world.get_entity(entity).is_err()));
+    assert!(world.get::<Enemy>(entities[50]).is_some() && world.get::<Position>(entities[51]).is_some());
+    let changed = world.entity(entities[52]);
+    assert!(!changed.contains::<Health>() && !changed.contains::<Burning>() && !changed.contains::<Team>());
+    assert_eq!(world.get::<Sprite>(entities[53]), Some(&Sprite(5)));
+    assert_eq!(world.get::<Position>(stranger).unwrap().x, 77.0, "what is not saved is left alone");
+    let rest = entities.iter().filter(|entity| !respawned.contains(&EntityId::from(**entity)));
+    assert!(rest.clone().all(|&entity| world.get_entity(entity).is_ok()), "the others keep their ids");
+}
+
+#[test]
+fn families_are_as_they_were() {
+    let mut world = world();
+    let parent = world.spawn((Saved, Name::new("parent"))).id();
+    let other = world.spawn((Saved, Name::new("other"))).id();
+    let child =
+        |world: &mut World, name: &'static str| world.spawn((Saved, Name::new(name), ChildOf(parent))).id();
+    let (a, b, c) = (child(&mut world, "a"), child(&mut world, "b"), child(&mut world, "c"));
+    let loose = world.spawn((Saved, Name::new("loose"))).id();
+    let ship = world.spawn((Saved, DockedAt { station: other, berth: "north".into() })).id();
+    let snapshot = save(&world);
+    let expected = canonical(&world);
+
+    // Another order, another parent, a parent that has come since, no parent, a parent where there was none.
+    world.entity_mut(a).insert(ChildOf(other));
+    world.entity_mut(a).insert(ChildOf(parent));
+    let late = world.spawn((Saved, Name::new("late"))).id();
+    world.entity_mut(b).insert(ChildOf(late));
+    world.entity_mut(c).remove::<ChildOf>();
+    world.entity_mut(loose).insert(ChildOf(c));
+    let effect = world.spawn((Name::new("effect"), ChildOf(parent))).id();
+    world.entity_mut(ship).insert(DockedAt { station: other, berth: "south".into() });
+
+    restore(&mut world, &snapshot, Ticks::Differing);
+    assert_eq!(canonical(&world), expected);
+    let children = world.get::<Children>(parent).unwrap().to_vec();
+    let saved: Vec<Entity> = children.iter().copied().filter(|&child| child != effect).collect();
+    assert_eq!(saved, [a, b, c]);
+    assert!(children.contains(&effect), "a child that is not saved stays with its parent");
+    assert!(world.get_entity(late).is_err() && world.get::<ChildOf>(loose).is_none());
+    assert_eq!(world.get::<DockedAt>(ship).unwrap().berth, "north");
+
+    // The parent is gone, and its children with it.
+    world.despawn(parent);
+    let loaded = restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!(loaded.respawned.len(), 4);
+    assert_eq!(canonical(&world), expected);
+}
+
+#[test]
+fn relationships_that_are_the_same_are_left_alone() {
+    #[derive(Resource, Default)]
+    struct Seen(usize);
+    let mut world = world();
+    let parent = world.spawn(Saved).id();
+    let child = world.spawn((Saved, ChildOf(parent), Team(1), Position::default())).id();
+    let snapshot = save(&world);
+    world.init_resource::<Seen>();
+    world.add_observer(|_: On<Insert<ChildOf>>, mut seen: ResMut<Seen>| seen.0 += 1);
+    world.add_observer(|_: On<Insert<Team>>, mut seen: ResMut<Seen>| seen.0 += 1);
+    world.add_observer(|_: On<Insert<Position>>, mut seen: ResMut<Seen>| seen.0 += 100);
+    world.get_mut::<Position>(child).unwrap().x = 3.0;
+    restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!(world.resource::<Seen>().0, 0);
+    world.entity_mut(child).insert(Team(2));
+    world.resource_mut::<Seen>().0 = 0;
+    restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!((world.resource::<Seen>().0, world.get::<Team>(child)), (1, Some(&Team(1))));
+}
+
+#[test]
+fn values_are_dropped_once() {
+    #[derive(Component, Clone)]
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    /// Plain bytes, and a drop all the same.
+    #[derive(Component, Persist)]
+    #[persist(key = "test.loud")]
+    struct Loud(u32);
+    static LOUD: AtomicUsize = AtomicUsize::new(0);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            LOUD.fetch_add(1, Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let made = Arc::new(AtomicUsize::new(0));
+    let mut world = world();
+    let (load_dropped, load_made) = (Arc::clone(&dropped), Arc::clone(&made));
+    world.persist_as::<Counted>(Descriptor::custom(
+        "test.counted",
+        |_: &Counted| Ok(Some(7_u8)),
+        move |_, _| {
+            load_made.fetch_add(1, Relaxed);
+            Ok(Some(Counted(Arc::clone(&load_dropped))))
+        },
+    ));
+    world.persist::<Loud>();
+    let entities: Vec<Entity> = (0..50)
+        .map(|number| world.spawn((Saved, Counted(Arc::clone(&dropped)), Loud(number))).id())
+        .collect();
+    let snapshot = save(&world);
+    for ticks in [Ticks::All, Ticks::Differing] {
+        (dropped.store(0, Relaxed), made.store(0, Relaxed), LOUD.store(0, Relaxed));
+        world.get_mut::<Loud>(entities[3]).unwrap().0 = 99;
+        restore(&mut world, &snapshot, ticks);
+        assert_eq!(
+            (made.load(Relaxed), dropped.load(Relaxed), LOUD.load(Relaxed)),
+            (50, 50, 50),
+            "{ticks:?}"
+        );
+        assert_eq!(world.get::<Loud>(entities[3]).unwrap().0, 3);
+    }
+    // With a difference in structure: 5 are spawned again, 3 get it inserted, 2 go.
+    entities[..5].iter().for_each(|&entity| _ = world.despawn(entity));
+    entities[5..8].iter().for_each(|&entity| _ = world.entity_mut(entity).remove::<(Counted, Loud)>());
+    world.spawn_batch(
+        (0..2).map(|_| (Saved, Counted(Arc::new(AtomicUsize::new(0))), Loud(1))).collect::<Vec<_>>(),
+    );
+    (dropped.store(0, Relaxed), made.store(0, Relaxed), LOUD.store(0, Relaxed));
+    restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!((made.load(Relaxed), dropped.load(Relaxed), LOUD.load(Relaxed)), (50, 42, 42 + 2));
+    drop(world);
+    assert_eq!((dropped.load(Relaxed), LOUD.load(Relaxed)), (92, 94));
+}
+
+#[test]
+fn a_failed_restore_leaves_the_world_as_it_was() {
+    let mut world = world();
+    let leader = world.spawn((Saved, Position::default())).id();
+    let gone = world.spawn((Saved, Position::default())).id();
+    world.spawn((Saved, Follows { leader, others: vec![], last: None }));
+    world.persist_as::<Sprite>(Descriptor::custom(
+        "test.sprite",
+        |sprite: &Sprite| Ok(Some(sprite.0)),
+        |number: u32, _| match number {
+            13 => Err(bevy_bonfire::Error::custom("unlucky")),
+            number => Ok(Some(Sprite(number))),
+        },
+    ));
+    world.entity_mut(gone).insert(Sprite(13));
+    let unlucky = save(&world);
+    world.entity_mut(gone).remove::<Sprite>();
+    world.entity_mut(leader).remove::<Saved>();
+    let dangling = save(&world);
+    world.entity_mut(leader).insert(Saved);
+    world.despawn(gone);
+    world.get_mut::<Position>(leader).unwrap().x = 5.0;
+
+    let bytes = |world: &World| save(world).to_bytes().unwrap();
+    let (before, entities) = (bytes(&world), world.entities().count_spawned());
+    let error = world.load(&unlucky, LoadMode::Restore(Ticks::All)).unwrap_err();
+    assert_eq!(error.key(), Some("test.sprite"));
+    let refuse = LoadOptions { dangling: Dangling::Refuse, ..LoadOptions::default() };
+    assert!(world.load_with(&dangling, LoadMode::Restore(Ticks::All), refuse).unwrap_err().is_dangling());
+    assert_eq!((bytes(&world), world.entities().count_spawned()), (before, entities));
+}
+
+#[test]
+fn a_panicking_hook_is_reported_and_the_world_stays_sound() {
+    let mut world = world();
+    let entities: Vec<Entity> = (0..40)
+        .map(|number| {
+            world.spawn((Saved, Inventory { items: vec![number.to_string()], gold: None }, Enemy)).id()
+        })
+        .collect();
+    let snapshot = save(&world);
+    entities[..20].iter().for_each(|&entity| _ = world.despawn(entity));
+    entities[20..30].iter().for_each(|&entity| _ = world.entity_mut(entity).remove::<Enemy>());
+    let observer = world.add_observer(|_: On<Add<Enemy>>| panic!("not today")).id();
+    let error = world.load(&snapshot, LoadMode::Restore(Ticks::All)).unwrap_err();
+    assert!(
+        error.to_string().contains("partly restored") && error.to_string().contains("not today"),
+        "{error}"
+    );
+    assert!(entities[20..].iter().all(|&entity| world.get_entity(entity).is_ok()));
+    world.despawn(observer);
+    restore(&mut world, &snapshot, Ticks::All);
+    assert_eq!(world.query::<(&Enemy, &Inventory)>().iter(&world).count(), 40);
+}
+
+#[test]
+fn a_selection_is_restored_alone() {
+    let mut world = world();
+    world.save_layer::<Team>(|team| team.0);
+    let spawn =
+        |world: &mut World, team: u8, x: f32| world.spawn((Saved, Team(team), Position { x, y: 0.0 })).id();
+    let (a, b, c) = (spawn(&mut world, 1, 1.0), spawn(&mut world, 2, 2.0), spawn(&mut world, 1, 3.0));
+    let first = || Selection::new().filter(Filter::new().layers([1]).unwrap());
+    let snapshot = world.save(&SaveOptions::new().selection(first())).unwrap();
+    assert_eq!(snapshot.entity_count(), 2);
+    world.query::<&mut Position>().iter_mut(&mut world).for_each(|mut position| position.x = 0.0);
+    let late = spawn(&mut world, 1, 9.0);
+    let other = spawn(&mut world, 2, 9.0);
+    world.load(&snapshot, LoadMode::RestoreSelected(first(), Ticks::All)).unwrap();
+    let x = |entity| world.get::<Position>(entity).map(|position| position.x);
+    assert_eq!([a, b, c, late, other].map(x), [Some(1.0), Some(0.0), Some(3.0), None, Some(9.0)]);
+}
+
+#[test]
+fn an_index_follows_a_restore() {
+    let mut app = bevy_app::App::new();
+    app.add_plugins(BonfirePlugin::default()).persist::<Position>();
+    app.index_by(|position: &Position| position.x as i32);
+    let world = app.world_mut();
+    let entity = world.spawn((Saved, Position { x: 3.0, y: 0.0 })).id();
+    let snapshot = save(world);
+    world.get_mut::<Position>(entity).unwrap().x = 8.0;
+    app.update();
+    let world = app.world_mut();
+    let index = |world: &World| world.resource::<bevy_bonfire::Index<Position, i32>>().one(&3);
+    assert_eq!(index(world), None);
+    restore(world, &snapshot, Ticks::All);
+    assert_eq!(index(world), Some(entity), "before any system has run");
+}
