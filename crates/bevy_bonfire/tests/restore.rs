@@ -300,7 +300,7 @@ fn values_are_dropped_once() {
         .collect();
     let snapshot = save(&world);
     for ticks in [Ticks::All, Ticks::Differing] {
-        (dropped.store(0, Relaxed), made.store(0, Relaxed), LOUD.store(0, Relaxed));
+        [&*dropped, &*made, &LOUD].iter().for_each(|count| count.store(0, Relaxed));
         world.get_mut::<Loud>(entities[3]).unwrap().0 = 99;
         restore(&mut world, &snapshot, ticks);
         assert_eq!(
@@ -316,7 +316,7 @@ fn values_are_dropped_once() {
     world.spawn_batch(
         (0..2).map(|_| (Saved, Counted(Arc::new(AtomicUsize::new(0))), Loud(1))).collect::<Vec<_>>(),
     );
-    (dropped.store(0, Relaxed), made.store(0, Relaxed), LOUD.store(0, Relaxed));
+    [&*dropped, &*made, &LOUD].iter().for_each(|count| count.store(0, Relaxed));
     restore(&mut world, &snapshot, Ticks::All);
     assert_eq!((made.load(Relaxed), dropped.load(Relaxed), LOUD.load(Relaxed)), (50, 42, 42 + 2));
     drop(world);

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::snapshot::{Rope, ids_from_bytes};
@@ -99,7 +99,7 @@ enum Lookup {
 /// somebody asks.
 #[derive(Clone, Debug)]
 struct Kept {
-    saved: Vec<Rope>,
+    saved: Arc<[Rope]>,
     known: OnceLock<Box<EntityMap>>,
     changed: HashMap<EntityId, EntityId>,
 }
@@ -146,7 +146,7 @@ impl EntityMap {
     }
 
     /// Maps every id to itself, but for some. The ids were checked before: none is null or there twice.
-    pub(crate) fn kept(saved: Vec<Rope>, len: usize, changed: HashMap<EntityId, EntityId>) -> Self {
+    pub(crate) fn kept(saved: Arc<[Rope]>, len: usize, changed: HashMap<EntityId, EntityId>) -> Self {
         Self { lookup: Lookup::Kept(Kept { saved, known: OnceLock::new(), changed }), len }
     }
 

@@ -604,7 +604,10 @@ fn entities_that_are_there_twice_are_refused() {
     writer.archetype(&[EntityId::new(1, 1)]).unwrap();
     let error = writer.finish().unwrap_err();
     assert!(error.is_misuse());
-    assert!(error.to_string().starts_with("entity 1v1 is there twice: ids are shared by all archetypes"), "{error}");
+    assert!(
+        error.to_string().starts_with("entity 1v1 is there twice: ids are shared by all archetypes"),
+        "{error}"
+    );
     // A file may have them all the same.
     let error = EntityMap::identity(&[EntityId::new(1, 1), EntityId::new(1, 1)]).unwrap_err();
     assert_eq!(error.to_string(), "entity 1v1 is there twice");

@@ -117,7 +117,7 @@ pub(super) fn overwrite_table(
     group: &Group,
     column: &MovedColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[&Run],
+    runs: &[Run],
     ticks: Ticks,
     mut absent: impl FnMut(usize),
 ) {
@@ -184,7 +184,7 @@ pub(super) fn differing(
     group: &Group,
     column: &MovedColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[&Run],
+    runs: &[Run],
     entity: impl Fn(usize) -> Entity,
     mut found: impl FnMut(usize),
     mut absent: impl FnMut(usize),

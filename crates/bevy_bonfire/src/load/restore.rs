@@ -11,7 +11,7 @@
 //! Up to and with step 1 a failure leaves the world as it was. Hooks and observers of the game run in steps 3 and 4; if one
 //! panics in step 3, the restore ends with an error and the world is partly restored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bevy_ecs::component::{ComponentId, StorageType};
@@ -68,24 +68,22 @@ pub(super) fn restore<'s>(
     // From here on the world is changed.
     let mut respawning = split_missing(&mut moving, &found);
     let late = commit::take_late(registry, &mut respawning, &new);
-    commit::choose_segments(world, registry, &mut respawning);
+    if !respawning.is_empty() {
+        commit::choose_segments(world, registry, &mut respawning);
+    }
     let mut changes = Changes::default();
     for (archetype, moving) in moving.iter_mut().enumerate() {
         let entity = |row: usize| Entity::from(saved[archetype][row]);
-        let mut by_group: BTreeMap<usize, Vec<&Run>> = BTreeMap::new();
-        for run in runs_of(&found, archetype) {
-            by_group.entry(run.group).or_default().push(run);
-        }
-        for (group, runs) in by_group {
-            let group = &groups[group];
-            changes.overwrite(world, registry, archetype, moving, group, &runs, ticks, entity);
+        for runs in runs_of(&found, archetype).chunk_by(|a, b| a.group == b.group) {
+            let group = &groups[runs[0].group];
+            changes.overwrite(world, registry, archetype, moving, group, runs, ticks, entity);
         }
     }
 
     let unmarked = commit::unmarked(world, registry, &respawning, &new);
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let right = commit::spawn(world, &respawning, &new);
+        let right = respawning.is_empty() || commit::spawn(world, &respawning, &new);
         changes.apply(world, &moving);
         for commit::Late { entity, archetype, column, row } in late {
             insert(world, entity, &respawning[archetype].columns[column], row);
@@ -172,6 +170,9 @@ impl<'w, 'c> Living<'w, 'c> {
     }
 }
 
+/// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
+const INDEX_BITS: u64 = u32::MAX as u64;
+
 impl LiveWorld for Living<'_, '_> {
     fn groups(&self) -> usize {
         self.chosen.len()
@@ -190,15 +191,20 @@ impl LiveWorld for Living<'_, '_> {
     }
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
         let entities = &self.chosen[group].rows.entities()[row..];
-        let same = |(entity, id): (&Entity, &EntityId)| {
-            EntityId::new(entity.index_u32(), entity.generation().to_bits()) == *id
-        };
+        let difference = |(entity, id): (&Entity, &EntityId)| entity.to_bits() ^ id.to_bits() ^ INDEX_BITS;
         // Whole blocks without a branch, then one by one.
         const BLOCK: usize = 64;
         let blocks = entities.chunks_exact(BLOCK).zip(ids.chunks_exact(BLOCK));
-        let blocks = blocks.take_while(|(a, b)| a.iter().zip(*b).fold(true, |all, pair| all & same(pair)));
-        let checked = blocks.count() * BLOCK;
-        checked + entities[checked..].iter().zip(&ids[checked..]).take_while(|pair| same(*pair)).count()
+        let same = |(a, b): &(&[Entity], &[EntityId])| {
+            a.iter().zip(*b).fold(0, |all, pair| all | difference(pair)) == 0
+        };
+        let checked = blocks.take_while(same).count() * BLOCK;
+        checked
+            + entities[checked..]
+                .iter()
+                .zip(&ids[checked..])
+                .take_while(|pair| difference(*pair) == 0)
+                .count()
     }
 }
 
@@ -246,7 +252,7 @@ impl Changes {
         archetype: usize,
         moving: &mut Moving<'_>,
         group: &Group,
-        runs: &[&Run],
+        runs: &[Run],
         ticks: Ticks,
         entity: impl Fn(usize) -> Entity + Copy,
     ) {
@@ -335,4 +341,21 @@ fn differing_resources<'s>(
         differs
     });
     resources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_of_entities_are_those_of_saved_ids_with_another_index() {
+        let mut world = World::new();
+        let gone = world.spawn_empty().id();
+        world.despawn(gone);
+        let entities = (0..1000).map(|_| world.spawn_empty().id()).chain([gone, Entity::PLACEHOLDER]);
+        for entity in entities {
+            let id = EntityId::new(entity.index_u32(), entity.generation().to_bits());
+            assert_eq!(entity.to_bits() ^ INDEX_BITS, id.to_bits());
+        }
+    }
 }

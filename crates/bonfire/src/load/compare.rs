@@ -5,6 +5,7 @@
 //! still lie so, and then a whole run of them is compared and restored at once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
@@ -44,14 +45,16 @@ pub struct Comparison {
     /// Entities that are not in the save: group and row.
     pub extra: Vec<(usize, usize)>,
     missing_ids: Vec<EntityId>,
-    saved: Vec<Rope>,
+    saved: Arc<[Rope]>,
     entities: usize,
 }
 
 impl LoadPlan<'_, '_> {
     /// Compares the saved entities with those of a world. Fails if one is saved twice.
     pub fn compare(&self, world: &impl LiveWorld) -> Result<Comparison> {
-        let mut found = Comparison { entities: self.snapshot.entity_count(), ..Comparison::default() };
+        let saved = self.snapshot.archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
+        let entities = self.snapshot.entity_count();
+        let mut found = Comparison { entities, saved, ..Comparison::default() };
         let mut seen: Vec<Rows> = (0..world.groups()).map(|group| Rows::none(world.rows(group))).collect();
         for (number, archetype) in self.snapshot.archetypes.iter().enumerate() {
             let ids = archetype.ids();
@@ -70,7 +73,6 @@ impl LoadPlan<'_, '_> {
                 found.runs.push(Run { archetype: number, saved_row, group, row, len });
                 saved_row += len;
             }
-            found.saved.push(archetype.ids.clone());
         }
         for (group, seen) in seen.iter().enumerate() {
             seen.rest(|row| found.extra.push((group, row)));
@@ -108,7 +110,7 @@ impl Comparison {
                 return Err(Error::corrupt(format!("entity {saved} is there twice")));
             }
         }
-        Ok(EntityMap::kept(self.saved.clone(), self.entities, changed))
+        Ok(EntityMap::kept(Arc::clone(&self.saved), self.entities, changed))
     }
 }
 

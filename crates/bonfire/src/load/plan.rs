@@ -110,12 +110,12 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     /// Two columns of an archetype must not become the same component.
     fn check_targets(&self) -> Result<()> {
         let archetypes = self.snapshot.archetypes.iter().map(|archetype| &archetype.columns);
-        let mut seen = HashSet::new();
-        for columns in archetypes.chain([&self.snapshot.resources]) {
-            seen.clear();
+        // By registered component, the archetype that had it last.
+        let mut seen = vec![None; self.registry.descriptors().len()];
+        for (number, columns) in archetypes.chain([&self.snapshot.resources]).enumerate() {
             for column in columns {
                 if let Some(target) = self.resolutions[column.component as usize].target()
-                    && !seen.insert(target)
+                    && seen[target].replace(number) == Some(number)
                 {
                     let key = &self.snapshot.components[column.component as usize].key;
                     return Err(Error::corrupt("an archetype has the component twice").in_key(key));

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::plan::{LoadPlan, Resolution, Unknown};
 use super::report::{ComponentReport, LoadReport, Outcome};
@@ -10,6 +10,7 @@ use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
+use crate::snapshot::Component;
 use crate::snapshot::carry::{Carry, CarryKind};
 use crate::snapshot::column::Column;
 use crate::snapshot::data::FREE_LIST_KEY;
@@ -114,7 +115,7 @@ impl<'s> LoadPlan<'s, '_> {
                 damage: self.snapshot.damage.clone(),
                 ..LoadReport::default()
             },
-            lines: HashMap::new(),
+            lines: vec![None; self.snapshot.components.len()],
         };
         let mut archetypes = Vec::with_capacity(self.snapshot.archetypes.len());
         for archetype in &self.snapshot.archetypes {
@@ -178,8 +179,8 @@ struct Stager<'p, 's, 'r> {
     carry_context: LoadContext<'p>,
     carry: Carry,
     report: LoadReport,
-    /// The report's line of each key.
-    lines: HashMap<&'s str, usize>,
+    /// The report's line of each saved component.
+    lines: Vec<Option<usize>>,
 }
 
 impl<'s> Stager<'_, 's, '_> {
@@ -206,8 +207,10 @@ impl<'s> Stager<'_, 's, '_> {
         let descriptor = &self.plan.registry.descriptors()[target];
         let shared = self.plan.snapshot.shared_values(column);
         // The registered schema is the saved one; it may be there by hash only.
-        let mut known = component.clone();
-        known.schema.get_or_insert_with(|| descriptor.schema.clone());
+        let known = match component.schema {
+            Some(_) => Cow::Borrowed(component),
+            None => Cow::Owned(Component { schema: Some(descriptor.schema.clone()), ..component.clone() }),
+        };
         let portable = self.plan.options.portable;
         let staged = descriptor.column.decode(column, &known, shared, &self.context, portable);
         let staged = staged.map_err(|error| error.in_key(&component.key))?;
@@ -238,12 +241,14 @@ impl<'s> Stager<'_, 's, '_> {
     }
 
     fn line(&mut self, column: &Column, outcome: Outcome) -> &mut ComponentReport {
-        let key: &'s str = &self.plan.snapshot.components[column.component as usize].key;
         let lines = &mut self.report.components;
-        let index = *self.lines.entry(key).or_insert_with(|| {
-            let key = key.to_owned();
-            lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0 });
-            lines.len() - 1
+        let index = *self.lines[column.component as usize].get_or_insert_with(|| {
+            // What was carried may have the key of what was saved.
+            let key = &self.plan.snapshot.components[column.component as usize].key;
+            lines.iter().position(|line| line.key == *key).unwrap_or_else(|| {
+                lines.push(ComponentReport { key: key.clone(), outcome, rows: 0, dangling: 0, left_out: 0 });
+                lines.len() - 1
+            })
         });
         &mut lines[index]
     }
