@@ -61,7 +61,7 @@ fn main() {
     let then = world.resource::<History>().0[REMEMBERED.min(60) - 21].clone();
     let before = world.query::<&Spark>().iter(world).count();
     let loaded = world.load(&then, LoadMode::Restore(Ticks::Differing)).expect("a capture of this world");
-    println!("{}  <- {} entities had to be spawned again", picture(world), loaded.respawned.len());
+    println!("{}  (spawned again: {})", picture(world), loaded.respawned.len());
     assert_eq!(world.resource::<Now>().0, 40);
     assert!(
         world.get::<Ball>(ball).is_some() && world.get::<Sprite>(ball).is_some_and(|sprite| sprite.0 == 'o')
@@ -115,7 +115,7 @@ fn picture(world: &mut World) -> String {
         .map_or((0, '?'), |(ball, sprite)| (ball.height.round() as usize, sprite.0));
     let tick = world.resource::<Now>().0;
     format!(
-        "tick {tick}: |{}{sprite}{}| {sparks} sparks",
+        "tick {tick}: |{}{sprite}{}| sparks: {sparks}",
         " ".repeat(height),
         " ".repeat(10 - height.min(10))
     )
