@@ -412,3 +412,40 @@ fn an_index_follows_a_restore() {
     restore(world, &snapshot, Ticks::All);
     assert_eq!(index(world), Some(entity), "before any system has run");
 }
+
+#[test]
+fn an_entity_that_is_no_longer_part_of_saves_is_still_the_same() {
+    let mut world = world();
+    let (a, b) = (world.spawn((Saved, Position::default())).id(), world.spawn((Saved, Enemy)).id());
+    let snapshot = save(&world);
+    world.entity_mut(a).remove::<Saved>();
+    world.entity_mut(b).remove::<(Saved, Enemy)>().insert(Sprite(3));
+    let bystander = world.spawn(Sprite(4)).id();
+    let loaded = restore(&mut world, &snapshot, Ticks::All);
+    assert!(loaded.respawned.is_empty());
+    assert!(world.entity(a).contains::<Saved>() && world.entity(b).contains::<Enemy>());
+    assert_eq!(world.get::<Sprite>(b), Some(&Sprite(3)));
+    assert!(world.get_entity(bystander).is_ok());
+    assert_eq!(world.query::<&Saved>().iter(&world).count(), 2);
+}
+
+#[test]
+fn a_save_without_marks_brings_them_back() {
+    let mut other = bevy_app::App::new();
+    other.add_plugins(BonfirePlugin::default().scope(SaveScope::Persisted)).persist::<Position>();
+    let source = other.world_mut();
+    let first = source.spawn(Position { x: 4.0, y: 0.0 }).id();
+    let snapshot = save(source);
+    // In a world that saves what is marked, the same id is alive, with and without the mark.
+    for marked in [true, false] {
+        let mut world = world();
+        let twin = std::iter::repeat_with(|| world.spawn_empty().id()).take(5000).find(|&twin| twin == first);
+        let twin = twin.expect("a low id");
+        if marked {
+            world.entity_mut(twin).insert(Saved);
+        }
+        restore(&mut world, &snapshot, Ticks::All);
+        assert_eq!(world.get::<Position>(twin).map(|position| position.x), Some(4.0));
+        assert_eq!(save(&world).entity_count(), 1);
+    }
+}

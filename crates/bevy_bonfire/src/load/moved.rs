@@ -82,6 +82,11 @@ impl<'s> MovedColumn<'s> {
         self.places.is_none()
     }
 
+    /// Whether all entities have one, and all are the same.
+    pub(super) fn is_tag(&self) -> bool {
+        self.stride == 0 && self.drop.is_none() && self.is_everywhere()
+    }
+
     /// Takes a row out of what batches spawn; somebody else moves it.
     pub(super) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
         let place = self.place(row)?;

@@ -7,33 +7,45 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use bevy_ecs::archetype::Archetype;
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::change_detection::{DetectChangesMut, Tick};
 use bevy_ecs::component::{ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::Entity;
-use bevy_ecs::storage::{TableId, TableRow};
+use bevy_ecs::storage::{Table, TableId, TableRow};
 use bevy_ecs::world::World;
 use bonfire::{Descriptor, Run};
 
 use super::Ticks;
 use super::moved::MovedColumn;
 
-/// Rows of a world that a restore may overwrite.
+/// An archetype of a world whose rows a restore may overwrite.
 pub(super) struct Group {
+    archetype: ArchetypeId,
     table: TableId,
-    pub(super) components: Vec<ComponentId>,
-    /// Rows of the table, if the group is not all of it.
+    /// By row of the archetype, the row of the table, if others share the table.
     picked: Option<Vec<u32>>,
 }
 
 impl Group {
-    pub(super) fn new(archetype: &Archetype, picked: Option<Vec<u32>>) -> Self {
-        Self { table: archetype.table_id(), components: archetype.components().to_vec(), picked }
+    pub(super) fn new(world: &World, archetype: &Archetype) -> Self {
+        let row = |row: &ArchetypeEntity| row.table_row().index_u32();
+        let picked = whole_table(world, archetype).is_none();
+        let picked = picked.then(|| archetype.entities().iter().map(row).collect());
+        Self { archetype: archetype.id(), table: archetype.table_id(), picked }
     }
 
-    pub(super) fn contains(&self, id: ComponentId) -> bool {
-        self.components.contains(&id)
+    pub(super) fn components(&self, world: &World) -> Vec<ComponentId> {
+        world
+            .archetypes()
+            .get(self.archetype)
+            .map_or_else(Vec::new, |archetype| archetype.components().to_vec())
     }
+}
+
+/// The table of an archetype, if it is its own.
+pub(super) fn whole_table<'w>(world: &'w World, archetype: &Archetype) -> Option<&'w Table> {
+    let table = world.storages().tables.get(archetype.table_id())?;
+    (table.entities().len() == archetype.len() as usize).then_some(table)
 }
 
 /// Saved rows that follow each other and lie so in the table, too.
@@ -121,6 +133,9 @@ pub(super) fn overwrite_table(
     ticks: Ticks,
     mut absent: impl FnMut(usize),
 ) {
+    if column.is_tag() {
+        return;
+    }
     let Some(live) = LiveColumn::new(world, group, column.id) else { return };
     let mut touched = false;
     for run in runs {

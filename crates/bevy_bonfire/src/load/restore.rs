@@ -14,8 +14,10 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
+use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
 use bonfire::{Comparison, EntityId, Error, Limits, LiveWorld, LoadPlan, Result, Run, Staged};
 
@@ -26,6 +28,7 @@ use super::relation::{ListOrder, drop_without_target};
 use super::{Committed, Ticks, check_resources, stage, unknown_order};
 use crate::capture::{self, Chosen, Rows};
 use crate::registry::Registered;
+use crate::selection::EntitySet;
 use crate::{SaveScope, Saved, Selection, StableIds};
 
 pub(super) fn restore<'s>(
@@ -36,7 +39,7 @@ pub(super) fn restore<'s>(
     selection: &Selection,
     ticks: Ticks,
 ) -> Result<Committed> {
-    let (found, groups, extra) = compare(world, registry, plan, selection)?;
+    let (found, extra) = compare(world, registry, plan, selection)?;
     let count = u32::try_from(found.missing.len());
     let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
@@ -72,15 +75,20 @@ pub(super) fn restore<'s>(
         commit::choose_segments(world, registry, &mut respawning);
     }
     let mut changes = Changes::default();
+    let mut groups: HashMap<usize, Group> = HashMap::new();
     for (archetype, moving) in moving.iter_mut().enumerate() {
         let entity = |row: usize| Entity::from(saved[archetype][row]);
         for runs in runs_of(&found, archetype).chunk_by(|a, b| a.group == b.group) {
-            let group = &groups[runs[0].group];
+            let group = runs[0].group;
+            let group = groups
+                .entry(group)
+                .or_insert_with(|| Group::new(world, &world.archetypes()[ArchetypeId::new(group)]));
             changes.overwrite(world, registry, archetype, moving, group, runs, ticks, entity);
         }
     }
 
-    let unmarked = commit::unmarked(world, registry, &respawning, &new);
+    let mut unmarked = commit::unmarked(world, registry, &respawning, &new);
+    unmarked.append(&mut changes.unmarked);
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
         let right = respawning.is_empty() || commit::spawn(world, &respawning, &new);
@@ -121,76 +129,89 @@ pub(super) fn restore<'s>(
     Ok(Committed { map, report, carry, respawned, unknown_order })
 }
 
-/// Finds the saved entities in the world, and what else there is.
+/// Finds the saved entities in the world, and those that a save would have now and this one has not.
 fn compare(
     world: &World,
     registry: &Registered,
     plan: &LoadPlan<'_, '_>,
     selection: &Selection,
-) -> Result<(Comparison, Vec<Group>, Vec<Entity>)> {
-    let chosen = capture::choose(world, registry, selection, &[])?;
-    let found = plan.compare(&Living::new(world, &chosen))?;
-    let extra = found.extra.iter().map(|&(group, row)| chosen[group].rows.entities()[row]).collect();
-    let group = |chosen: Chosen<'_>| {
-        let picked = match chosen.rows {
-            Rows::Table(_) => None,
-            Rows::Picked { rows, .. } => Some(rows),
-        };
-        Group::new(chosen.archetype, picked)
-    };
-    Ok((found, chosen.into_iter().map(group).collect(), extra))
+) -> Result<(Comparison, Vec<Entity>)> {
+    let mut chosen: Vec<Option<Picked>> = vec![None; world.archetypes().len()];
+    for Chosen { archetype, rows } in capture::choose(world, registry, selection, &[])? {
+        chosen[archetype.id().index()] = Some(match rows {
+            Rows::Table(_) => Picked::All,
+            Rows::Picked { entities, .. } if entities.len() == archetype.len() as usize => Picked::All,
+            Rows::Picked { entities, .. } => Picked::Some(entities.into_iter().collect()),
+        });
+    }
+    let living = Living { world, chosen };
+    let found = plan.compare(&living)?;
+    let extra = found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
+    Ok((found, extra))
 }
 
-/// The entities of a world that are part of saves, and where they are.
-struct Living<'w, 'c> {
+/// Which rows of an archetype a save would have.
+#[derive(Clone)]
+enum Picked {
+    All,
+    Some(EntitySet),
+}
+
+/// A world by its archetypes. Rows are those of the table, if it is the archetype's own, else those of the archetype.
+struct Living<'w> {
     world: &'w World,
-    chosen: &'c [Chosen<'w>],
-    /// By archetype, its group.
-    groups: Vec<Option<u32>>,
-    /// By group, if it is not a whole table: by row of the archetype, the row of the group.
-    rows: Vec<HashMap<u32, usize>>,
+    chosen: Vec<Option<Picked>>,
 }
 
-impl<'w, 'c> Living<'w, 'c> {
-    fn new(world: &'w World, chosen: &'c [Chosen<'w>]) -> Self {
-        let mut groups = vec![None; world.archetypes().len()];
-        let mut rows = Vec::with_capacity(chosen.len());
-        for (number, chosen) in chosen.iter().enumerate() {
-            groups[chosen.archetype.id().index()] = Some(number as u32);
-            rows.push(match &chosen.rows {
-                Rows::Table(_) => HashMap::new(),
-                Rows::Picked { entities, .. } => {
-                    let place = |&entity: &Entity| world.entities().get_spawned(entity).ok();
-                    let rows = entities.iter().filter_map(place).map(|place| place.archetype_row.index_u32());
-                    rows.zip(0..).collect()
-                }
-            });
+impl Living<'_> {
+    fn archetype(&self, group: usize) -> &Archetype {
+        &self.world.archetypes()[ArchetypeId::new(group)]
+    }
+
+    /// An entity that is not in the save, if a save would have it.
+    fn extra(&self, group: usize, row: usize) -> Option<Entity> {
+        let archetype = self.archetype(group);
+        let entity = match overwrite::whole_table(self.world, archetype) {
+            Some(table) => table.entities()[row],
+            None => archetype.entities()[row].id(),
+        };
+        match self.chosen[group].as_ref()? {
+            Picked::All => Some(entity),
+            Picked::Some(picked) => picked.contains(entity).then_some(entity),
         }
-        Self { world, chosen, groups, rows }
     }
 }
 
 /// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
 const INDEX_BITS: u64 = u32::MAX as u64;
 
-impl LiveWorld for Living<'_, '_> {
+impl LiveWorld for Living<'_> {
     fn groups(&self) -> usize {
         self.chosen.len()
     }
     fn rows(&self, group: usize) -> usize {
-        self.chosen[group].rows.len()
+        self.archetype(group).len() as usize
+    }
+    fn is_saved(&self, group: usize) -> bool {
+        self.chosen[group].is_some()
     }
     fn find(&self, id: EntityId) -> Option<(usize, usize)> {
         let place = self.world.entities().get_spawned(Entity::from(id)).ok()?;
-        let group = self.groups[place.archetype_id.index()]? as usize;
-        let row = match &self.chosen[group].rows {
-            Rows::Table(_) => place.table_row.index(),
-            Rows::Picked { .. } => *self.rows[group].get(&place.archetype_row.index_u32())?,
+        let archetype = self.world.archetypes().get(place.archetype_id)?;
+        let row = match overwrite::whole_table(self.world, archetype) {
+            Some(_) => place.table_row.index(),
+            None => place.archetype_row.index(),
         };
-        Some((group, row))
+        // What is a resource is no entity of a save.
+        (!archetype.contains(IS_RESOURCE)).then_some((place.archetype_id.index(), row))
     }
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
-        let entities = &self.chosen[group].rows.entities()[row..];
+        let archetype = self.archetype(group);
+        let Some(table) = overwrite::whole_table(self.world, archetype) else {
+            let same = |(entity, id): &(&ArchetypeEntity, &EntityId)| EntityId::from(entity.id()) == **id;
+            return archetype.entities()[row..].iter().zip(ids).take_while(same).count();
+        };
+        let entities = &table.entities()[row..];
         let difference = |(entity, id): (&Entity, &EntityId)| entity.to_bits() ^ id.to_bits() ^ INDEX_BITS;
         // Whole blocks without a branch, then one by one.
         const BLOCK: usize = 64;
@@ -199,12 +220,8 @@ impl LiveWorld for Living<'_, '_> {
             a.iter().zip(*b).fold(0, |all, pair| all | difference(pair)) == 0
         };
         let checked = blocks.take_while(same).count() * BLOCK;
-        checked
-            + entities[checked..]
-                .iter()
-                .zip(&ids[checked..])
-                .take_while(|pair| difference(*pair) == 0)
-                .count()
+        let rest = entities[checked..].iter().zip(&ids[checked..]);
+        checked + rest.take_while(|pair| difference(*pair) == 0).count()
     }
 }
 
@@ -229,6 +246,8 @@ fn split_missing(moving: &mut [Moving<'_>], found: &Comparison) -> Vec<Moving<'s
 /// What cannot be done in place.
 #[derive(Default)]
 struct Changes {
+    /// Entities that lost the mark, of a save that was made without marks.
+    unmarked: Vec<Entity>,
     removed: Vec<(Entity, ComponentId)>,
     inserted: Vec<Inserted>,
 }
@@ -258,11 +277,14 @@ impl Changes {
     ) {
         let rows = || runs.iter().flat_map(|run| run.saved_row..run.saved_row + run.len);
         let mark = world.components().component_id::<Saved>().filter(|_| registry.scope == SaveScope::Marked);
-        for &id in &group.components {
+        let saved = |id: ComponentId| moving.columns.iter().any(|column| column.id == id);
+        let live = group.components(world);
+        if mark.is_some_and(|mark| !saved(mark) && !live.contains(&mark)) {
+            self.unmarked.extend(rows().map(entity));
+        }
+        for &id in &live {
             let restored = |&number: &usize| !registry.registry.descriptors()[number].is_transient();
-            let lost = registry.number(id).filter(restored).is_some()
-                && Some(id) != mark
-                && !moving.columns.iter().any(|column| column.id == id);
+            let lost = registry.number(id).filter(restored).is_some() && Some(id) != mark && !saved(id);
             if lost {
                 self.removed.extend(rows().map(|row| (entity(row), id)));
             }
@@ -272,7 +294,7 @@ impl Changes {
             let (id, late) = (column.id, registry.entries[column.number].late);
             let inserted =
                 |row: usize| Inserted { late, archetype, row, column: number, entity: entity(row) };
-            if !group.contains(id) {
+            if !live.contains(&id) {
                 self.inserted.extend(rows().filter(|&row| column.has(row)).map(inserted));
                 continue;
             }

@@ -16,9 +16,11 @@ use crate::snapshot::Rope;
 pub trait LiveWorld {
     /// How many groups of rows there are.
     fn groups(&self) -> usize;
-    /// How many rows a group has. All of them are part of saves.
+    /// How many rows a group has.
     fn rows(&self, group: usize) -> usize;
-    /// The group and the row of an entity, if it is alive and part of saves.
+    /// Whether a save would have rows of a group, so that those which are not in this one are [`Comparison::extra`].
+    fn is_saved(&self, group: usize) -> bool;
+    /// The group and the row of an entity, if it is alive. It was part of a save, whatever has become of it since.
     fn find(&self, id: EntityId) -> Option<(usize, usize)>;
     /// How many of `ids`, from the first on, are the entities of the rows from `row` on.
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize;
@@ -55,7 +57,7 @@ impl LoadPlan<'_, '_> {
         let saved = self.snapshot.archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
         let entities = self.snapshot.entity_count();
         let mut found = Comparison { entities, saved, ..Comparison::default() };
-        let mut seen: Vec<Rows> = (0..world.groups()).map(|group| Rows::none(world.rows(group))).collect();
+        let mut seen: Vec<Option<Rows>> = vec![None; world.groups()];
         for (number, archetype) in self.snapshot.archetypes.iter().enumerate() {
             let ids = archetype.ids();
             let mut saved_row = 0;
@@ -67,15 +69,19 @@ impl LoadPlan<'_, '_> {
                     continue;
                 };
                 let len = world.matching(group, row, &ids[saved_row..]).max(1);
-                if !seen[group].insert(row, len) {
+                let seen = seen[group].get_or_insert_with(|| Rows::none(world.rows(group)));
+                if !seen.insert(row, len) {
                     return Err(Error::corrupt(format!("entity {} is there twice", ids[saved_row])));
                 }
                 found.runs.push(Run { archetype: number, saved_row, group, row, len });
                 saved_row += len;
             }
         }
-        for (group, seen) in seen.iter().enumerate() {
-            seen.rest(|row| found.extra.push((group, row)));
+        for (group, seen) in seen.iter().enumerate().filter(|(group, _)| world.is_saved(*group)) {
+            match seen {
+                Some(seen) => seen.rest(|row| found.extra.push((group, row))),
+                None => found.extra.extend((0..world.rows(group)).map(|row| (group, row))),
+            }
         }
         Ok(found)
     }
@@ -115,6 +121,7 @@ impl Comparison {
 }
 
 /// Rows of a group, one bit each.
+#[derive(Clone)]
 struct Rows {
     words: Vec<u64>,
     len: usize,
@@ -162,6 +169,7 @@ mod tests {
     use super::*;
     use crate::{LoadOptions, Registry, SnapshotWriter};
 
+    /// Of the last group nothing is saved any more.
     struct Groups(Vec<Vec<EntityId>>);
 
     impl LiveWorld for Groups {
@@ -170,6 +178,9 @@ mod tests {
         }
         fn rows(&self, group: usize) -> usize {
             self.0[group].len()
+        }
+        fn is_saved(&self, group: usize) -> bool {
+            group + 1 < self.0.len()
         }
         fn find(&self, id: EntityId) -> Option<(usize, usize)> {
             let row = |group: &Vec<EntityId>| group.iter().position(|&other| other == id);
@@ -200,8 +211,8 @@ mod tests {
 
     #[test]
     fn rows_that_still_lie_together_are_one_run() {
-        let found =
-            compare(&[ids(0..200), ids(300..310)], &Groups(vec![ids(300..310), ids(0..200)])).unwrap();
+        let found = compare(&[ids(0..200), ids(300..310)], &Groups(vec![ids(300..310), ids(0..200), vec![]]))
+            .unwrap();
         assert!(found.same_entities());
         let run = |archetype, group, len| Run { archetype, saved_row: 0, group, row: 0, len };
         assert_eq!(found.runs, [run(0, 1, 200), run(1, 0, 10)]);
@@ -209,14 +220,14 @@ mod tests {
 
     #[test]
     fn what_is_gone_and_what_has_come_is_found() {
-        // 2 is gone, 9 took its row; 50 has come; 3 moved to another group.
-        let world = Groups(vec![ids([0, 1, 9, 4, 50]), ids([3])]);
+        // 2 is gone, 9 took its row; 50 and 60 have come; 3 moved to where nothing is saved.
+        let world = Groups(vec![ids([0, 1, 9, 4, 50]), ids([60]), ids([70, 3])]);
         let found = compare(&[ids([0, 1, 2, 3, 4])], &world).unwrap();
         assert_eq!(found.missing, [(0, 2)]);
-        assert_eq!(found.extra, [(0, 2), (0, 4)]);
+        assert_eq!(found.extra, [(0, 2), (0, 4), (1, 0)]);
         let runs: Vec<_> =
             found.runs.iter().map(|run| (run.saved_row, run.group, run.row, run.len)).collect();
-        assert_eq!(runs, [(0, 0, 0, 2), (3, 1, 0, 1), (4, 0, 3, 1)]);
+        assert_eq!(runs, [(0, 0, 0, 2), (3, 2, 1, 1), (4, 0, 3, 1)]);
 
         let map = found.entity_map(&[EntityId::new(77, 1)]).unwrap();
         assert_eq!(map.get(EntityId::new(2, 0)), Some(EntityId::new(77, 1)));
@@ -229,7 +240,7 @@ mod tests {
 
     #[test]
     fn doubles_and_null_are_refused() {
-        let world = Groups(vec![ids(0..3)]);
+        let world = Groups(vec![ids(0..3), vec![]]);
         assert!(compare(&[ids([0, 1]), ids([1])], &world).unwrap_err().is_corrupt());
         let gone = compare(&[ids([7, 7])], &world).unwrap();
         assert!(gone.entity_map(&ids([8, 9])).unwrap_err().is_corrupt());
