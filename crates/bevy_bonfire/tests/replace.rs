@@ -186,3 +186,26 @@ fn reserved_keys_are_refused_and_panicking_callbacks_reported() {
     world.add_observer(|mut starting: On<SaveStarting>| starting.attach("bonfire.mine", &1_u8));
     assert!(world.save(&SaveOptions::new()).unwrap_err().is_misuse());
 }
+
+#[test]
+fn entities_of_which_nothing_is_known_are_saved_again() {
+    #[derive(Component, Persist)]
+    #[persist(key = "mod.mana")]
+    struct Mana(u32);
+    let app = || {
+        let mut app = bevy_app::App::new();
+        app.add_plugins(BonfirePlugin::default().scope(SaveScope::Persisted)).persist::<Position>();
+        app
+    };
+    let mut with_mod = app();
+    with_mod.persist::<Mana>();
+    with_mod.world_mut().spawn(Mana(7));
+    let mut without = app();
+    without.world_mut().load(&save(with_mod.world()), LoadMode::Replace).unwrap();
+    let again = save(without.world());
+    without.world_mut().load(&again, LoadMode::Replace).unwrap();
+    assert_eq!(save(without.world()).entity_count(), 1);
+    with_mod.world_mut().load(&save(without.world()), LoadMode::Replace).unwrap();
+    let world = with_mod.world_mut();
+    assert_eq!(world.query::<&Mana>().single(world).unwrap().0, 7);
+}

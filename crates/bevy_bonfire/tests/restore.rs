@@ -449,3 +449,50 @@ fn a_save_without_marks_brings_them_back() {
         assert_eq!(save(&world).entity_count(), 1);
     }
 }
+
+#[test]
+fn references_to_what_lives_but_is_not_saved_stay() {
+    let mut world = world();
+    let camera = world.spawn(Sprite(9)).id();
+    let gone = world.spawn(Sprite(8)).id();
+    let entity =
+        world.spawn((Saved, Follows { leader: camera, others: vec![gone], last: Some(camera) })).id();
+    let later = world.spawn_empty().id();
+    let snapshot = world.save(&SaveOptions::new().data("game.camera", &camera).unwrap()).unwrap();
+    world.despawn(gone);
+    world.get_mut::<Follows>(entity).unwrap().leader = later;
+    world.entity_mut(later).insert((Saved, Position::default()));
+    world.add_observer(|mut starting: On<LoadStarting>| {
+        starting.on_data("game.camera", |world: &mut World, camera: Entity| {
+            world.insert_resource(Score { points: 1, best: Some(camera) });
+            Ok(())
+        });
+    });
+    restore(&mut world, &snapshot, Ticks::All);
+    let follows = world.get::<Follows>(entity).unwrap();
+    assert_eq!((follows.leader, follows.last), (camera, Some(camera)));
+    assert_eq!(follows.others, [Entity::PLACEHOLDER], "what is gone is gone");
+    assert_eq!(world.resource::<Score>().best, Some(camera), "in data, too");
+    assert!(world.get_entity(later).is_err());
+}
+
+#[test]
+fn restoring_a_selection_again_and_again_carries_unknown_rows_once() {
+    #[derive(Component, Persist)]
+    #[persist(key = "mod.mana")]
+    struct Mana(u32);
+    let mut with_mod = world();
+    with_mod.persist::<Mana>();
+    with_mod.spawn((Saved, Position::default(), Mana(7)));
+    let bytes = save(&with_mod).to_bytes().unwrap();
+
+    let mut world = world();
+    world.load(&Snapshot::open(&bytes).unwrap(), LoadMode::Replace).unwrap();
+    let all = || Selection::new().filter(Filter::new().include("test.position"));
+    for _ in 0..3 {
+        let snapshot = save(&world);
+        world.load(&snapshot, LoadMode::RestoreSelected(all(), Ticks::All)).unwrap();
+    }
+    with_mod.load(&save(&world), LoadMode::Replace).unwrap();
+    assert_eq!(with_mod.query::<&Mana>().single(&with_mod).unwrap().0, 7);
+}

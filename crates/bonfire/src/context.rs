@@ -26,6 +26,7 @@ pub enum Dangling {
 pub struct LoadContext<'a> {
     pub(crate) limits: &'a Limits,
     entities: Option<&'a EntityMap>,
+    alive: Option<&'a dyn Fn(EntityId) -> bool>,
     dangling: Dangling,
     world: Option<&'a dyn Any>,
     memory_left: Cell<u64>,
@@ -40,6 +41,7 @@ impl<'a> LoadContext<'a> {
         Self {
             limits,
             entities: None,
+            alive: None,
             dangling: Dangling::Null,
             world: None,
             memory_left: Cell::new(limits.memory_bytes_max),
@@ -53,6 +55,13 @@ impl<'a> LoadContext<'a> {
     pub fn entities(mut self, map: &'a EntityMap, dangling: Dangling) -> Self {
         self.entities = Some(map);
         self.dangling = dangling;
+        self
+    }
+
+    /// References to entities that are not in the save, but for which this is true, stay as they are: the world that is
+    /// restored has them.
+    pub fn alive(mut self, alive: &'a dyn Fn(EntityId) -> bool) -> Self {
+        self.alive = Some(alive);
         self
     }
 
@@ -75,6 +84,7 @@ impl<'a> LoadContext<'a> {
         }
         match map.get(saved) {
             Some(new) => Ok(new),
+            None if self.alive.is_some_and(|alive| alive(saved)) => Ok(saved),
             None if self.dangling == Dangling::Refuse => {
                 Err(Error::dangling(format!("refers to entity {saved}, which is not in the save")))
             }

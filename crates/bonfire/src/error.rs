@@ -48,7 +48,8 @@ impl Error {
         Self(Box::new(Inner { kind, message, key: None, path: Vec::new(), section: None, offset: None }))
     }
 
-    pub(crate) fn corrupt(message: impl Display) -> Self {
+    /// An error about bytes that no save can have.
+    pub fn corrupt(message: impl Display) -> Self {
         Self::new(Kind::Corrupt, message)
     }
     pub(crate) fn newer_format(message: impl Display) -> Self {

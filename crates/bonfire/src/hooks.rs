@@ -140,6 +140,9 @@ impl SaveStarting<'_> {
     /// Attaches data to the save. Use keys with the owner in front: `"physics.world"`.
     pub fn attach<T: Persist>(&mut self, key: impl Into<String>, value: &T) -> Result<()> {
         let key = key.into();
+        if key == FREE_LIST_KEY {
+            return Err(Error::misuse("it is Bonfire's own: choose another").in_key(&key));
+        }
         let entry = DataEntry::new(key.clone(), value).map_err(|error| error.in_key(&key))?;
         self.data.push(entry);
         Ok(())

@@ -158,7 +158,7 @@ pub(crate) struct Chosen<'w> {
 }
 
 impl Chosen<'_> {
-    fn numbers<'a>(&'a self, registry: &'a Registered) -> impl Iterator<Item = usize> + 'a {
+    pub(super) fn numbers<'a>(&'a self, registry: &'a Registered) -> impl Iterator<Item = usize> + 'a {
         self.archetype.iter_components().filter_map(|id| registry.number(id))
     }
 }

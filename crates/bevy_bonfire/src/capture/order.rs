@@ -41,12 +41,14 @@ pub(super) fn write(
         let mut lists = BTreeMap::new();
         let mut not_saved = 0;
         for target in chosen.iter().filter(|chosen| chosen.archetype.contains(relation.targets)) {
-            let saved = saved.get_or_insert_with(|| SavedRows::new(chosen));
+            let saved = saved.get_or_insert_with(|| SavedRows::new(registry, chosen));
             for &entity in target.rows.entities() {
                 let (mut last, mut natural) = (None, true);
                 sources.for_each(entity, |source| match saved.place(world, source) {
                     Some((archetype, row)) => {
-                        natural &= last.is_none_or(|(before, last)| before == archetype && last < row);
+                        natural &= last.is_none_or(|(before, last)| {
+                            before == archetype && last < row && !saved.has_holes(archetype)
+                        });
                         last = Some((archetype, row));
                     }
                     None => not_saved += 1,
@@ -74,8 +76,9 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Where saved entities lie: by archetype, if any of it is saved, and which entities if not all are.
-struct SavedRows(Vec<Option<Picked>>);
+/// Where saved entities lie: by archetype, if any of it is saved, which entities if not all are, and whether some of
+/// their values may be left out. Engines that load may part such rows.
+struct SavedRows(Vec<Option<(Picked, bool)>>);
 
 enum Picked {
     All,
@@ -83,24 +86,32 @@ enum Picked {
 }
 
 impl SavedRows {
-    fn new(chosen: &[Chosen<'_>]) -> Self {
+    fn new(registry: &Registered, chosen: &[Chosen<'_>]) -> Self {
+        let holes = |chosen: &Chosen<'_>| {
+            chosen.numbers(registry).any(|number| registry.registry.descriptors()[number].may_leave_out())
+        };
         let mut archetypes = Vec::new();
         for chosen in chosen {
             let index = chosen.archetype.id().index();
             archetypes.resize_with(archetypes.len().max(index + 1), || None);
-            archetypes[index] = Some(match &chosen.rows {
+            let picked = match &chosen.rows {
                 Rows::Table(_) => Picked::All,
                 Rows::Picked { entities, .. } => Picked::Some(entities.iter().copied().collect()),
-            });
+            };
+            archetypes[index] = Some((picked, holes(chosen)));
         }
         Self(archetypes)
+    }
+
+    fn has_holes(&self, archetype: ArchetypeId) -> bool {
+        self.0.get(archetype.index()).and_then(Option::as_ref).is_some_and(|(_, holes)| *holes)
     }
 
     /// The archetype and the row of an entity, if it is saved.
     fn place(&self, world: &World, entity: Entity) -> Option<(ArchetypeId, u32)> {
         let place = world.entities().get_spawned(entity).ok()?;
         // Whole tables are written in the table's order, picked rows in the archetype's.
-        let row = match self.0.get(place.archetype_id.index())?.as_ref()? {
+        let row = match &self.0.get(place.archetype_id.index())?.as_ref()?.0 {
             Picked::All => place.table_row.index_u32(),
             Picked::Some(picked) if picked.contains(entity) => place.archetype_row.index_u32(),
             Picked::Some(_) => return None,

@@ -162,8 +162,8 @@ pub(super) fn load_resources(
     world.flush();
 }
 
-/// Entities of a save that was made without marks, in a world that saves what is marked: they get the mark, or the next
-/// save would not have them.
+/// Entities that the next save would not have: of a save that was made without marks, in a world that saves what is
+/// marked; or of which this build knows nothing. They get the mark.
 pub(super) fn unmarked(
     world: &World,
     registry: &Registered,
@@ -171,11 +171,11 @@ pub(super) fn unmarked(
     entities: &[Entity],
 ) -> Vec<Entity> {
     let saved = world.components().component_id::<Saved>();
-    if registry.scope != SaveScope::Marked {
-        return Vec::new();
-    }
-    let without =
-        moving.iter().filter(|archetype| !archetype.columns.iter().any(|column| Some(column.id) == saved));
+    let reason = |column: &MovedColumn<'_>| {
+        Some(column.id) == saved
+            || registry.scope == SaveScope::Persisted && !registry.entries[column.number].incidental
+    };
+    let without = moving.iter().filter(|archetype| !archetype.columns.iter().any(reason));
     without.flat_map(|archetype| &entities[archetype.entities.clone()]).copied().collect()
 }
 

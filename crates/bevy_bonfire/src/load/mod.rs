@@ -16,8 +16,9 @@ pub(crate) use self::commit::panic_message;
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::moved::typed_resource;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{
@@ -108,6 +109,7 @@ pub(crate) fn load(
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
     let plan = LoadPlan::new(snapshot, &registry.registry, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::Restore(_));
+    let restored = matches!(mode, LoadMode::Restore(_) | LoadMode::RestoreSelected(..));
     let committed = match mode {
         LoadMode::Restore(ticks) => {
             restore::restore(world, &registry, &plan, &limits, &Selection::new(), ticks)?
@@ -146,7 +148,12 @@ pub(crate) fn load(
         // Rows of entities that are gone are not written again.
         false => carried.0.extend(carry),
     }
-    let context = LoadContext::new(&limits).entities(&map, dangling);
+    let others = match restored && snapshot.data().iter().any(has_references) {
+        true => all_entities(world),
+        false => HashSet::new(),
+    };
+    let alive = |id: EntityId| others.contains(&id);
+    let context = LoadContext::new(&limits).entities(&map, dangling).alive(&alive);
     let mut starting = LoadStarting::default();
     world.trigger_ref(&mut starting);
     world.flush();
@@ -158,6 +165,16 @@ pub(crate) fn load(
         world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
     Ok(Loaded { prelude: snapshot.prelude(), report, resources_not_saved, respawned, map })
+}
+
+/// Whether data may refer to entities. The order of siblings refers to saved ones only.
+fn has_references(entry: &DataEntry) -> bool {
+    entry.key() != ORDER_KEY && entry.schema().is_ok_and(|schema| schema.has_entities())
+}
+
+fn all_entities(world: &World) -> HashSet<EntityId> {
+    let entities = world.archetypes().iter().flat_map(Archetype::entities);
+    entities.map(|entity| EntityId::from(entity.id())).collect()
 }
 
 /// What a load has done when its entities and resources are in the world.
@@ -186,8 +203,9 @@ fn spawn_all(
     let new = entities.iter().map(|&entity| EntityId::from(entity));
     let map = EntityMap::from_pairs(saved.iter().copied().zip(new));
     drop(saved);
-    let staged =
-        map.and_then(|map| stage(world, plan, &map, limits).map(|(staged, order)| (map, staged, order)));
+    let staged = map.and_then(|map| {
+        stage(world, plan, &map, limits, &|_| false).map(|(staged, order)| (map, staged, order))
+    });
     let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
     let (map, staged, order) = match staged {
         Ok(staged) => staged,
@@ -220,8 +238,9 @@ fn stage<'s>(
     plan: &LoadPlan<'s, '_>,
     map: &EntityMap,
     limits: &Limits,
+    alive: &dyn Fn(EntityId) -> bool,
 ) -> Result<(Staged<'s>, Order)> {
-    let staged = plan.stage(map, Some(world))?;
+    let staged = plan.stage_over(map, Some(world), alive)?;
     let context = LoadContext::new(limits).entities(map, bonfire::Dangling::Null);
     let mut order: Order = BTreeMap::new();
     for entry in plan.snapshot().data().iter().filter(|entry| entry.key() == ORDER_KEY) {

@@ -44,9 +44,14 @@ pub(super) fn restore<'s>(
     let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
+    let going: EntitySet = extra.iter().copied().collect();
+    let alive = |id: EntityId| {
+        let entity = Entity::from(id);
+        world.get_entity(entity).is_ok() && !going.contains(entity)
+    };
     let staged = found
         .entity_map(&ids)
-        .and_then(|map| stage(world, plan, &map, limits).map(|(staged, order)| (map, staged, order)));
+        .and_then(|map| stage(world, plan, &map, limits, &alive).map(|(staged, order)| (map, staged, order)));
     let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
     let (map, staged, order) = match staged {
         Ok(staged) => staged,

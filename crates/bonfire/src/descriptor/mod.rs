@@ -87,6 +87,8 @@ pub struct Descriptor {
     pub(crate) type_name: &'static str,
     /// Found by key only: several such components may share one Rust type.
     pub(crate) by_key_only: bool,
+    /// Some values are left out: see [`Descriptor::skip_if`].
+    pub(crate) skips: bool,
     pub(crate) column: Arc<dyn ErasedColumn>,
 }
 
@@ -160,6 +162,7 @@ impl Descriptor {
             type_id: TypeId::of::<C::Row>(),
             type_name: std::any::type_name::<C::Row>(),
             by_key_only: false,
+            skips: false,
             column: Arc::new(TypedColumn::new(codec, layout, row.clone())),
             row,
             schema: Arc::new(schema),
@@ -188,6 +191,7 @@ impl Descriptor {
         }
         let skip: Arc<dyn Fn(&T) -> bool + Send + Sync> = Arc::new(skip);
         self.column = self.column.with_skip(Arc::new(skip));
+        self.skips = true;
         Ok(self)
     }
 
@@ -229,6 +233,11 @@ impl Descriptor {
     /// Whether the component is never saved.
     pub fn is_transient(&self) -> bool {
         self.transient
+    }
+    /// Whether values may be left out of a save one by one: codecs of the game's own decide, and so does
+    /// [`Descriptor::skip_if`].
+    pub fn may_leave_out(&self) -> bool {
+        self.kind == ColumnKind::Custom || self.skips
     }
     /// What a value is made of.
     pub fn schema(&self) -> &Schema {

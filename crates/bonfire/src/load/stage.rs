@@ -87,6 +87,20 @@ impl<'s> LoadPlan<'s, '_> {
         self.stage_in(context, carry_context, map, world)
     }
 
+    /// As [`LoadPlan::stage`], for a restore: references to entities that are not in the save, but for which `alive` is
+    /// true, stay as they are.
+    pub fn stage_over(
+        &self,
+        map: &EntityMap,
+        world: Option<&dyn Any>,
+        alive: &dyn Fn(EntityId) -> bool,
+    ) -> Result<Staged<'s>> {
+        let limits = &self.options.limits;
+        let context = LoadContext::new(limits).entities(map, self.options.dangling).alive(alive);
+        let carry_context = LoadContext::new(limits).entities(map, Dangling::Null).alive(alive);
+        self.stage_in(context, carry_context, map, world)
+    }
+
     /// Decodes all columns and leaves references as they were saved.
     pub(crate) fn stage_unmapped(&self) -> Result<Staged<'s>> {
         let context = || LoadContext::new(&self.options.limits);

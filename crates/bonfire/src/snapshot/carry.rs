@@ -83,6 +83,13 @@ struct CarriedColumn {
     rows: Vec<(EntityId, Vec<u8>)>,
 }
 
+impl CarriedColumn {
+    fn identity(&self) -> Identity {
+        let Component { key, version, schema_fingerprint, .. } = &self.component;
+        (self.kind, key.clone(), *version, *schema_fingerprint)
+    }
+}
+
 impl Carry {
     /// Whether there is nothing to carry.
     pub fn is_empty(&self) -> bool {
@@ -103,12 +110,23 @@ impl Carry {
         &self.data
     }
 
-    /// Adds what another load did not know, for worlds that are merged.
+    /// Adds what another load did not know, when it was about a part of the world. Rows take the place of those that the
+    /// same entities had; of data, what is known stays.
     pub fn extend(&mut self, other: Self) {
-        other.columns.into_values().for_each(|column| self.add(column));
-        let keys: HashSet<&str> = other.data.iter().map(DataEntry::key).collect();
-        self.data.retain(|known| !keys.contains(known.key()));
-        self.data.extend(other.data);
+        for column in other.columns.into_values() {
+            if let Some(known) = self.columns.get_mut(&column.identity()) {
+                let new: HashSet<EntityId> = column.rows.iter().map(|(id, _)| *id).collect();
+                known.rows.retain(|(id, _)| !new.contains(id));
+            }
+            self.add(column);
+        }
+        self.add_data(other.data);
+    }
+
+    /// Adds data under keys that are not known yet.
+    fn add_data(&mut self, entries: impl IntoIterator<Item = DataEntry>) {
+        let known: HashSet<String> = self.data.iter().map(|entry| entry.key().to_owned()).collect();
+        self.data.extend(entries.into_iter().filter(|entry| !known.contains(entry.key())));
     }
 
     /// For front ends that give data to those who ask for it: forgets all of it, before they keep what nobody asked for.
@@ -117,9 +135,9 @@ impl Carry {
     }
 
     /// For front ends: keeps data entries that no callback asked for, with their references mapped. What cannot be
-    /// mapped is kept as it was saved.
+    /// mapped is kept as it was saved. Data that is kept already under the same key stays.
     pub fn keep_data(&mut self, entries: Vec<DataEntry>, context: &LoadContext<'_>) {
-        self.data.extend(entries.into_iter().map(|entry| entry.remapped(context).unwrap_or(entry)));
+        self.add_data(entries.into_iter().map(|entry| entry.remapped(context).unwrap_or(entry)));
     }
 
     /// One column per component, whatever archetypes its rows came from.
@@ -127,8 +145,7 @@ impl Carry {
         if column.rows.is_empty() {
             return;
         }
-        let Component { key, version, schema_fingerprint, .. } = &column.component;
-        match self.columns.entry((column.kind, key.clone(), *version, *schema_fingerprint)) {
+        match self.columns.entry(column.identity()) {
             Entry::Vacant(entry) => drop(entry.insert(column)),
             // A resource exists once: the later one replaces the earlier.
             Entry::Occupied(mut entry) if column.kind == CarryKind::Resource => *entry.get_mut() = column,
@@ -180,8 +197,9 @@ impl Carry {
         if self.is_empty() {
             return Ok(());
         }
-        let alive: HashSet<EntityId> =
-            archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).collect();
+        // Rows are written in the order of the entities: what depends on it, such as the order of children, is kept.
+        let alive: HashMap<EntityId, usize> =
+            archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).zip(0..).collect();
         let written: HashSet<String> = components.iter().map(|component| component.key.clone()).collect();
         let mut columns: Vec<&CarriedColumn> = self.columns.values().collect();
         columns.sort_by_key(|column| {
@@ -193,9 +211,9 @@ impl Carry {
                 continue; // The game has the component itself by now.
             }
             let mut rows: Vec<&(EntityId, Vec<u8>)> = (column.rows.iter())
-                .filter(|(id, _)| column.kind == CarryKind::Resource || alive.contains(id))
+                .filter(|(id, _)| column.kind == CarryKind::Resource || alive.contains_key(id))
                 .collect();
-            rows.sort_by_key(|(id, _)| *id);
+            rows.sort_by_key(|(id, _)| alive.get(id));
             if rows.is_empty() {
                 continue;
             }
