@@ -92,32 +92,68 @@ enum Lookup {
     /// By slot: the saved id there and the new one. Free slots hold `NULL`.
     Dense(Vec<(EntityId, EntityId)>),
     Sparse(HashMap<EntityId, EntityId>),
-    Kept(Kept),
+    Later(Later),
 }
 
-/// Entities that are what they were, but for a few. Most restores ask for none of them, so the ids are looked at when
-/// somebody asks.
+/// A table that is made when somebody asks. Most loads have references, but many restores and captures of plain values
+/// have none, and a table of a million ids is memory that they would wait for.
 #[derive(Clone, Debug)]
-struct Kept {
+struct Later {
     saved: Arc<[Rope]>,
-    known: OnceLock<Box<EntityMap>>,
-    changed: HashMap<EntityId, EntityId>,
+    new: NewIds,
+    table: OnceLock<Box<EntityMap>>,
 }
 
-impl Kept {
-    /// What a saved id is, if only the saved ids are asked: itself.
-    fn known(&self) -> &EntityMap {
-        self.known.get_or_init(|| {
-            let ids: Vec<EntityId> =
-                self.saved.iter().flat_map(|rope| ids_from_bytes(rope.contiguous()).into_owned()).collect();
+/// What saved entities become.
+#[derive(Clone, Debug)]
+pub(crate) enum NewIds {
+    /// What they were, but for these.
+    Same(HashMap<EntityId, EntityId>),
+    /// One each, in the order of the save.
+    All(Vec<EntityId>),
+}
+
+impl Later {
+    fn table(&self) -> &EntityMap {
+        self.table.get_or_init(|| {
+            let saved: Vec<EntityId> = all_ids(&self.saved);
+            let table = match &self.new {
+                NewIds::All(new) => EntityMap::new(&saved, new),
+                NewIds::Same(changed) if changed.is_empty() => EntityMap::identity(&saved),
+                NewIds::Same(changed) => {
+                    let new = |id: &EntityId| changed.get(id).copied().unwrap_or(*id);
+                    EntityMap::from_pairs(saved.iter().map(|id| (*id, new(id))))
+                }
+            };
             // Ids that are null or there twice were refused when the map was made.
-            Box::new(EntityMap::identity(&ids).unwrap_or_default())
+            Box::new(table.unwrap_or_default())
         })
     }
+}
 
-    fn now(&self, id: EntityId) -> EntityId {
-        self.changed.get(&id).copied().unwrap_or(id)
+fn all_ids(saved: &[Rope]) -> Vec<EntityId> {
+    saved.iter().flat_map(|rope| ids_from_bytes(rope.contiguous()).into_owned()).collect()
+}
+
+/// Fails if an id is null or there twice.
+pub(crate) fn check_ids(saved: &[Rope]) -> Result<()> {
+    let ids = || saved.iter().map(|rope| ids_from_bytes(rope.contiguous()));
+    let len: usize = ids().map(|ids| ids.len()).sum();
+    let slots = ids().map(|ids| ids.iter().map(|id| id.index()).max().map_or(0, |max| u64::from(max) + 1));
+    let slots = slots.max().unwrap_or(0);
+    let mut doubtful = slots > len as u64 * 4 + 1024;
+    if !doubtful {
+        let mut taken = vec![0_u64; slots.div_ceil(64) as usize];
+        for ids in ids() {
+            for id in &*ids {
+                let (word, bit) = (id.index() as usize / 64, 1 << (id.index() % 64));
+                doubtful |= taken[word] & bit != 0;
+                taken[word] |= bit;
+            }
+        }
     }
+    // Two ids may share a slot, if their generations differ.
+    if doubtful { EntityMap::identity(&all_ids(saved)).map(|_| ()) } else { Ok(()) }
 }
 
 impl Default for Lookup {
@@ -145,9 +181,9 @@ impl EntityMap {
         Self::build(ids.len(), || ids.iter().map(|&id| (id, id)))
     }
 
-    /// Maps every id to itself, but for some. The ids were checked before: none is null or there twice.
-    pub(crate) fn kept(saved: Arc<[Rope]>, len: usize, changed: HashMap<EntityId, EntityId>) -> Self {
-        Self { lookup: Lookup::Kept(Kept { saved, known: OnceLock::new(), changed }), len }
+    /// A map of ids that were checked before: none is null or there twice.
+    pub(crate) fn later(saved: Arc<[Rope]>, len: usize, new: NewIds) -> Self {
+        Self { lookup: Lookup::Later(Later { saved, new, table: OnceLock::new() }), len }
     }
 
     fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
@@ -189,7 +225,7 @@ impl EntityMap {
                 table.get(saved.index() as usize).filter(|slot| slot.0 == saved).map(|slot| slot.1)
             }
             Lookup::Sparse(table) => table.get(&saved).copied(),
-            Lookup::Kept(kept) => kept.known().get(saved).map(|id| kept.now(id)),
+            Lookup::Later(later) => later.table().get(saved),
         }
     }
 
@@ -205,17 +241,16 @@ impl EntityMap {
 
     /// All pairs of saved and new ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (EntityId, EntityId)> + '_ {
-        let (table, kept) = match &self.lookup {
-            Lookup::Kept(kept) => (&kept.known().lookup, Some(kept)),
-            table => (table, None),
+        let table = match &self.lookup {
+            Lookup::Later(later) => &later.table().lookup,
+            table => table,
         };
         let (dense, sparse) = match table {
             Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
             Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
-            Lookup::Kept(_) => (None, None),
+            Lookup::Later(_) => (None, None),
         };
-        let now = move |(saved, new)| (saved, kept.map_or(new, |kept| kept.now(new)));
-        dense.into_iter().flatten().chain(sparse.into_iter().flatten()).map(now)
+        dense.into_iter().flatten().chain(sparse.into_iter().flatten())
     }
 }
 
@@ -232,6 +267,22 @@ mod tests {
         assert_eq!(map.iter().count(), 3);
         let map = EntityMap::identity(&[EntityId::new(3, 9), EntityId::new(3, 4)]).unwrap();
         assert_eq!(map.get(EntityId::new(3, 4)), Some(EntityId::new(3, 4)));
+    }
+
+    #[test]
+    fn maps_that_are_made_later_are_checked_at_once() {
+        let rope = |ids: &[EntityId]| -> Rope {
+            let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
+            crate::AlignedBuf::copy_from(&bytes).share().into()
+        };
+        let (a, b, c) = (EntityId::new(0, 1), EntityId::new(0, 2), EntityId::from_bits(u64::MAX - 1));
+        assert!(check_ids(&[rope(&[a]), rope(&[b, c])]).is_ok(), "one slot, two generations; a high slot");
+        assert!(check_ids(&[rope(&[a, b]), rope(&[a])]).unwrap_err().is_corrupt());
+        assert!(check_ids(&[rope(&[a, EntityId::NULL])]).unwrap_err().is_corrupt());
+        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a]));
+        assert_eq!((map.get(a), map.get(b), map.get(c), map.len()), (Some(c), Some(a), None, 2));
+        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::Same([(a, c)].into()));
+        assert_eq!((map.get(a), map.get(b), map.iter().count()), (Some(c), Some(b), 2));
     }
 
     #[test]

@@ -8,10 +8,13 @@
 #[cfg(feature = "peers")]
 mod bevy_peers;
 mod bevy_plain;
+mod bevy_restore;
 mod bevy_rows;
 mod bevy_rpg;
 mod bevy_tags;
 mod core_rows;
+mod hecs_plain;
+mod hecs_rows;
 mod measure;
 mod plain;
 mod rpg;
@@ -45,6 +48,7 @@ enum Command {
 fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
     let rows = core_rows::rows().into_iter().chain(bevy_rows::rows());
+    let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(&only)).collect();
@@ -57,7 +61,7 @@ fn main() {
     measure::warm_up_allocator();
     let mut map = serde_json::Map::new();
     if !json {
-        println!("{:<28} {:>9} {:>8}  {:<5} note", "key", "value", "target", "pass");
+        println!("{:<33} {:>9} {:>8}  {:<5} note", "key", "value", "target", "pass");
     }
     for row in rows {
         let (value, note) = (row.measure)();
@@ -68,7 +72,7 @@ fn main() {
         let target = row.target.map_or_else(|| "-".to_owned(), |target| format!("{target:.2}"));
         let reached = |target| if row.key.contains("peer_") { value >= target } else { value <= target };
         let pass = row.target.map_or("", |target| if reached(target) { "yes" } else { "NO" });
-        println!("{:<28} {value:>9.3} {target:>8}  {pass:<5} {note}", row.key);
+        println!("{:<33} {value:>9.3} {target:>8}  {pass:<5} {note}", row.key);
     }
     if json {
         println!("{}", serde_json::Value::Object(map));

@@ -24,6 +24,17 @@ pub(crate) fn warm_up_allocator() {
     drop(std::hint::black_box(vec![1_u8; (32 << 20) - (64 << 10)]));
 }
 
+/// Memory that the process keeps, much more than a million entities need, for as long as the value lives. Whether large
+/// blocks that are freed go back to the system depends on what lies above them, so without this a large load may pay for
+/// fresh pages or not.
+#[must_use]
+pub(crate) fn warm_memory() -> Vec<u8> {
+    let blocks: Vec<Vec<u8>> = (0..12).map(|_| std::hint::black_box(vec![1; 31 << 20])).collect();
+    let above = std::hint::black_box(vec![1; 1 << 20]);
+    drop(blocks);
+    above
+}
+
 pub(crate) fn seconds(work: &mut dyn FnMut()) -> f64 {
     let start = thread_seconds();
     work();

@@ -225,12 +225,14 @@ fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
     let skipped = parts.iter().any(|part| !part.is_saved());
     // A handle around a reference is a reference to nothing when its only field is.
     let is_null = match &*parts {
-        [Part { member, ty, attributes, .. }] if attributes.skip.is_none() && attributes.with.is_none() => quote! {
-            #[inline]
-            fn is_null(&self) -> bool {
-                <#ty as #krate::Persist>::is_null(&self.#member)
+        [Part { member, ty, attributes, .. }] if attributes.skip.is_none() && attributes.with.is_none() => {
+            quote! {
+                #[inline]
+                fn is_null(&self) -> bool {
+                    <#ty as #krate::Persist>::is_null(&self.#member)
+                }
             }
-        },
+        }
         _ => quote!(),
     };
     Ok(quote! {

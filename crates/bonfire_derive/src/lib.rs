@@ -31,6 +31,16 @@ pub fn derive_persist(input: TokenStream) -> TokenStream {
     expanded.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
+/// The same derive for games that have `bonfire_hecs` and not the core among their dependencies. They know it as
+/// `bonfire_hecs::Persist`.
+#[doc(hidden)]
+#[proc_macro_derive(PersistInHecs, attributes(persist))]
+pub fn derive_persist_in_hecs(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let expanded = expand::expand(&input, &parse_quote!(::bonfire_hecs));
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
 /// The same derive for games that have `bevy_bonfire` and not the core among their dependencies. They know it as
 /// `bevy_bonfire::Persist`.
 #[doc(hidden)]

@@ -65,7 +65,7 @@ impl SaveOptions {
     /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
     pub fn data<T: Persist>(mut self, key: &str, value: &T) -> Result<Self> {
         if key.starts_with(RESERVED_PREFIX) {
-            return Err(Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key));
+            return Err(reserved(key));
         }
         self.data.push(DataEntry::new(key, value).map_err(|error| error.in_key(key))?);
         Ok(self)
@@ -93,6 +93,10 @@ impl SaveOptions {
     }
 }
 
+pub(crate) fn reserved(key: &str) -> Error {
+    Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key)
+}
+
 /// What a finished save has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,7 +114,8 @@ pub(crate) fn capture(
     attached: &[DataEntry],
     excluded: &[usize],
 ) -> Result<Snapshot> {
-    let chosen = choose(bonfire, world, &options.selection, excluded)?;
+    let mut all = world.query();
+    let chosen = choose(bonfire, world, &mut all, &options.selection, excluded)?;
     let mut writer =
         SnapshotWriter::new(&bonfire.registry).pool(&bonfire.pool).reserve(estimate(bonfire, &chosen));
     if options.checksums {
@@ -122,7 +127,8 @@ pub(crate) fn capture(
     }
     for chosen in &chosen {
         let mut out = writer.archetype_with(chosen.len(), |ids| chosen.write_ids(world, ids))?;
-        for &number in &chosen.numbers {
+        let saved = |&&number: &&usize| !bonfire.registry.descriptors()[number].is_transient();
+        for &number in chosen.numbers.iter().filter(saved) {
             (bonfire.entries[number].write)(&mut out, chosen.archetype, chosen.rows.as_deref())?;
         }
     }

@@ -1,17 +1,18 @@
 //! Snapshot to world. Everything that may fail happens before anything is changed: the plan, the ids, the staging.
 
 use std::any::Any;
+use std::collections::HashSet;
 
 use bonfire::{
-    EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result, Snapshot,
-    Staged, Unknown,
+    DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result,
+    Snapshot, Staged, Unknown,
 };
 use hecs::{Entity, World};
 
 use crate::place::{self, Live, Rows};
 use crate::registry::{Bonfire, Saved};
 use crate::restore;
-use crate::selection::{SaveScope, Selection, choose};
+use crate::selection::{Selection, choose};
 use crate::slots::FreeIds;
 
 /// What a load does with the entities that are there.
@@ -89,6 +90,7 @@ pub(crate) fn load(
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
     let plan = LoadPlan::new(snapshot, &bonfire.registry, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
+    let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
     let Committed { map, respawned, rest } = match mode {
         LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new())?,
         LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
@@ -105,10 +107,14 @@ pub(crate) fn load(
         .collect();
 
     let prelude = snapshot.prelude();
-    let context = LoadContext::new(&limits).entities(&map, dangling);
-    let mut hooks = std::mem::take(&mut bonfire.hooks);
-    let unclaimed = hooks.run_load(world, &prelude, snapshot.data(), &context, &mut report);
-    bonfire.hooks = hooks;
+    let others: HashSet<EntityId> = match restored && snapshot.data().iter().any(has_references) {
+        true => world.iter().map(|entity| entity.entity().into()).collect(),
+        false => HashSet::new(),
+    };
+    let alive = |id: EntityId| others.contains(&id);
+    let context = LoadContext::new(&limits).entities(&map, dangling).alive(&alive);
+    let unclaimed = bonfire
+        .with_hooks(|_, hooks| hooks.run_load(world, &prelude, snapshot.data(), &context, &mut report));
     carry.forget_data();
     if unknown == Unknown::Keep {
         carry.keep_data(unclaimed, &context);
@@ -119,6 +125,10 @@ pub(crate) fn load(
         false => bonfire.carry.extend(carry),
     }
     Ok(Loaded { prelude, report, respawned, map, resources })
+}
+
+fn has_references(entry: &DataEntry) -> bool {
+    entry.schema().is_ok_and(|schema| schema.has_entities())
 }
 
 /// What is left of a load when its entities are in the world.
@@ -137,7 +147,8 @@ fn spawn_all<'s>(
     mode: &LoadMode,
 ) -> Result<Committed<'s>> {
     let selected = |selection: &Selection| -> Result<Vec<Entity>> {
-        let chosen = choose(bonfire, world, selection, &[])?;
+        let mut all = world.query();
+        let chosen = choose(bonfire, world, &mut all, selection, &[])?;
         Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
     };
     let replaced = match mode {
@@ -155,24 +166,21 @@ fn spawn_all<'s>(
         )));
     }
 
-    let mut free = match same_ids {
-        true => FreeIds::saved(plan.snapshot(), &saved)?,
-        false => FreeIds::of(world, &replaced),
-    };
-    let new = match same_ids {
-        true => saved.clone(),
+    let (mut free, map, new) = match same_ids {
+        true => (FreeIds::saved(plan.snapshot(), &saved)?, plan.same_entities()?, saved),
         false => {
+            let mut free = FreeIds::of(world, &replaced);
             let mut new = Vec::with_capacity(saved.len());
             plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
-            new
+            (free, plan.entity_map(new.clone())?, new)
         }
     };
-    let map = EntityMap::new(&saved, &new)?;
     let mut staged = plan.stage(&map, Some(world))?;
 
     // From here on nothing fails.
     if same_ids {
         world.clear();
+        free.make_slots(world);
     } else if all && !replaced.is_empty() {
         FreeIds::reset(world, &replaced);
     } else {
@@ -180,26 +188,22 @@ fn spawn_all<'s>(
             let _ = world.despawn(entity);
         }
     }
-    let entities: Vec<Entity> = new.into_iter().map(Entity::from).collect();
     let mut start = 0;
-    let mut unmarked = Vec::new();
+    let mut unmarked: Vec<EntityId> = Vec::new();
     for archetype in std::mem::take(&mut staged.archetypes) {
         let len = archetype.ids.len();
-        let ids = &entities[start..start + len];
-        if bonfire.scope == SaveScope::Marked
-            && !archetype.columns.iter().any(|(_, column)| column.holds::<Saved>())
-        {
+        let ids = &new[start..start + len];
+        if bonfire.needs_mark(&archetype.columns) {
             unmarked.extend_from_slice(ids);
         }
         let layout = vec![(0..len, Rows::New)];
-        place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row])
+        place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row].into())
             .spawn(world, &mut free, ids);
         start += len;
     }
     free.give_back(world);
-    // A save that was made without marks, in a world that saves what is marked: the next save must have them too.
-    for entity in unmarked {
-        let _ = world.insert_one(entity, Saved);
+    for id in unmarked {
+        let _ = world.insert_one(id.into(), Saved);
     }
     Ok(Committed { map, respawned: Vec::new(), rest: staged })
 }

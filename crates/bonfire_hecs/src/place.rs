@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bonfire::StagedColumn;
+use bonfire::{EntityId, StagedColumn};
 use hecs::{
     Archetype, ColumnBatch, ColumnBatchBuilder, ColumnBatchType, Component, Entity, EntityBuilder, World,
 };
@@ -18,31 +18,8 @@ use crate::slots::FreeIds;
 pub(crate) enum Rows {
     /// New entities, spawned by batches.
     New,
-    /// Entities that are there: in this archetype, from this row on, or in these rows of it.
-    Kept { archetype: usize, rows: KeptRows },
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum KeptRows {
-    From(usize),
-    Picked(Vec<u32>),
-}
-
-impl KeptRows {
-    fn get(&self, row: usize) -> usize {
-        match self {
-            Self::From(first) => first + row,
-            Self::Picked(rows) => rows[row] as usize,
-        }
-    }
-
-    /// All of them, if they follow each other.
-    fn whole(&self, len: usize) -> Option<Range<usize>> {
-        match self {
-            Self::From(first) => Some(*first..first + len),
-            Self::Picked(_) => None,
-        }
-    }
+    /// Entities that are there: in this archetype, from this row on.
+    Kept { archetype: usize, row: usize },
 }
 
 /// The rows of a saved archetype, all of them, in order.
@@ -81,11 +58,11 @@ pub(crate) fn place_column<T: Component>(column: StagedColumn<'_>, to: &mut Plac
                 }
             }
             Step::Batch { batch, len } => {
-                if let Some(writer) = &mut writers[*batch] {
-                    for value in values.by_ref().take(*len) {
-                        // It was made for as many rows.
-                        let _ = writer.push(value);
-                    }
+                // Taken out for the loop: what is local can be kept in registers.
+                if let Some(mut writer) = writers[*batch].take() {
+                    // It was made for as many rows.
+                    values.by_ref().take(*len).for_each(|value| _ = writer.push(value));
+                    writers[*batch] = Some(writer);
                 }
             }
             Step::Insert { row } => {
@@ -177,12 +154,12 @@ pub(crate) struct Live<'w> {
 
 impl Placed {
     /// Spawns what is new; `ids` are those of the archetype's new rows.
-    pub(crate) fn spawn(&mut self, world: &mut World, free: &mut FreeIds, ids: &[Entity]) {
+    pub(crate) fn spawn(&mut self, world: &mut World, free: &mut FreeIds, ids: &[EntityId]) {
         for (batch, rows) in self.spawned.drain(..) {
             match rows {
                 None => free.spawn(world, batch, ids, true),
                 Some(rows) => {
-                    let ids: Vec<Entity> = rows.into_iter().map(|row| ids[row]).collect();
+                    let ids: Vec<EntityId> = rows.into_iter().map(|row| ids[row]).collect();
                     free.spawn(world, batch, &ids, false);
                 }
             }
@@ -255,14 +232,13 @@ fn steps(
     let mut steps: Vec<Step> = Vec::new();
     for (rows, to) in layout {
         match to {
-            Rows::Kept { archetype, rows: kept } if has(*archetype) => {
-                let whole = kept.whole(rows.len()).filter(|_| column.is_everywhere());
-                if let Some(whole) = whole {
-                    steps.push(Step::Overwrite { archetype: *archetype, rows: whole });
+            Rows::Kept { archetype, row: first } if has(*archetype) => {
+                if column.is_everywhere() {
+                    steps.push(Step::Overwrite { archetype: *archetype, rows: *first..first + rows.len() });
                     continue;
                 }
                 for row in rows.clone() {
-                    let at = kept.get(row - rows.start);
+                    let at = first + row - rows.start;
                     match column.is_present(row) {
                         true => steps.push(Step::Overwrite { archetype: *archetype, rows: at..at + 1 }),
                         false => lost(row),

@@ -2,12 +2,13 @@
 //! brings a function for each thing that is done with them.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::{
     Adapter, ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions,
-    NonFinite, Registry, Result, Snapshot, StagedColumn,
+    NonFinite, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn,
 };
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 use serde::Serialize;
@@ -157,10 +158,29 @@ impl Bonfire {
         self
     }
 
+    /// Whether a component is a reason to save the entities that have it.
+    pub(crate) fn is_reason(&self, number: usize) -> bool {
+        self.scope == SaveScope::Persisted && !self.entries[number].incidental
+    }
+
+    /// Whether entities with these columns would not be part of the next save: they came from a save that was made without
+    /// marks, or this build knows nothing of them. They get the mark.
+    pub(crate) fn needs_mark(&self, columns: &[(usize, StagedColumn<'_>)]) -> bool {
+        !columns.iter().any(|(number, column)| column.holds::<Saved>() || self.is_reason(*number))
+    }
+
+    /// Runs callbacks, which keep their place whatever they do.
+    pub(crate) fn with_hooks<T>(&mut self, run: impl FnOnce(&mut Self, &mut Hooks<World>) -> T) -> T {
+        let mut hooks = std::mem::take(&mut self.hooks);
+        let done = catch_unwind(AssertUnwindSafe(|| run(self, &mut hooks)));
+        self.hooks = hooks;
+        done.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
     /// Whether a restore takes a component away from entities that did not have it: not if it is never saved, and not if
     /// it is what makes them part of saves.
     pub(crate) fn is_restored(&self, number: usize) -> bool {
-        let mark = self.registry.index_of::<Saved>() == Some(number) && self.scope == SaveScope::Marked;
+        let mark = self.scope == SaveScope::Marked && self.registry.index_of::<Saved>() == Some(number);
         !self.registry.descriptors()[number].is_transient() && !mark
     }
 
@@ -177,13 +197,14 @@ impl Bonfire {
 
     /// Captures the world, with what hooks add and exclude.
     pub fn save(&mut self, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        let mut hooks = std::mem::take(&mut self.hooks);
-        let starting = hooks.run_save(world, &self.registry);
-        let snapshot = starting.and_then(|starting| {
-            capture::capture(self, world, options, starting.data(), starting.excluded())
-        });
-        self.hooks = hooks;
-        snapshot
+        self.with_hooks(|bonfire, hooks| {
+            let starting = hooks.run_save(world, &bonfire.registry)?;
+            if let Some(entry) = starting.data().iter().find(|entry| entry.key().starts_with(RESERVED_PREFIX))
+            {
+                return Err(capture::reserved(entry.key()));
+            }
+            capture::capture(bonfire, world, options, starting.data(), starting.excluded())
+        })
     }
 
     /// Saves to a file, which is replaced as a whole or not at all.

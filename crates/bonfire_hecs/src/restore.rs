@@ -2,15 +2,15 @@
 //! the difference in structure is made good.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bonfire::{EntityId, LiveWorld, LoadPlan, Result};
 use hecs::{Entity, World};
 
 use crate::load::Committed;
-use crate::place::{self, KeptRows, Layout, Live, Placed, Rows};
-use crate::registry::Bonfire;
-use crate::selection::{Chosen, Selection, choose};
+use crate::place::{self, Layout, Live, Placed, Rows};
+use crate::registry::{Bonfire, Saved};
+use crate::selection::{Choice, Chooser, Chosen, Selection, archetypes};
 use crate::slots::{self, FreeIds};
 
 pub(crate) fn restore<'s>(
@@ -19,48 +19,45 @@ pub(crate) fn restore<'s>(
     plan: &LoadPlan<'s, '_>,
     selection: &Selection,
 ) -> Result<Committed<'s>> {
-    let living = Living::new(world, choose(bonfire, world, selection, &[])?);
+    let mut all = world.query();
+    let living = Living::new(bonfire, world, archetypes(bonfire, world, &mut all).collect(), selection)?;
     let found = plan.compare(&living)?;
     let extra: Vec<Entity> =
-        found.extra.iter().map(|&(group, row)| living.entity(group, row).into()).collect();
+        found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
     let mut free = FreeIds::of(world, &extra);
     let mut new = Vec::with_capacity(found.missing.len());
     let mut layouts: Vec<Layout> = vec![Vec::new(); plan.snapshot().archetypes().len()];
     for run in &found.runs {
-        let chosen = &living.groups[run.group];
-        let rows = match &chosen.rows {
-            None => KeptRows::From(run.row),
-            Some(rows) => KeptRows::Picked(rows[run.row..run.row + run.len].to_vec()),
-        };
-        let rows = Rows::Kept { archetype: run.group, rows };
+        let rows = Rows::Kept { archetype: run.group, row: run.row };
         layouts[run.archetype].push((run.saved_row..run.saved_row + run.len, rows));
     }
     for missing in found.missing.chunk_by(|a, b| a.0 == b.0) {
         free.take(missing.len(), &mut new)?;
         layouts[missing[0].0].extend(missing.iter().map(|&(_, row)| (row..row + 1, Rows::New)));
     }
-    for layout in &mut layouts {
-        layout.sort_by_key(|(rows, _)| rows.start);
-    }
+    layouts.iter_mut().for_each(|layout| layout.sort_by_key(|(rows, _)| rows.start));
     let map = found.entity_map(&new)?;
-    let mut staged = plan.stage(&map, Some(world))?;
+    let going: HashSet<Entity> = extra.iter().copied().collect();
+    let alive = |id: EntityId| world.contains(id.into()) && !going.contains(&id.into());
+    let mut staged = plan.stage_over(&map, Some(world), &alive)?;
     let respawned: Vec<(EntityId, Entity)> =
         found.missing_ids().iter().copied().zip(new.iter().map(|&id| Entity::from(id))).collect();
 
     // From here on nothing fails.
-    let live = Live {
-        archetypes: living.groups.iter().map(|chosen| chosen.archetype).collect(),
-        numbers: living.groups.iter().map(|chosen| chosen.numbers.clone()).collect(),
-    };
-    let new: Vec<Entity> = respawned.iter().map(|&(_, entity)| entity).collect();
+    let live = living.archetypes();
     let mut placed: Vec<(Placed, usize)> = Vec::new();
+    let mut unmarked: Vec<EntityId> = Vec::new();
     for (archetype, layout) in std::mem::take(&mut staged.archetypes).into_iter().zip(&layouts) {
         let ids = &archetype.ids;
+        if bonfire.needs_mark(&archetype.columns) {
+            unmarked.extend(ids.iter().filter_map(|&id| map.get(id)));
+        }
         let done = place::place(bonfire, &live, archetype.columns, layout, |row| ids[row].into());
         let count = layout.iter().filter(|(_, to)| matches!(to, Rows::New)).count();
         placed.push((done, count));
     }
     drop((live, living));
+    drop(all);
     for entity in extra {
         let _ = world.despawn(entity);
     }
@@ -77,13 +74,18 @@ pub(crate) fn restore<'s>(
         }
     }
     free.give_back(world);
+    for id in unmarked {
+        let _ = world.insert_one(id.into(), Saved);
+    }
     Ok(Committed { map, respawned, rest: staged })
 }
 
-/// The entities of a world that are part of saves, and where they are.
+/// A world by its archetypes.
 struct Living<'w> {
     world: &'w World,
     groups: Vec<Chosen<'w>>,
+    /// What a save would have of each.
+    choices: Vec<Choice>,
     /// Groups by their first entity: mostly that is all that is asked for.
     firsts: HashMap<EntityId, usize>,
     /// By slot, group and row. hecs does not tell where an entity is.
@@ -91,23 +93,41 @@ struct Living<'w> {
 }
 
 impl<'w> Living<'w> {
-    fn new(world: &'w World, groups: Vec<Chosen<'w>>) -> Self {
-        let first =
-            |(number, group): (usize, &Chosen<'w>)| Some((group.entities(world).next()?.into(), number));
-        let firsts = groups.iter().enumerate().filter_map(first).collect();
-        Self { world, groups, firsts, places: OnceCell::new() }
+    fn new(
+        bonfire: &Bonfire,
+        world: &'w World,
+        groups: Vec<Chosen<'w>>,
+        selection: &Selection,
+    ) -> Result<Self> {
+        let chooser = Chooser::new(bonfire, selection, &[])?;
+        let choices = groups.iter().map(|group| chooser.choose(group)).collect::<Result<_>>()?;
+        let firsts = groups.iter().zip(0..).map(|(group, number)| (group.id(world, 0), number)).collect();
+        Ok(Self { world, groups, choices, firsts, places: OnceCell::new() })
     }
 
-    fn entity(&self, group: usize, row: usize) -> EntityId {
-        self.groups[group].id(self.world, row)
+    fn archetypes(&self) -> Live<'w> {
+        Live {
+            archetypes: self.groups.iter().map(|group| group.archetype).collect(),
+            numbers: self.groups.iter().map(|group| group.numbers.clone()).collect(),
+        }
+    }
+
+    /// An entity that is not in the save, if a save would have it.
+    fn extra(&self, group: usize, row: usize) -> Option<Entity> {
+        let saved = match &self.choices[group] {
+            Choice::Nothing => false,
+            Choice::All => true,
+            Choice::Some(rows) => rows.binary_search(&(row as u32)).is_ok(),
+        };
+        saved.then(|| self.groups[group].id(self.world, row).into())
     }
 
     fn places(&self) -> &[Option<(u32, u32)>] {
         self.places.get_or_init(|| {
             let mut places = vec![None; slots::slot_count(self.world) as usize];
-            for (number, group) in self.groups.iter().enumerate() {
-                for (row, entity) in group.entities(self.world).enumerate() {
-                    places[entity.id() as usize] = Some((number as u32, row as u32));
+            for (group, number) in self.groups.iter().zip(0..) {
+                for (&id, row) in group.archetype.ids().iter().zip(0..) {
+                    places[id as usize] = Some((number, row));
                 }
             }
             places
@@ -122,13 +142,16 @@ impl LiveWorld for Living<'_> {
     fn rows(&self, group: usize) -> usize {
         self.groups[group].len()
     }
+    fn is_saved(&self, group: usize) -> bool {
+        !matches!(self.choices[group], Choice::Nothing)
+    }
     fn find(&self, id: EntityId) -> Option<(usize, usize)> {
         if let Some(&group) = self.firsts.get(&id) {
             return Some((group, 0));
         }
         let (group, row) = (*self.places().get(id.index() as usize)?)?;
         let place = (group as usize, row as usize);
-        (self.entity(place.0, place.1) == id).then_some(place)
+        (self.groups[place.0].id(self.world, place.1) == id).then_some(place)
     }
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
         self.groups[group].matching(self.world, row, ids)

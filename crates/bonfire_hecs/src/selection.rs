@@ -1,10 +1,12 @@
 //! Which entities a save is about.
 
-use bonfire::{Error, Filter, LAYERS, Result};
-use hecs::{Archetype, Query, World};
+use std::cell::Cell;
+
+use bonfire::{Error, Filter, LAYERS, ResolvedFilter, Result};
+use hecs::{Archetype, Batch, Entity, Query, QueryBorrow, World};
 
 use crate::Saved;
-use crate::registry::Bonfire;
+use crate::registry::{Bonfire, Layer};
 
 /// Which entities are saved if nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,13 +54,16 @@ impl Selection {
     }
 }
 
-/// An archetype with the rows that are saved; there is at least one.
+/// An archetype, and the rows of it that are meant.
 pub(crate) struct Chosen<'w> {
     pub(crate) archetype: &'w Archetype,
     /// Some of its rows, or all.
     pub(crate) rows: Option<Vec<u32>>,
     /// The numbers of its registered components.
     pub(crate) numbers: Vec<usize>,
+    /// Its entities, until somebody goes through them. A query is the fastest way to learn their generations, but it goes
+    /// through an archetype only once.
+    pub(crate) batch: Cell<Option<Batch<'w, Entity>>>,
 }
 
 impl Chosen<'_> {
@@ -72,50 +77,89 @@ impl Chosen<'_> {
     }
 }
 
+/// All archetypes of a world that have entities; `all` is a query for all of them.
+pub(crate) fn archetypes<'w>(
+    bonfire: &Bonfire,
+    world: &'w World,
+    all: &'w mut QueryBorrow<'_, Entity>,
+) -> impl Iterator<Item = Chosen<'w>> {
+    let archetypes = world.archetypes().filter(|archetype| !archetype.is_empty());
+    archetypes.zip(all.iter_batched(u32::MAX)).map(|(archetype, batch)| {
+        let numbers =
+            archetype.component_types().filter_map(|id| bonfire.registry.index_of_type(id)).collect();
+        Chosen { archetype, rows: None, numbers, batch: Cell::new(Some(batch)) }
+    })
+}
+
+/// What a save would have of an archetype.
+pub(crate) enum Choice {
+    Nothing,
+    All,
+    /// These rows, in ascending order.
+    Some(Vec<u32>),
+}
+
+/// A selection that is applied to one archetype after the other.
+pub(crate) struct Chooser<'a> {
+    bonfire: &'a Bonfire,
+    selection: &'a Selection,
+    filter: ResolvedFilter,
+    layer: Option<&'a Layer>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(crate) fn new(bonfire: &'a Bonfire, selection: &'a Selection, excluded: &[usize]) -> Result<Self> {
+        let filter = selection.filter.resolve(&bonfire.registry, excluded)?;
+        let layer = bonfire.layer.as_ref().filter(|_| filter.has_layers());
+        if filter.has_layers() && layer.is_none() {
+            return Err(Error::misuse(
+                "the filter names layers, but no component has them: call `save_layer` first",
+            ));
+        }
+        Ok(Self { bonfire, selection, filter, layer })
+    }
+
+    pub(crate) fn choose(&self, candidate: &Chosen<'_>) -> Result<Choice> {
+        let Chosen { archetype, numbers, .. } = candidate;
+        let in_scope =
+            archetype.has::<Saved>() || numbers.iter().any(|&number| self.bonfire.is_reason(number));
+        let matches = || self.selection.matching.iter().all(|matches| matches(archetype));
+        if !in_scope || !self.filter.accepts(|number| numbers.contains(&number)) || !matches() {
+            return Ok(Choice::Nothing);
+        }
+        let Some(layers) = self.layer.and_then(|layer| layer(archetype)) else { return Ok(Choice::All) };
+        if let Some(number) = layers.iter().find(|&&number| number >= LAYERS) {
+            let last = LAYERS - 1;
+            return Err(Error::misuse(format!("an entity is on layer {number}, layers go from 0 to {last}")));
+        }
+        let on_layer = |&row: &u32| self.filter.accepts_layer(Some(layers[row as usize]));
+        let picked: Vec<u32> = (0..archetype.len()).filter(on_layer).collect();
+        Ok(match picked.len() {
+            0 => Choice::Nothing,
+            all if all == layers.len() => Choice::All,
+            _ => Choice::Some(picked),
+        })
+    }
+}
+
+/// Chooses among the entities of a world; `all` is a query for all of them.
 pub(crate) fn choose<'w>(
     bonfire: &Bonfire,
     world: &'w World,
+    all: &'w mut QueryBorrow<'_, Entity>,
     selection: &Selection,
     excluded: &[usize],
 ) -> Result<Vec<Chosen<'w>>> {
-    let filter = selection.filter.resolve(&bonfire.registry, excluded)?;
-    let layer = bonfire.layer.as_ref().filter(|_| filter.has_layers());
-    if filter.has_layers() && layer.is_none() {
-        return Err(Error::misuse(
-            "the filter names layers, but no component has them: call `save_layer` first",
-        ));
-    }
+    let chooser = Chooser::new(bonfire, selection, excluded)?;
     let mut chosen = Vec::new();
-    for archetype in world.archetypes().filter(|archetype| !archetype.is_empty()) {
-        let numbers: Vec<usize> =
-            archetype.component_types().filter_map(|id| bonfire.registry.index_of_type(id)).collect();
-        let in_scope = match bonfire.scope {
-            SaveScope::Marked => archetype.has::<Saved>(),
-            SaveScope::Persisted => {
-                archetype.has::<Saved>() || numbers.iter().any(|&number| !bonfire.entries[number].incidental)
+    for candidate in archetypes(bonfire, world, all) {
+        match chooser.choose(&candidate)? {
+            Choice::Nothing => {}
+            Choice::All => chosen.push(candidate),
+            Choice::Some(rows) => {
+                chosen.push(Chosen { rows: Some(rows), batch: Cell::new(None), ..candidate });
             }
-        };
-        let matches = || selection.matching.iter().all(|matches| matches(archetype));
-        if !in_scope || !filter.accepts(|number| numbers.contains(&number)) || !matches() {
-            continue;
         }
-        let mut rows = None;
-        if let Some(layers) = layer.and_then(|layer| layer(archetype)) {
-            if let Some(number) = layers.iter().find(|&&number| number >= LAYERS) {
-                let last = LAYERS - 1;
-                return Err(Error::misuse(format!(
-                    "an entity is on layer {number}, layers go from 0 to {last}"
-                )));
-            }
-            let picked: Vec<u32> = (0..archetype.len())
-                .filter(|&row| filter.accepts_layer(Some(layers[row as usize])))
-                .collect();
-            if picked.is_empty() {
-                continue;
-            }
-            rows = (picked.len() < layers.len()).then_some(picked);
-        }
-        chosen.push(Chosen { archetype, rows, numbers });
     }
     Ok(chosen)
 }

@@ -26,32 +26,30 @@ impl Chosen<'_> {
         entity(world, self.archetype.ids()[self.row(row)]).into()
     }
 
+    /// The entities of the chosen rows from one on, in their order.
+    fn entities_from<'a>(&'a self, world: &'a World, row: usize) -> impl Iterator<Item = Entity> + 'a {
+        (row..self.len()).map(|row| entity(world, self.archetype.ids()[self.row(row)]))
+    }
+
     /// The entities of the chosen rows, in their order.
-    pub(crate) fn entities<'a>(&'a self, world: &'a World) -> impl ExactSizeIterator<Item = Entity> + 'a {
-        (0..self.len()).map(|row| entity(world, self.archetype.ids()[self.row(row)]))
+    pub(crate) fn entities<'a>(&'a self, world: &'a World) -> impl Iterator<Item = Entity> + 'a {
+        self.entities_from(world, 0)
     }
 
     pub(crate) fn write_ids(&self, world: &World, ids: &mut [EntityId]) {
-        match &self.rows {
-            None => {
-                let rows = ids.iter_mut().zip(self.archetype.ids());
-                rows.for_each(|(to, &id)| *to = entity(world, id).into());
-            }
-            Some(_) => ids.iter_mut().zip(self.entities(world)).for_each(|(to, entity)| *to = entity.into()),
+        let ids = ids.iter_mut();
+        match self.batch.take() {
+            Some(batch) => ids.zip(batch).for_each(|(to, entity)| *to = entity.into()),
+            None => ids.zip(self.entities(world)).for_each(|(to, entity)| *to = entity.into()),
         }
     }
 
     /// How many of `ids`, from the first on, are those of the rows from `row` on.
     pub(crate) fn matching(&self, world: &World, row: usize, ids: &[EntityId]) -> usize {
-        match &self.rows {
-            None => {
-                let rows = self.archetype.ids()[row..].iter().zip(ids);
-                rows.take_while(|(at, id)| EntityId::from(entity(world, **at)) == **id).count()
-            }
-            Some(_) => {
-                let rows = (row..self.len()).zip(ids);
-                rows.take_while(|(at, id)| self.id(world, *at) == **id).count()
-            }
+        let same = |(entity, id): &(Entity, &EntityId)| EntityId::from(*entity) == **id;
+        match self.batch.take() {
+            Some(batch) if row == 0 => batch.zip(ids).take_while(same).count(),
+            _ => self.entities_from(world, row).zip(ids).take_while(same).count(),
         }
     }
 }
@@ -67,6 +65,9 @@ fn despawned(entity: Entity) -> Entity {
     let generation = id.generation().wrapping_add(1).max(1);
     EntityId::new(id.index(), generation).into()
 }
+
+/// A generation that no entity has had.
+const UNHEARD_OF: u32 = 1 << 31;
 
 /// The ids that a world will give out next.
 pub(crate) struct FreeIds {
@@ -108,14 +109,23 @@ impl FreeIds {
                 )));
             }
             if std::mem::replace(&mut known[id.index() as usize], true) {
-                return Err(Error::custom(format!("id {} is there twice", id.index())));
+                return Err(Error::corrupt(format!("id {} is there twice", id.index())));
             }
         }
-        // They come after those that are listed, in the order in which new ids would come.
+        // Ids that were reserved when the world was saved, or that another writer did not list. They come after the others,
+        // with a generation that no handle has.
         let unlisted = (0..slots as u32).rev().filter(|&slot| !known[slot as usize]);
-        let mut list: Vec<Entity> = unlisted.map(|slot| EntityId::new(slot, 1).into()).collect();
+        let mut list: Vec<Entity> = unlisted.map(|slot| EntityId::new(slot, UNHEARD_OF).into()).collect();
         list.extend(listed.into_iter().map(Entity::from));
         Ok(Self { list, fresh: slots as u32, borrowed: true })
+    }
+
+    /// Gives a world without entities all its slots. One archetype after the other would let the table of them grow several
+    /// times, each time into memory twice as large.
+    pub(crate) fn make_slots(&self, world: &mut World) {
+        if let Some(last) = self.fresh.checked_sub(1) {
+            world.set_freelist(&[EntityId::new(last, 1).into()]);
+        }
     }
 
     /// Despawns all entities of a world at once: the same as one by one, and its memory is kept.
@@ -140,13 +150,14 @@ impl FreeIds {
     }
 
     /// Spawns a batch. `natural` means that its ids are the next ones of the world's own list.
-    pub(crate) fn spawn(&mut self, world: &mut World, batch: ColumnBatch, ids: &[Entity], natural: bool) {
+    pub(crate) fn spawn(&mut self, world: &mut World, batch: ColumnBatch, ids: &[EntityId], natural: bool) {
         if !natural || self.borrowed {
-            world.set_freelist(ids);
+            world.set_freelist(&ids.iter().map(|&id| id.into()).collect::<Vec<Entity>>());
             self.borrowed = true;
         }
         let spawned = world.spawn_column_batch(batch);
-        debug_assert!(spawned.eq(ids.iter().copied()), "ids are given out in the order of the list");
+        let in_order = || spawned.map(EntityId::from).eq(ids.iter().copied());
+        debug_assert!(in_order(), "ids are given out in the order of the list");
     }
 
     /// Makes the list the world's own again.

@@ -4,8 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, HashSet};
 
-use bonfire_hecs::bonfire::Limits;
-use bonfire_hecs::{LoadMode, Snapshot};
+use bonfire_hecs::{Limits, LoadMode, Snapshot};
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{Life, ScriptWorld, Step, check, check_restore, scripts};
 use common::*;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::entity::{EntityId, EntityMap};
+use crate::entity::{EntityId, EntityMap, NewIds};
 use crate::error::{Error, Result};
 use crate::load::LoadPlan;
 use crate::snapshot::Rope;
@@ -116,7 +116,7 @@ impl Comparison {
                 return Err(Error::corrupt(format!("entity {saved} is there twice")));
             }
         }
-        Ok(EntityMap::kept(Arc::clone(&self.saved), self.entities, changed))
+        Ok(EntityMap::later(Arc::clone(&self.saved), self.entities, NewIds::Same(changed)))
     }
 }
 

@@ -1,15 +1,16 @@
 //! What happens to each saved component, decided before anything is decoded.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::context::Dangling;
 use crate::descriptor::Descriptor;
-use crate::entity::EntityId;
+use crate::entity::{EntityId, EntityMap, NewIds, check_ids};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::snapshot::carry::CarryKind;
-use crate::snapshot::{Component, Snapshot};
+use crate::snapshot::{Component, Rope, Snapshot};
 
 /// What happens to components, resources and data that this build does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -70,7 +71,7 @@ impl Resolution {
 /// let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
 /// let saved = plan.entities();
 /// let new: Vec<EntityId> = (0..saved.len() as u32).map(|index| EntityId::new(index, 0)).collect();
-/// let map = EntityMap::new(&saved, &new)?;
+/// let map = plan.entity_map(new)?;
 /// let staged = plan.stage(&map, None)?; // the last step that may fail
 /// for mut archetype in staged.archetypes {
 ///     let healths = archetype.take::<f32>().map(|column| column.into_rows::<f32>()).transpose()?;
@@ -128,6 +129,28 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     /// The saved ids that need new ones, archetype by archetype, in row order.
     pub fn entities(&self) -> Vec<EntityId> {
         self.snapshot.entities()
+    }
+
+    /// Saved entities and their new ids, in the order of [`LoadPlan::entities`]. Cheaper than [`EntityMap::new`] if nothing
+    /// refers to an entity. Fails if an id is null or there twice, or the lengths differ.
+    pub fn entity_map(&self, new: Vec<EntityId>) -> Result<EntityMap> {
+        let (saved, count) = (self.saved_ids(), self.snapshot.entity_count());
+        if new.len() != count {
+            return Err(Error::misuse(format!("{count} saved ids, but {} new ones", new.len())));
+        }
+        check_ids(&saved)?;
+        Ok(EntityMap::later(saved, count, NewIds::All(new)))
+    }
+
+    /// Every saved entity keeps its id. Fails if an id is null or there twice.
+    pub fn same_entities(&self) -> Result<EntityMap> {
+        let saved = self.saved_ids();
+        check_ids(&saved)?;
+        Ok(EntityMap::later(saved, self.snapshot.entity_count(), NewIds::Same(HashMap::new())))
+    }
+
+    fn saved_ids(&self) -> Arc<[Rope]> {
+        self.snapshot.archetypes.iter().map(|archetype| archetype.ids.clone()).collect()
     }
 
     /// What happens to each component of [`Snapshot::components`].
