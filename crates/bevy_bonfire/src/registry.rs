@@ -16,7 +16,7 @@ use bevy_ecs::relationship::{
 };
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result};
+use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result, WorldNumber};
 
 use crate::{SaveScope, Saved, StableId, StableIds, builtin};
 
@@ -26,6 +26,8 @@ pub(crate) struct SaveRegistry(Arc<Registered>);
 
 #[derive(Clone, Default)]
 pub(crate) struct Registered {
+    /// Which world this is; none while it is being changed.
+    pub(crate) world: Option<WorldNumber>,
     pub(crate) registry: Registry,
     pub(crate) entries: Vec<Entry>,
     /// By [`ComponentId`], the number of the registered component.
@@ -126,7 +128,7 @@ impl SaveRegistry {
 impl Registered {
     /// What every world saves: the marks of this crate and the components of Bevy that games expect to be saved.
     fn with_builtins(world: &mut World) -> Self {
-        let mut registry = Self::default();
+        let mut registry = Self { world: Some(WorldNumber::new()), ..Self::default() };
         let added = [
             registry.add::<Saved>(world, Descriptor::adapted::<Saved, builtin::Mark>("bonfire.saved")),
             registry.add::<StableId>(world, Descriptor::of::<StableId>()),

@@ -435,8 +435,8 @@ fn a_save_without_marks_brings_them_back() {
     other.add_plugins(BonfirePlugin::default().scope(SaveScope::Persisted)).persist::<Position>();
     let source = other.world_mut();
     let first = source.spawn(Position { x: 4.0, y: 0.0 }).id();
-    let snapshot = save(source);
-    // In a world that saves what is marked, the same id is alive, with and without the mark.
+    // As a file: where it comes from is not known, and its ids may be those of this world.
+    let snapshot = Snapshot::open(&save(source).to_bytes().unwrap()).unwrap();
     for marked in [true, false] {
         let mut world = world();
         let twin = std::iter::repeat_with(|| world.spawn_empty().id()).take(5000).find(|&twin| twin == first);
@@ -445,9 +445,26 @@ fn a_save_without_marks_brings_them_back() {
             world.entity_mut(twin).insert(Saved);
         }
         restore(&mut world, &snapshot, Ticks::All);
-        assert_eq!(world.get::<Position>(twin).map(|position| position.x), Some(4.0));
-        assert_eq!(save(&world).entity_count(), 1);
+        assert_eq!(
+            world.entity(twin).contains::<Position>(),
+            marked,
+            "what is not part of saves is left alone"
+        );
+        assert_eq!(save(&world).entity_count(), 1, "but what is loaded is");
     }
+}
+
+#[test]
+fn a_snapshot_of_another_world_is_loaded_beside_what_is_not_saved() {
+    let mut source = world();
+    let entity = source.spawn((Saved, Position { x: 4.0, y: 0.0 })).id();
+    let mut world = world();
+    let twin = world.spawn((Saved, Position::default(), Sprite(1))).id();
+    assert_eq!(entity, twin, "both worlds count alike");
+    let loaded = restore(&mut world, &save(&source), Ticks::All);
+    assert_eq!(loaded.respawned.len(), 1);
+    assert!(world.get_entity(twin).is_err(), "an id of another world means nothing here");
+    assert_eq!(canonical(&world), canonical(&source));
 }
 
 #[test]

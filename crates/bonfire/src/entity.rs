@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
@@ -68,6 +69,20 @@ impl fmt::Debug for EntityId {
 impl fmt::Display for EntityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_null() { f.write_str("null") } else { write!(f, "{}v{}", self.index(), self.generation()) }
+    }
+}
+
+/// Tells the worlds of a process apart. Ids mean something only in the world that gave them out: a snapshot that knows
+/// where it was captured can be restored there, entity by entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorldNumber(u64);
+
+impl WorldNumber {
+    /// A number that no other world of this process has.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -73,7 +73,7 @@ pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
 pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
-pub use entity::{EntityId, EntityMap};
+pub use entity::{EntityId, EntityMap, WorldNumber};
 pub use error::{Error, Result};
 pub use filter::{Filter, LAYERS, ResolvedFilter};
 pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};

@@ -121,6 +121,7 @@ pub(crate) fn capture(
     if options.checksums {
         writer = writer.checksums();
     }
+    writer.world(bonfire.world);
     writer.next_entity_id(u64::from(slots::slot_count(world)));
     for (name, value) in &options.metadata {
         writer.metadata(name.clone(), value.clone());

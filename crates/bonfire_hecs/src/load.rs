@@ -34,6 +34,10 @@ pub enum LoadMode {
     /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
     /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are
     /// gone come back with new ids ([`Loaded::respawned`]), and references follow.
+    ///
+    /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
+    /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
+    /// [`LoadMode::Replace`] or [`LoadMode::SameIds`] for files of other sessions.
     Restore,
     /// As [`LoadMode::Restore`], for the entities of a selection.
     RestoreSelected(Selection),
@@ -107,7 +111,10 @@ pub(crate) fn load(
         .collect();
 
     let prelude = snapshot.prelude();
-    let others: HashSet<EntityId> = match restored && snapshot.data().iter().any(has_references) {
+    let others: HashSet<EntityId> = match restored
+        && snapshot.world() == Some(bonfire.world)
+        && snapshot.data().iter().any(has_references)
+    {
         true => world.iter().map(|entity| entity.entity().into()).collect(),
         false => HashSet::new(),
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bonfire::{
     Adapter, ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions,
-    NonFinite, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn,
+    NonFinite, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, WorldNumber,
 };
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 use serde::Serialize;
@@ -38,6 +38,7 @@ impl Adapter<Saved> for Mark {
 
 /// All that is saved of a world, and what must be remembered from one save or load to the next. One per world.
 pub struct Bonfire {
+    pub(crate) world: WorldNumber,
     pub(crate) registry: Registry,
     pub(crate) entries: Vec<Entry>,
     pub(crate) scope: SaveScope,
@@ -80,6 +81,7 @@ pub(crate) type Layer = Arc<dyn Fn(&Archetype) -> Option<Vec<u8>> + Send + Sync>
 impl Default for Bonfire {
     fn default() -> Self {
         let mut bonfire = Self {
+            world: WorldNumber::new(),
             registry: Registry::new(),
             entries: Vec::new(),
             scope: SaveScope::default(),

@@ -20,7 +20,10 @@ pub(crate) fn restore<'s>(
     selection: &Selection,
 ) -> Result<Committed<'s>> {
     let mut all = world.query();
-    let living = Living::new(bonfire, world, archetypes(bonfire, world, &mut all).collect(), selection)?;
+    // A file does not know which world it is of.
+    let own = plan.snapshot().world().map(|number| number == bonfire.world);
+    let groups = archetypes(bonfire, world, &mut all).collect();
+    let living = Living::new(bonfire, world, groups, selection, own)?;
     let found = plan.compare(&living)?;
     let extra: Vec<Entity> =
         found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
@@ -38,7 +41,8 @@ pub(crate) fn restore<'s>(
     layouts.iter_mut().for_each(|layout| layout.sort_by_key(|(rows, _)| rows.start));
     let map = found.entity_map(&new)?;
     let going: HashSet<Entity> = extra.iter().copied().collect();
-    let alive = |id: EntityId| world.contains(id.into()) && !going.contains(&id.into());
+    let same_world = living.own == Some(true);
+    let alive = |id: EntityId| same_world && world.contains(id.into()) && !going.contains(&id.into());
     let mut staged = plan.stage_over(&map, Some(world), &alive)?;
     let respawned: Vec<(EntityId, Entity)> =
         found.missing_ids().iter().copied().zip(new.iter().map(|&id| Entity::from(id))).collect();
@@ -83,6 +87,8 @@ pub(crate) fn restore<'s>(
 /// A world by its archetypes.
 struct Living<'w> {
     world: &'w World,
+    /// Whether ids of the snapshot are ids of this world.
+    own: Option<bool>,
     groups: Vec<Chosen<'w>>,
     /// What a save would have of each.
     choices: Vec<Choice>,
@@ -98,11 +104,12 @@ impl<'w> Living<'w> {
         world: &'w World,
         groups: Vec<Chosen<'w>>,
         selection: &Selection,
+        own: Option<bool>,
     ) -> Result<Self> {
         let chooser = Chooser::new(bonfire, selection, &[])?;
         let choices = groups.iter().map(|group| chooser.choose(group)).collect::<Result<_>>()?;
         let firsts = groups.iter().zip(0..).map(|(group, number)| (group.id(world, 0), number)).collect();
-        Ok(Self { world, groups, choices, firsts, places: OnceCell::new() })
+        Ok(Self { world, own, groups, choices, firsts, places: OnceCell::new() })
     }
 
     fn archetypes(&self) -> Live<'w> {
@@ -146,12 +153,19 @@ impl LiveWorld for Living<'_> {
         !matches!(self.choices[group], Choice::Nothing)
     }
     fn find(&self, id: EntityId) -> Option<(usize, usize)> {
-        if let Some(&group) = self.firsts.get(&id) {
-            return Some((group, 0));
+        if self.own == Some(false) {
+            return None;
         }
-        let (group, row) = (*self.places().get(id.index() as usize)?)?;
-        let place = (group as usize, row as usize);
-        (self.groups[place.0].id(self.world, place.1) == id).then_some(place)
+        let place = match self.firsts.get(&id) {
+            Some(&group) => (group, 0),
+            None => {
+                let (group, row) = (*self.places().get(id.index() as usize)?)?;
+                let place = (group as usize, row as usize);
+                (self.groups[place.0].id(self.world, place.1) == id).then_some(place)?
+            }
+        };
+        // If it may be another session's, only what is part of saves can be meant.
+        (self.own == Some(true) || self.extra(place.0, place.1).is_some()).then_some(place)
     }
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
         self.groups[group].matching(self.world, row, ids)

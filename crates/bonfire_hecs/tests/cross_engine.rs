@@ -8,7 +8,7 @@ mod common;
 use bonfire_hecs::Outcome;
 use bonfire_hecs::{Bonfire, EntityId, LoadMode, Persist, SaveOptions, SaveScope, Saved, Snapshot};
 use bonfire_testkit::scale;
-use bonfire_testkit::script::{Part, ScriptWorld, Step, live, scripts};
+use bonfire_testkit::script::{ScriptWorld, live, scripts};
 use common::*;
 use hecs::{Entity, World};
 use proptest::prelude::*;
@@ -407,23 +407,6 @@ fn entities(snapshot: &Snapshot) -> String {
     ["componentTable", "archetypes", "resources"].map(|part| table[part].to_string()).join("\n")
 }
 
-/// Without columns that have holes, which hecs parts: see `siblings_of_one_archetype_keep_their_order_where_hecs_parts_them`.
-fn without_holes(mut script: Vec<Step>) -> Vec<Step> {
-    let even = |part: &mut Part| {
-        if let Part::Even(number) = part {
-            *number &= !1;
-        }
-    };
-    for step in &mut script {
-        match step {
-            Step::Spawn { parts, .. } => parts.iter_mut().for_each(even),
-            Step::Insert(_, part) => even(part),
-            _ => (),
-        }
-    }
-    script
-}
-
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases: cases * scale(), failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -434,7 +417,7 @@ proptest! {
     #[test]
     fn lives_in_bevy_come_back_from_hecs(script in scripts(60), other in scripts(40)) {
         let mut source = BevyWorld::fresh(false);
-        live(&mut source, &without_holes(script));
+        live(&mut source, &script);
         let (snapshot, expected) = (source.save(), source.describe());
         let mut used = HecsWorld::fresh(true);
         live(&mut used, &other);

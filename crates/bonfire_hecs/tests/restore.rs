@@ -285,7 +285,7 @@ fn a_mark_stays_where_marks_count() {
     let mut world = World::new();
     let mut unmarked = bonfire(false).scope(SaveScope::Persisted);
     let entity = world.spawn((Team(1), Enemy));
-    let snapshot = save(&unmarked, &world);
+    let snapshot = Snapshot::open(&save(&unmarked, &world).to_bytes().unwrap()).unwrap();
     assert!(!snapshot.component_rows().contains_key("bonfire.saved"));
     world.insert_one(entity, Saved).unwrap();
     world.get::<&mut Team>(entity).unwrap().0 = 2;

@@ -120,6 +120,9 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, added: &Additions) -
         writer = writer.checksums();
     }
     writer.next_entity_id(u64::from(world.entities().len()));
+    if let Some(number) = registry.world {
+        writer.world(number);
+    }
     for (name, value) in &options.metadata {
         writer.metadata(name.clone(), value.clone());
     }

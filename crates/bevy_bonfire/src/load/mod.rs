@@ -53,8 +53,9 @@ pub enum LoadMode {
     /// saved fields differ; values that are overwritten in place are seen by change detection. If a hook panics, the world
     /// may be partly restored, and the error says so.
     ///
-    /// In a world that is not the one that was saved, entities that have the same ids by chance become those of the save,
-    /// but keep what is not saved: use [`LoadMode::Replace`] for saves of other sessions.
+    /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
+    /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
+    /// [`LoadMode::Replace`] for files of other sessions.
     Restore(Ticks),
     /// As [`LoadMode::Restore`], for the entities of a selection.
     RestoreSelected(Selection, Ticks),
@@ -148,10 +149,11 @@ pub(crate) fn load(
         // Rows of entities that are gone are not written again.
         false => carried.0.extend(carry),
     }
-    let others = match restored && snapshot.data().iter().any(has_references) {
-        true => all_entities(world),
-        false => HashSet::new(),
-    };
+    let others =
+        match restored && snapshot.world() == registry.world && snapshot.data().iter().any(has_references) {
+            true => all_entities(world),
+            false => HashSet::new(),
+        };
     let alive = |id: EntityId| others.contains(&id);
     let context = LoadContext::new(&limits).entities(&map, dangling).alive(&alive);
     let mut starting = LoadStarting::default();

@@ -45,9 +45,10 @@ pub(super) fn restore<'s>(
     let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
     let going: EntitySet = extra.iter().copied().collect();
+    let same_world = is_of(plan, registry) == Some(true);
     let alive = |id: EntityId| {
         let entity = Entity::from(id);
-        world.get_entity(entity).is_ok() && !going.contains(entity)
+        same_world && world.get_entity(entity).is_ok() && !going.contains(entity)
     };
     let staged = found
         .entity_map(&ids)
@@ -149,10 +150,15 @@ fn compare(
             Rows::Picked { entities, .. } => Picked::Some(entities.into_iter().collect()),
         });
     }
-    let living = Living { world, chosen };
+    let living = Living { world, chosen, own: is_of(plan, registry) };
     let found = plan.compare(&living)?;
     let extra = found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
     Ok((found, extra))
+}
+
+/// Whether a snapshot was captured in this world. A file does not know.
+fn is_of(plan: &LoadPlan<'_, '_>, registry: &Registered) -> Option<bool> {
+    plan.snapshot().world().map(|world| Some(world) == registry.world)
 }
 
 /// Which rows of an archetype a save would have.
@@ -166,6 +172,8 @@ enum Picked {
 struct Living<'w> {
     world: &'w World,
     chosen: Vec<Option<Picked>>,
+    /// Whether ids of the snapshot are ids of this world.
+    own: Option<bool>,
 }
 
 impl Living<'_> {
@@ -207,8 +215,15 @@ impl LiveWorld for Living<'_> {
             Some(_) => place.table_row.index(),
             None => place.archetype_row.index(),
         };
-        // What is a resource is no entity of a save.
-        (!archetype.contains(IS_RESOURCE)).then_some((place.archetype_id.index(), row))
+        let group = place.archetype_id.index();
+        let found = match self.own {
+            // What is a resource is no entity of a save.
+            Some(true) => !archetype.contains(IS_RESOURCE),
+            // It may be another session's: only what is part of saves can be meant.
+            None => self.extra(group, row).is_some(),
+            Some(false) => false,
+        };
+        found.then_some((group, row))
     }
     fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
         let archetype = self.archetype(group);

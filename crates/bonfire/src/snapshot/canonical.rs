@@ -160,6 +160,7 @@ impl Snapshot {
             sections: Vec::new(),
             damage: Damage::default(),
             notes: Vec::new(),
+            world: None,
         })
     }
 

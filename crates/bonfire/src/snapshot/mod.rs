@@ -51,7 +51,7 @@ pub use self::writer::{ArchetypeWriter, SnapshotWriter};
 use self::carry::Carried;
 use self::column::{Column, Groups};
 use crate::descriptor::ColumnKind;
-use crate::entity::EntityId;
+use crate::entity::{EntityId, WorldNumber};
 use crate::error::{Error, Result};
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Schema};
@@ -159,6 +159,7 @@ pub struct Snapshot {
     pub(crate) sections: Vec<SectionInfo>,
     pub(crate) damage: Damage,
     pub(crate) notes: Vec<Note>,
+    pub(crate) world: Option<WorldNumber>,
 }
 
 /// Values of one component that all archetypes refer to.
@@ -247,6 +248,11 @@ impl Snapshot {
     /// file.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// The world that was captured, if it was in this process and said so. Not part of a file.
+    pub fn world(&self) -> Option<WorldNumber> {
+        self.world
     }
 
     pub(crate) fn shared_values(&self, column: &Column) -> Option<&Groups> {

@@ -18,7 +18,7 @@ use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
 use crate::crc;
 use crate::descriptor::{Descriptor, EncodedBody, Repeats, Sink, group_rows};
-use crate::entity::{EntityId, EntityMap};
+use crate::entity::{EntityId, EntityMap, WorldNumber};
 use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::registry::Registry;
@@ -52,6 +52,7 @@ pub struct SnapshotWriter<'r> {
     metadata: Vec<(String, Value)>,
     carry: Option<&'r Carry>,
     next_entity_id: u64,
+    world: Option<WorldNumber>,
     notes: Notes,
 }
 
@@ -112,6 +113,7 @@ impl<'r> SnapshotWriter<'r> {
             metadata: Vec::new(),
             carry: None,
             next_entity_id: 0,
+            world: None,
             notes: Notes::default(),
         }
     }
@@ -139,6 +141,11 @@ impl<'r> SnapshotWriter<'r> {
     pub fn checksums(mut self) -> Self {
         self.arena.checksums = true;
         self
+    }
+
+    /// Says which world is captured: see [`Snapshot::world`].
+    pub fn world(&mut self, world: WorldNumber) {
+        self.world = Some(world);
     }
 
     /// The next id that the world would give out.
@@ -282,6 +289,7 @@ impl<'r> SnapshotWriter<'r> {
             data,
             carried,
             notes: self.notes.finish(),
+            world: self.world,
             ..Snapshot::default()
         };
         if cfg!(debug_assertions) {
