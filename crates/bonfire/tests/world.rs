@@ -569,3 +569,54 @@ fn deep_values_can_be_carried_and_exported_as_deep_as_they_can_be_saved() {
     world.load(&ignorant.save().unwrap()).unwrap();
     assert_eq!(world.save().unwrap().content_hash().unwrap(), snapshot.content_hash().unwrap());
 }
+
+#[test]
+fn a_handle_around_an_id_is_none_when_it_dangles() {
+    #[derive(Clone, Copy, Debug, PartialEq, Persist)]
+    struct Handle(EntityId);
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.target")]
+    struct Target {
+        first: Option<Handle>,
+        all: Vec<Option<Handle>>,
+    }
+    let mut world = bare_world();
+    world.register::<Target>().unwrap();
+    let (a, b) = (world.spawn(), world.spawn());
+    let (to_a, to_b) = (Some(Handle(a)), Some(Handle(b)));
+    world.insert(a, Target { first: to_b, all: vec![to_a, to_b, None] });
+    world.despawn(b);
+    let snapshot = world.save().unwrap();
+    let loaded = world.load(&snapshot).unwrap();
+    let a = loaded.map.get(a).unwrap();
+    assert_eq!(world.get::<Target>(a), Some(&Target { first: None, all: vec![Some(Handle(a)), None, None] }));
+}
+
+#[test]
+fn data_is_carried_without_hooks() {
+    let registry = Registry::new();
+    let id = EntityId::new(3, 1);
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[id]).unwrap();
+    writer.data("mod.target", &id).unwrap();
+    writer.free_list([EntityId::new(0, 5)]).unwrap();
+    let snapshot = Snapshot::open(&writer.finish().unwrap().to_bytes().unwrap()).unwrap();
+    assert_eq!(snapshot.free_list().unwrap(), [EntityId::new(0, 5)]);
+
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
+    let map = plan.entity_map(vec![EntityId::new(9, 0)]).unwrap();
+    let staged = plan.stage(&map, None).unwrap();
+    assert_eq!(staged.report.unclaimed_data, ["mod.target"]);
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[EntityId::new(9, 0)]).unwrap();
+    writer.carry(&staged.carry);
+    let next = writer.finish().unwrap();
+    assert_eq!(next.data().len(), 1, "ids that were free in another world are nothing to carry");
+    assert_eq!(next.data()[0].get::<EntityId>().unwrap(), EntityId::new(9, 0));
+    assert!(next.canonical().unwrap().data().len() == 1 && snapshot.canonical().unwrap().data().len() == 1);
+
+    let drop = LoadOptions { unknown: Unknown::Drop, ..LoadOptions::default() };
+    let staged = LoadPlan::new(&snapshot, &registry, drop).unwrap().stage(&map, None).unwrap();
+    assert!(staged.carry.data().is_empty());
+    assert_eq!(staged.report.unclaimed_data, ["mod.target"], "dropped, but not silently");
+}

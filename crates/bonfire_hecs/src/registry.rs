@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::{
-    Adapter, ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions,
-    NonFinite, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, WorldNumber,
+    ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions, NonFinite,
+    Persist, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, WorldNumber,
 };
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 use serde::Serialize;
@@ -20,21 +20,9 @@ use crate::place::{self, Placement};
 use crate::selection::SaveScope;
 
 /// Entities with this component are saved in [`SaveScope::Marked`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Persist)]
+#[persist(crate = bonfire, key = "bonfire.saved")]
 pub struct Saved;
-
-/// Presence is all that counts.
-struct Mark;
-
-impl Adapter<Saved> for Mark {
-    type Saved = ();
-    fn save(_: &Saved) -> Result<()> {
-        Ok(())
-    }
-    fn load(_: (), _: &bonfire::LoadContext<'_>) -> Result<Saved> {
-        Ok(Saved)
-    }
-}
 
 /// All that is saved of a world, and what must be remembered from one save or load to the next. One per world.
 pub struct Bonfire {
@@ -91,7 +79,7 @@ impl Default for Bonfire {
             pool: BufferPool::default(),
         };
         // The first key cannot be taken.
-        if bonfire.persist_as::<Saved>(Descriptor::adapted::<Saved, Mark>("bonfire.saved")).is_ok() {
+        if bonfire.persist::<Saved>().is_ok() {
             bonfire.entries[0].incidental = true;
         }
         bonfire
