@@ -145,6 +145,11 @@ proptest! {
     fn worlds_come_back_when_there_are_more_sets_than_slots(script in scripts(60)) {
         check::<BevyWorld<2>>(&script)?;
     }
+}
+
+proptest! {
+    // Ten thousand in all at full scale.
+    #![proptest_config(config(50))]
 
     #[test]
     fn worlds_go_back_in_time(script in scripts(60), later in scripts(40)) {

@@ -263,11 +263,10 @@ pub(crate) unsafe fn view<'a, T>(
     count: usize,
 ) -> Option<Result<&'a [T]>> {
     let fits = LITTLE_ENDIAN
-        && layout.is_plain()
         && layout.size() == size_of::<T>()
         && bytes.len() == count.checked_mul(size_of::<T>())?
         && bytes.as_ptr().cast::<T>().is_aligned()
-        && *row == RowLayout::of(layout);
+        && row.is_plain(layout);
     if !fits {
         return None;
     }

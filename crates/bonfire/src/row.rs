@@ -50,6 +50,12 @@ impl RowLayout {
         Self { stride, offsets }
     }
 
+    /// Whether rows lie exactly as values of a plain layout do.
+    pub(crate) fn is_plain(&self, layout: &Layout) -> bool {
+        let offsets = layout.leaves().iter().map(|leaf| leaf.offset);
+        layout.is_plain() && self.stride as usize == layout.size() && offsets.eq(self.offsets.iter().copied())
+    }
+
     /// What decides whether rows may be copied as they are: the schema, and every offset.
     pub fn fingerprint(&self, schema: Fingerprint) -> Fingerprint {
         let mut bytes = schema.0.to_vec();

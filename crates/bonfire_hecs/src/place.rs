@@ -97,6 +97,8 @@ pub(crate) fn insert_column<T: Component>(
 struct Batch {
     len: usize,
     columns: Vec<usize>,
+    /// Which of the archetype's new rows, if not all.
+    rows: Option<Vec<usize>>,
 }
 
 /// The new rows of a saved archetype, by the components that they really have.
@@ -113,23 +115,25 @@ impl Batches {
         let sparse: Vec<usize> =
             (0..columns.len()).filter(|&column| !columns[column].1.is_everywhere()).collect();
         if sparse.is_empty() {
-            let batch = Batch { len, columns: (0..columns.len()).collect() };
+            let batch = Batch { len, columns: (0..columns.len()).collect(), rows: None };
             return Self { batches: Vec::from_iter((len > 0).then_some(batch)), of_row: None };
         }
         let mut batches: Vec<Batch> = Vec::new();
         let mut numbers: BTreeMap<Vec<bool>, u32> = BTreeMap::new();
         let mut of_row = vec![0; layout.last().map_or(0, |(rows, _)| rows.end)];
-        for row in new.flat_map(Range::clone) {
+        for (position, row) in new.flat_map(Range::clone).enumerate() {
             let has: Vec<bool> = sparse.iter().map(|&column| columns[column].1.is_present(row)).collect();
             let number = *numbers.entry(has).or_insert_with_key(|has| {
                 let without =
                     |column: usize| sparse.iter().zip(has).any(|(&sparse, &has)| sparse == column && !has);
                 let columns = (0..columns.len()).filter(|&column| !without(column)).collect();
-                batches.push(Batch { len: 0, columns });
+                batches.push(Batch { len: 0, columns, rows: Some(Vec::new()) });
                 batches.len() as u32 - 1
             });
             of_row[row] = number;
-            batches[number as usize].len += 1;
+            let batch = &mut batches[number as usize];
+            batch.len += 1;
+            batch.rows.get_or_insert_default().push(position);
         }
         Self { batches, of_row: Some(of_row) }
     }
@@ -208,14 +212,9 @@ pub(crate) fn place(
         (bonfire.entries[number].place)(column, to);
     }
     placed.inserted = inserted.into_iter().map(|(row, builder)| (entity(row), builder)).collect();
-    let new = || layout.iter().filter(|(_, to)| matches!(to, Rows::New)).flat_map(|(rows, _)| rows.clone());
-    for (number, builder) in builders.into_iter().enumerate() {
-        let Ok(batch) = builder.build() else { unreachable!("all rows of a batch were written") };
-        let rows = of_row.as_ref().map(|of_row| {
-            let new = new().enumerate().filter(|&(_, row)| of_row[row] as usize == number);
-            new.map(|(position, _)| position).collect()
-        });
-        placed.spawned.push((batch, rows));
+    for (builder, batch) in builders.into_iter().zip(batches) {
+        let Ok(built) = builder.build() else { unreachable!("all rows of a batch were written") };
+        placed.spawned.push((built, batch.rows));
     }
     placed
 }

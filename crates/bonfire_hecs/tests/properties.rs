@@ -33,7 +33,8 @@ fn by_id(snapshot: &Snapshot) -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 proptest! {
-    #![proptest_config(config(64))]
+    // Ten thousand of each at full scale.
+    #![proptest_config(config(100))]
 
     #[test]
     fn worlds_come_back(script in scripts(60)) {

@@ -6,6 +6,7 @@
 
 mod commit;
 mod fill;
+mod living;
 mod moved;
 mod overwrite;
 mod relation;

@@ -2,7 +2,7 @@
 //!
 //! That is allowed for components that a game may change without anybody being told: mutable ones. Whoever wants to know
 //! looks at change ticks, which are set here. Immutable components, relationships and what an index follows are inserted
-//! instead, and only where they differ.
+//! instead, and only where they differ. (Who changed a value last, which Bevy can track, stays what it was.)
 
 use std::ops::Range;
 use std::ptr::NonNull;

@@ -14,19 +14,18 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
+use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
-use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
-use bonfire::{Comparison, EntityId, Error, Limits, LiveWorld, LoadPlan, Result, Run, Staged};
+use bonfire::{Comparison, EntityId, Error, Limits, LoadPlan, Result, Run, Staged};
 
 use super::commit::{self, Extra, Moving};
+use super::living::{compare, is_of};
 use super::moved::{MovedColumn, insert, insert_row};
 use super::overwrite::{self, Group};
 use super::relation::{ListOrder, drop_without_target};
 use super::{Committed, Ticks, check_resources, stage, unknown_order};
-use crate::capture::{self, Chosen, Rows};
 use crate::registry::Registered;
 use crate::selection::EntitySet;
 use crate::{SaveScope, Saved, Selection, StableIds};
@@ -93,8 +92,7 @@ pub(super) fn restore<'s>(
         }
     }
 
-    let mut unmarked = commit::unmarked(world, registry, &respawning, &new);
-    unmarked.append(&mut changes.unmarked);
+    let unmarked = commit::unmarked(world, registry, &respawning, &new);
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
         let right = respawning.is_empty() || commit::spawn(world, &respawning, &new);
@@ -135,116 +133,6 @@ pub(super) fn restore<'s>(
     Ok(Committed { map, report, carry, respawned, unknown_order })
 }
 
-/// Finds the saved entities in the world, and those that a save would have now and this one has not.
-fn compare(
-    world: &World,
-    registry: &Registered,
-    plan: &LoadPlan<'_, '_>,
-    selection: &Selection,
-) -> Result<(Comparison, Vec<Entity>)> {
-    let mut chosen: Vec<Option<Picked>> = vec![None; world.archetypes().len()];
-    for Chosen { archetype, rows } in capture::choose(world, registry, selection, &[])? {
-        chosen[archetype.id().index()] = Some(match rows {
-            Rows::Table(_) => Picked::All,
-            Rows::Picked { entities, .. } if entities.len() == archetype.len() as usize => Picked::All,
-            Rows::Picked { entities, .. } => Picked::Some(entities.into_iter().collect()),
-        });
-    }
-    let living = Living { world, chosen, own: is_of(plan, registry) };
-    let found = plan.compare(&living)?;
-    let extra = found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
-    Ok((found, extra))
-}
-
-/// Whether a snapshot was captured in this world. A file does not know.
-fn is_of(plan: &LoadPlan<'_, '_>, registry: &Registered) -> Option<bool> {
-    plan.snapshot().world().map(|world| Some(world) == registry.world)
-}
-
-/// Which rows of an archetype a save would have.
-#[derive(Clone)]
-enum Picked {
-    All,
-    Some(EntitySet),
-}
-
-/// A world by its archetypes. Rows are those of the table, if it is the archetype's own, else those of the archetype.
-struct Living<'w> {
-    world: &'w World,
-    chosen: Vec<Option<Picked>>,
-    /// Whether ids of the snapshot are ids of this world.
-    own: Option<bool>,
-}
-
-impl Living<'_> {
-    fn archetype(&self, group: usize) -> &Archetype {
-        &self.world.archetypes()[ArchetypeId::new(group)]
-    }
-
-    /// An entity that is not in the save, if a save would have it.
-    fn extra(&self, group: usize, row: usize) -> Option<Entity> {
-        let archetype = self.archetype(group);
-        let entity = match overwrite::whole_table(self.world, archetype) {
-            Some(table) => table.entities()[row],
-            None => archetype.entities()[row].id(),
-        };
-        match self.chosen[group].as_ref()? {
-            Picked::All => Some(entity),
-            Picked::Some(picked) => picked.contains(entity).then_some(entity),
-        }
-    }
-}
-
-/// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
-const INDEX_BITS: u64 = u32::MAX as u64;
-
-impl LiveWorld for Living<'_> {
-    fn groups(&self) -> usize {
-        self.chosen.len()
-    }
-    fn rows(&self, group: usize) -> usize {
-        self.archetype(group).len() as usize
-    }
-    fn is_saved(&self, group: usize) -> bool {
-        self.chosen[group].is_some()
-    }
-    fn find(&self, id: EntityId) -> Option<(usize, usize)> {
-        let place = self.world.entities().get_spawned(Entity::from(id)).ok()?;
-        let archetype = self.world.archetypes().get(place.archetype_id)?;
-        let row = match overwrite::whole_table(self.world, archetype) {
-            Some(_) => place.table_row.index(),
-            None => place.archetype_row.index(),
-        };
-        let group = place.archetype_id.index();
-        let found = match self.own {
-            // What is a resource is no entity of a save.
-            Some(true) => !archetype.contains(IS_RESOURCE),
-            // It may be another session's: only what is part of saves can be meant.
-            None => self.extra(group, row).is_some(),
-            Some(false) => false,
-        };
-        found.then_some((group, row))
-    }
-    fn matching(&self, group: usize, row: usize, ids: &[EntityId]) -> usize {
-        let archetype = self.archetype(group);
-        let Some(table) = overwrite::whole_table(self.world, archetype) else {
-            let same = |(entity, id): &(&ArchetypeEntity, &EntityId)| EntityId::from(entity.id()) == **id;
-            return archetype.entities()[row..].iter().zip(ids).take_while(same).count();
-        };
-        let entities = &table.entities()[row..];
-        let difference = |(entity, id): (&Entity, &EntityId)| entity.to_bits() ^ id.to_bits() ^ INDEX_BITS;
-        // Whole blocks without a branch, then one by one.
-        const BLOCK: usize = 64;
-        let blocks = entities.chunks_exact(BLOCK).zip(ids.chunks_exact(BLOCK));
-        let same = |(a, b): &(&[Entity], &[EntityId])| {
-            a.iter().zip(*b).fold(0, |all, pair| all | difference(pair)) == 0
-        };
-        let checked = blocks.take_while(same).count() * BLOCK;
-        let rest = entities[checked..].iter().zip(&ids[checked..]);
-        checked + rest.take_while(|pair| difference(*pair) == 0).count()
-    }
-}
-
 fn runs_of(found: &Comparison, archetype: usize) -> &[Run] {
     let start = found.runs.partition_point(|run| run.archetype < archetype);
     let end = found.runs.partition_point(|run| run.archetype <= archetype);
@@ -266,8 +154,6 @@ fn split_missing(moving: &mut [Moving<'_>], found: &Comparison) -> Vec<Moving<'s
 /// What cannot be done in place.
 #[derive(Default)]
 struct Changes {
-    /// Entities that lost the mark, of a save that was made without marks.
-    unmarked: Vec<Entity>,
     removed: Vec<(Entity, ComponentId)>,
     inserted: Vec<Inserted>,
 }
@@ -299,9 +185,6 @@ impl Changes {
         let mark = world.components().component_id::<Saved>().filter(|_| registry.scope == SaveScope::Marked);
         let saved = |id: ComponentId| moving.columns.iter().any(|column| column.id == id);
         let live = group.components(world);
-        if mark.is_some_and(|mark| !saved(mark) && !live.contains(&mark)) {
-            self.unmarked.extend(rows().map(entity));
-        }
         for &id in &live {
             let restored = |&number: &usize| !registry.registry.descriptors()[number].is_transient();
             let lost = registry.number(id).filter(restored).is_some() && Some(id) != mark && !saved(id);
@@ -383,21 +266,4 @@ fn differing_resources<'s>(
         differs
     });
     resources
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bits_of_entities_are_those_of_saved_ids_with_another_index() {
-        let mut world = World::new();
-        let gone = world.spawn_empty().id();
-        world.despawn(gone);
-        let entities = (0..1000).map(|_| world.spawn_empty().id()).chain([gone, Entity::PLACEHOLDER]);
-        for entity in entities {
-            let id = EntityId::new(entity.index_u32(), entity.generation().to_bits());
-            assert_eq!(entity.to_bits() ^ INDEX_BITS, id.to_bits());
-        }
-    }
 }
