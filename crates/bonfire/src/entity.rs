@@ -150,20 +150,24 @@ fn all_ids(saved: &[Rope]) -> Vec<EntityId> {
     saved.iter().flat_map(|rope| ids_from_bytes(rope.contiguous()).into_owned()).collect()
 }
 
-/// Fails if an id is null or there twice.
-pub(crate) fn check_ids(saved: &[Rope]) -> Result<()> {
+/// Fails if an id is null or there twice. `slots` is how many there may be, if that is known.
+pub(crate) fn check_ids(saved: &[Rope], slots: u64) -> Result<()> {
     let ids = || saved.iter().map(|rope| ids_from_bytes(rope.contiguous()));
-    let len: usize = ids().map(|ids| ids.len()).sum();
-    let slots = ids().map(|ids| ids.iter().map(|id| id.index()).max().map_or(0, |max| u64::from(max) + 1));
-    let slots = slots.max().unwrap_or(0);
-    let mut doubtful = slots > len as u64 * 4 + 1024;
+    let len: u64 = saved.iter().map(|rope| rope.len() as u64 / 8).sum();
+    let slots = match slots {
+        0 => ids().filter_map(|ids| ids.iter().map(|id| u64::from(id.index()) + 1).max()).max().unwrap_or(0),
+        slots => slots,
+    };
+    let mut doubtful = slots > len * 4 + 1024;
     if !doubtful {
-        let mut taken = vec![0_u64; slots.div_ceil(64) as usize];
+        // A byte each: neighbours do not wait for each other.
+        let mut taken = vec![false; slots as usize];
         for ids in ids() {
             for id in &*ids {
-                let (word, bit) = (id.index() as usize / 64, 1 << (id.index() % 64));
-                doubtful |= taken[word] & bit != 0;
-                taken[word] |= bit;
+                match taken.get_mut(id.index() as usize) {
+                    Some(slot) => doubtful |= std::mem::replace(slot, true),
+                    None => doubtful = true,
+                }
             }
         }
     }
@@ -291,9 +295,14 @@ mod tests {
             crate::AlignedBuf::copy_from(&bytes).share().into()
         };
         let (a, b, c) = (EntityId::new(0, 1), EntityId::new(0, 2), EntityId::from_bits(u64::MAX - 1));
-        assert!(check_ids(&[rope(&[a]), rope(&[b, c])]).is_ok(), "one slot, two generations; a high slot");
-        assert!(check_ids(&[rope(&[a, b]), rope(&[a])]).unwrap_err().is_corrupt());
-        assert!(check_ids(&[rope(&[a, EntityId::NULL])]).unwrap_err().is_corrupt());
+        for slots in [0, 1, 1000, u64::MAX] {
+            let check =
+                |ids: &[&[EntityId]]| check_ids(&ids.iter().map(|ids| rope(ids)).collect::<Vec<_>>(), slots);
+            assert!(check(&[&[a], &[b, c]]).is_ok(), "one slot, two generations; a high slot");
+            assert!(check(&[&[a, b], &[a]]).unwrap_err().is_corrupt());
+            assert!(check(&[&[a], &[a]]).unwrap_err().is_corrupt());
+            assert!(check(&[&[a, EntityId::NULL]]).unwrap_err().is_corrupt());
+        }
         let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a]));
         assert_eq!((map.get(a), map.get(b), map.get(c), map.len()), (Some(c), Some(a), None, 2));
         let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::Same([(a, c)].into()));

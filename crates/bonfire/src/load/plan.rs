@@ -138,14 +138,14 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
         if new.len() != count {
             return Err(Error::misuse(format!("{count} saved ids, but {} new ones", new.len())));
         }
-        check_ids(&saved)?;
+        check_ids(&saved, self.snapshot.next_entity_id)?;
         Ok(EntityMap::later(saved, count, NewIds::All(new)))
     }
 
     /// Every saved entity keeps its id. Fails if an id is null or there twice.
     pub fn same_entities(&self) -> Result<EntityMap> {
         let saved = self.saved_ids();
-        check_ids(&saved)?;
+        check_ids(&saved, self.snapshot.next_entity_id)?;
         Ok(EntityMap::later(saved, self.snapshot.entity_count(), NewIds::Same(HashMap::new())))
     }
 
