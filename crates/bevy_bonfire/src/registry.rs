@@ -97,6 +97,11 @@ pub(crate) struct Layer {
 #[derive(Resource, Default)]
 pub(crate) struct Carried(pub(crate) Carry);
 
+/// A hook has panicked during a load, and the load caught it. Bevy has then lost how the set of components that was being
+/// inserted is stored, for ever: from now on, components are inserted one by one.
+#[derive(Resource, Default)]
+pub(crate) struct OneByOne(pub(crate) bool);
+
 impl SaveRegistry {
     /// The registry of a world.
     pub(crate) fn of(world: &World) -> Result<Arc<Registered>> {
@@ -142,6 +147,7 @@ impl Registered {
         known.iter(world).for_each(|(entity, id)| ids.insert(*id, entity));
         world.insert_resource(ids);
         world.init_resource::<Carried>();
+        world.init_resource::<OneByOne>();
         builtin::register(world, &mut registry);
         registry
     }

@@ -442,3 +442,24 @@ fn a_hundred_cycles_leave_no_orphans() {
     }
     assert_eq!(canonical(&world), first);
 }
+
+#[test]
+fn what_is_loaded_after_a_panic_is_whole() {
+    #[derive(Component, Persist, Clone)]
+    #[persist(key = "test.touchy")]
+    struct Touchy(u8);
+    let mut app = bevy_app::App::new();
+    app.add_plugins(BonfirePlugin::default().spawn_one_by_one()).persist::<Inventory>().persist::<Touchy>();
+    let world = app.world_mut();
+    let items = vec!["a long name that lies on the heap".to_owned()];
+    world.spawn((Saved, Inventory { items: items.clone(), gold: Some(7) }, Touchy(1)));
+    let snapshot = save(world);
+    let observer = world.add_observer(|_: On<Insert<Touchy>>| panic!("once")).id();
+    assert!(world.load(&snapshot, LoadMode::Replace).unwrap_err().to_string().contains("once"));
+    world.despawn(observer);
+    for mode in [LoadMode::Replace, LoadMode::Merge, LoadMode::Replace] {
+        world.load(&snapshot, mode).unwrap();
+        assert!(world.query::<(&Inventory, &Touchy)>().iter(world).all(|(bag, _)| bag.items == items));
+    }
+    assert_eq!(world.query::<(&Inventory, &Touchy)>().iter(world).count(), 1);
+}

@@ -25,7 +25,7 @@ use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
 use super::row::{self, SLOTS, Spare};
 use crate::capture::Order;
-use crate::registry::{Batches, Registered};
+use crate::registry::{Batches, OneByOne, Registered};
 use crate::{SaveScope, Saved, StableIds};
 
 pub(super) struct Plan<'a> {
@@ -94,11 +94,7 @@ pub(super) fn commit(
         for extra in extras {
             extra.insert(world);
         }
-        for entity in unmarked {
-            if let Ok(mut entity) = world.get_entity_mut(entity) {
-                entity.insert(Saved);
-            }
-        }
+        mark(world, unmarked);
         world.flush();
         row_order.apply(world, registry, &order);
         right
@@ -112,6 +108,7 @@ pub(super) fn commit(
             return Err(Error::custom("another thread allocated entities during the load: load again"));
         }
         Err(panic) => {
+            world.resource_mut::<OneByOne>().0 = true;
             undo(world, &entities);
             let message = panic_message(&*panic);
             return Err(Error::custom(format!(
@@ -133,6 +130,17 @@ pub(super) fn commit(
     }
     load_resources(world, registry, resources, report);
     Ok(carry)
+}
+
+/// Makes entities part of saves.
+pub(super) fn mark(world: &mut World, entities: Vec<Entity>) {
+    for entity in entities {
+        if let Ok(mut entity) = world.get_entity_mut(entity)
+            && !entity.contains::<Saved>()
+        {
+            entity.insert(Saved);
+        }
+    }
 }
 
 /// Removes what a load leaves no place for.
@@ -162,20 +170,14 @@ pub(super) fn load_resources(
     world.flush();
 }
 
-/// Entities that the next save would not have: of a save that was made without marks, in a world that saves what is
-/// marked; or of which this build knows nothing. They get the mark.
+/// Entities that the next save would not have. They get the mark.
 pub(super) fn unmarked(
     world: &World,
     registry: &Registered,
     moving: &[Moving<'_>],
     entities: &[Entity],
 ) -> Vec<Entity> {
-    let saved = world.components().component_id::<Saved>();
-    let reason = |column: &MovedColumn<'_>| {
-        Some(column.id) == saved
-            || registry.scope == SaveScope::Persisted && !registry.entries[column.number].incidental
-    };
-    let without = moving.iter().filter(|archetype| !archetype.columns.iter().any(reason));
+    let without = moving.iter().filter(|archetype| archetype.needs_mark(world, registry));
     without.flat_map(|archetype| &entities[archetype.entities.clone()]).copied().collect()
 }
 
@@ -328,6 +330,16 @@ impl<'s> Moving<'s> {
         }
         moving
     }
+
+    /// Whether nothing makes its entities part of the next save: they are of a save that was made without marks, in a world
+    /// that saves what is marked; or this build knows nothing of them.
+    pub(super) fn needs_mark(&self, world: &World, registry: &Registered) -> bool {
+        let saved = world.components().component_id::<Saved>();
+        !self.columns.iter().any(|column| {
+            Some(column.id) == saved
+                || registry.scope == SaveScope::Persisted && !registry.entries[column.number].incidental
+        })
+    }
 }
 
 impl Moving<'_> {
@@ -355,9 +367,10 @@ impl Moving<'_> {
         let columns: Vec<&MovedColumn<'_>> =
             segment.columns.iter().map(|&column| &self.columns[column]).collect();
         let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
+        let one_by_one = world.resource::<OneByOne>().0;
         for row in segment.rows.clone() {
             // SAFETY: as for batches; this segment is not spawned by one.
-            unsafe { insert_row(world, entities[row], &ids, &columns, row) };
+            unsafe { insert_row(world, entities[row], &ids, &columns, row, one_by_one) };
         }
     }
 }

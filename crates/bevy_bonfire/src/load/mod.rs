@@ -47,12 +47,12 @@ pub enum LoadMode {
     Merge,
     /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
     /// components. Entities that are still there keep their ids and everything that is not saved; their values are
-    /// overwritten in place. Those that have come since go, those that are gone come back with new ids
-    /// ([`Loaded::respawned`]), and references follow. Resources are overwritten.
+    /// overwritten in place. Those that have come since go (also those that observers of `SaveStarting` would exclude), those
+    /// that are gone come back with new ids ([`Loaded::respawned`]), and references follow. Resources are overwritten.
     ///
     /// Hooks and observers run for what is spawned, despawned, added and removed, and for immutable components whose
-    /// saved fields differ; values that are overwritten in place are seen by change detection. If a hook panics, the world
-    /// may be partly restored, and the error says so.
+    /// saved fields differ; values that are overwritten in place are seen by change detection. An error leaves the world as
+    /// it was; a panic in a hook, an observer or a `Drop` is passed on, and the world is then partly restored.
     ///
     /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
     /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use

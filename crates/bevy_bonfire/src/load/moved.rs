@@ -63,7 +63,7 @@ impl<'s> MovedColumn<'s> {
             present.iter().zip(0..).for_each(|(row, place)| places[row] = place);
             places
         });
-        let first = NonNull::new(column.as_ptr().cast_mut())?;
+        let first = NonNull::new(column.as_mut_ptr())?;
         let len = column.len();
         column.forget_rows();
         let (storage, drop) = (info.storage_type(), info.drop());
@@ -75,6 +75,11 @@ impl<'s> MovedColumn<'s> {
     /// Whether an entity of the archetype has a value here.
     pub(super) fn has(&self, row: usize) -> bool {
         self.places.as_ref().is_none_or(|places| places[row] != ABSENT)
+    }
+
+    /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
+    pub(super) fn goes_on(&self, row: usize) -> bool {
+        self.place(row).zip(self.place(row + 1)).is_some_and(|(place, next)| place + 1 == next)
     }
 
     /// Whether all entities have one.
@@ -248,7 +253,7 @@ pub(super) fn insert(world: &mut World, entity: Entity, column: &MovedColumn<'_>
     unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
 }
 
-/// Inserts a row of a segment that is not spawned by a batch: all its values at once.
+/// Inserts a row of a segment that is not spawned by a batch: all its values at once, or `one_by_one`.
 ///
 /// # Safety
 /// `ids` are those of `columns`, each of which has a value for `row` that is used here and nowhere else.
@@ -259,6 +264,7 @@ pub(super) unsafe fn insert_row(
     ids: &[ComponentId],
     columns: &[&MovedColumn<'_>],
     row: usize,
+    one_by_one: bool,
 ) {
     let place = |column: &MovedColumn<'_>| column.place(row).map(|place| column.pointer(place));
     let Ok(mut target) = world.get_entity_mut(entity) else {
@@ -270,6 +276,15 @@ pub(super) unsafe fn insert_row(
         // SAFETY: the caller vouches that this is the value's only use.
         unsafe { OwningPtr::new(pointer) }
     });
+    if one_by_one {
+        for (&id, pointer) in ids.iter().zip(pointers) {
+            // A hook may have despawned the entity: then there is nobody to take the rest, which is leaked.
+            let Ok(mut target) = world.get_entity_mut(entity) else { return };
+            // SAFETY: the id is of this world, and the value of its type.
+            unsafe { target.insert_by_id(id, pointer) };
+        }
+        return;
+    }
     // SAFETY: the ids are of this world, and the values of their types.
     unsafe { target.insert_by_ids(ids, pointers) };
 }

@@ -67,13 +67,23 @@ fn for_pieces(
     if group.picked.is_none() && column.is_everywhere() {
         return each(Piece { saved, row: run.row });
     }
-    for row in saved {
+    let at = |row: usize| {
         let at = run.row + row - run.saved_row;
-        let at = group.picked.as_ref().map_or(at, |picked| picked[at] as usize);
-        match column.has(row) {
-            true => each(Piece { saved: row..row + 1, row: at }),
-            false => absent(row),
+        group.picked.as_ref().map_or(at, |picked| picked[at] as usize)
+    };
+    let mut row = saved.start;
+    while row < saved.end {
+        if !column.has(row) {
+            absent(row);
+            row += 1;
+            continue;
         }
+        let start = row;
+        while row + 1 < saved.end && at(row + 1) == at(row) + 1 && column.goes_on(row) {
+            row += 1;
+        }
+        row += 1;
+        each(Piece { saved: start..row, row: at(start) });
     }
 }
 
@@ -229,6 +239,15 @@ pub(super) fn differing(
             }
         });
     }
+}
+
+/// The target of a relationship of an entity in the world.
+#[expect(unsafe_code, reason = "reads a field of a value without its type")]
+pub(super) fn live_target(world: &World, entity: Entity, id: ComponentId, offset: usize) -> Option<Entity> {
+    let entity = world.get_entity(entity).ok()?;
+    let value = entity.get_by_id(id).ok()?;
+    // SAFETY: the component is a relationship, which has an `Entity` at this offset: its own accessor says so.
+    Some(unsafe { value.as_ptr().add(offset).cast::<Entity>().read() })
 }
 
 /// Whether a resource is another one in the world, or not there.

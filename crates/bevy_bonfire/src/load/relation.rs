@@ -5,12 +5,14 @@
 //! are complete.
 
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
+use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::LoadReport;
 
 use super::commit::Moving;
 use super::moved::MovedColumn;
+use super::overwrite;
 use crate::capture::{Order, Sources};
 use crate::registry::{Registered, Relation};
 
@@ -130,7 +132,7 @@ impl RowOrder {
 }
 
 /// Per relationship, all sources and their targets, in the order of the save: what the lists of a restored world must be.
-pub(super) struct ListOrder(Vec<(Relation, Pairs)>);
+pub(super) struct ListOrder(Vec<(usize, Relation, Pairs)>);
 
 type Pairs = Vec<(Entity, Entity)>;
 
@@ -152,13 +154,25 @@ impl ListOrder {
             let pair = |row: usize| Some((entity(archetype, row)?, column.target(row, relation.offset)?));
             relations[index].2.extend((0..rows).filter_map(pair));
         }
-        Self(relations.into_iter().map(|(_, relation, pairs)| (relation, pairs)).collect())
+        Self(relations)
     }
 
     /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
     /// the others, unless the list is wrong: then they come last.
-    pub(super) fn apply(self, world: &mut World, registry: &Registered, saved: &Order) {
-        for (relation, pairs) in &self.0 {
+    pub(super) fn apply(mut self, world: &mut World, registry: &Registered, saved: &Order) {
+        for (number, relation, pairs) in &mut self.0 {
+            let lists = saved.get(registry.registry.descriptors()[*number].key());
+            let lists: Vec<(Entity, Vec<Entity>)> = (lists.into_iter().flatten())
+                .map(|(&target, sources)| (target.into(), sources.iter().map(|&id| id.into()).collect()))
+                .collect();
+            // Lists that were saved have an order of their own.
+            let listed: EntityHashSet = lists.iter().map(|(target, _)| *target).collect();
+            pairs.retain(|(_, target)| !listed.contains(target));
+            pairs.extend(
+                lists
+                    .into_iter()
+                    .flat_map(|(target, sources)| sources.into_iter().map(move |source| (source, target))),
+            );
             let wrong = wrong_lists(world, *relation, pairs);
             let mut lists: EntityHashMap<Vec<Entity>> = EntityHashMap::default();
             for &(source, target) in pairs.iter().filter(|(_, target)| wrong.contains(target)) {
@@ -168,7 +182,6 @@ impl ListOrder {
                 (relation.reorder)(world, target, &sources);
             }
         }
-        RowOrder(Vec::new()).apply(world, registry, saved);
     }
 }
 
@@ -187,7 +200,7 @@ fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) ->
         for target in archetype.entities() {
             let mut last = None;
             sources.for_each(target.id(), |source| {
-                let number = numbers[source.index_u32() as usize];
+                let number = numbers.get(source.index_u32() as usize).copied().unwrap_or(u32::MAX);
                 if number == u32::MAX {
                     return;
                 }
@@ -199,4 +212,36 @@ fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) ->
         }
     }
     wrong
+}
+
+/// What goes with entities that are despawned: their sources, if those hang on them, and so on, but for what is saved.
+pub(super) fn with_dependants(
+    world: &World,
+    registry: &Registered,
+    going: &[Entity],
+    is_saved: impl Fn(Entity) -> bool,
+) -> EntityHashSet {
+    let mut all: EntityHashSet = going.iter().copied().collect();
+    let relations = registry.entries.iter().filter_map(|entry| Sources::of(world, entry.relation?.targets));
+    let linked: Vec<Sources<'_>> = relations.filter(|sources| sources.linked).collect();
+    let mut next = going.to_vec();
+    while let Some(target) = next.pop() {
+        for sources in &linked {
+            sources.for_each(target, |source| {
+                if !is_saved(source) && all.insert(source) {
+                    next.push(source);
+                }
+            });
+        }
+    }
+    all
+}
+
+/// Takes sources that get another target, or none, out of the lists of the targets that they have: each list in one go.
+pub(super) fn leave(world: &mut World, relation: Relation, id: ComponentId, leaving: &EntityHashSet) {
+    let target = |&source: &Entity| overwrite::live_target(world, source, id, relation.offset);
+    let targets: EntityHashSet = leaving.iter().filter_map(target).collect();
+    for target in targets {
+        (relation.release)(world, target, leaving);
+    }
 }

@@ -8,15 +8,16 @@
 //! | 4 | what has come since is despawned |
 //! | 5 | resources |
 //!
-//! Up to and with step 1 a failure leaves the world as it was. Hooks and observers of the game run in steps 3 and 4; if one
-//! panics in step 3, the restore ends with an error and the world is partly restored.
+//! Up to and with step 1 a failure leaves the world as it was. After that, code of the game runs: what its values do when
+//! they are dropped, its codecs if values are compared, its hooks and observers from step 3 on. If it panics, the panic is
+//! passed on, and the world is partly restored.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::{Comparison, EntityId, Error, Limits, LoadPlan, Result, Run, Staged};
 
@@ -24,9 +25,9 @@ use super::commit::{self, Extra, Moving};
 use super::living::{compare, is_of};
 use super::moved::{MovedColumn, insert, insert_row};
 use super::overwrite::{self, Group};
-use super::relation::{ListOrder, drop_without_target};
+use super::relation::{ListOrder, drop_without_target, leave, with_dependants};
 use super::{Committed, Ticks, check_resources, stage, unknown_order};
-use crate::registry::Registered;
+use crate::registry::{OneByOne, Registered};
 use crate::selection::EntitySet;
 use crate::{SaveScope, Saved, Selection, StableIds};
 
@@ -43,11 +44,11 @@ pub(super) fn restore<'s>(
     let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
-    let going: EntitySet = extra.iter().copied().collect();
     let same_world = is_of(plan, registry) == Some(true);
+    let going = going(world, registry, plan, &found, &extra);
     let alive = |id: EntityId| {
         let entity = Entity::from(id);
-        same_world && world.get_entity(entity).is_ok() && !going.contains(entity)
+        same_world && world.get_entity(entity).is_ok() && !going.contains(&entity)
     };
     let staged = found
         .entity_map(&ids)
@@ -83,7 +84,9 @@ pub(super) fn restore<'s>(
     let mut groups: HashMap<usize, Group> = HashMap::new();
     for (archetype, moving) in moving.iter_mut().enumerate() {
         let entity = |row: usize| Entity::from(saved[archetype][row]);
-        for runs in runs_of(&found, archetype).chunk_by(|a, b| a.group == b.group) {
+        let mut runs = runs_of(&found, archetype).to_vec();
+        runs.sort_by_key(|run| run.group);
+        for runs in runs.chunk_by(|a, b| a.group == b.group) {
             let group = runs[0].group;
             let group = groups
                 .entry(group)
@@ -92,36 +95,37 @@ pub(super) fn restore<'s>(
         }
     }
 
-    let unmarked = commit::unmarked(world, registry, &respawning, &new);
+    let mut unmarked = commit::unmarked(world, registry, &respawning, &new);
+    let marks = moving.iter().enumerate().filter(|(_, moving)| moving.needs_mark(world, registry));
+    for run in marks.flat_map(|(archetype, _)| runs_of(&found, archetype)) {
+        let rows = run.saved_row..run.saved_row + run.len;
+        unmarked.extend(rows.map(|row| Entity::from(saved[run.archetype][row])));
+    }
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
         let right = respawning.is_empty() || commit::spawn(world, &respawning, &new);
-        changes.apply(world, &moving);
+        changes.apply(world, registry, &moving);
         for commit::Late { entity, archetype, column, row } in late {
             insert(world, entity, &respawning[archetype].columns[column], row);
         }
         extras.into_iter().for_each(|extra| extra.insert(world));
-        for entity in unmarked {
-            if let Ok(mut entity) = world.get_entity_mut(entity) {
-                entity.insert(Saved);
-            }
-        }
+        commit::mark(world, unmarked);
         world.flush();
         lists.apply(world, registry, &order);
         right
     };
     let done = catch_unwind(AssertUnwindSafe(work));
     world.resource_mut::<StableIds>().loading(false);
-    let failed = match &done {
-        Ok(true) => None,
-        Ok(false) => Some("another thread allocated entities"),
-        Err(panic) => Some(commit::panic_message(&**panic)),
-    };
-    if let Some(failed) = failed {
-        commit::undo(world, &new);
-        return Err(Error::custom(format!(
-            "the world is partly restored, load the save again: a hook or an observer failed: {failed}"
-        )));
+    match done {
+        Ok(true) => {}
+        Ok(false) => {
+            commit::undo(world, &new);
+            return Err(Error::custom(
+                "another thread allocated entities during the restore, which is not complete: restore again",
+            ));
+        }
+        // It may come from a `Drop`, and after that Bevy's tables are not sound: nobody may go on as if nothing had been.
+        Err(panic) => resume_unwind(panic),
     }
     commit::despawn(world, registry, extra);
     let resources = match ticks {
@@ -131,6 +135,26 @@ pub(super) fn restore<'s>(
     commit::load_resources(world, registry, resources, &mut report);
     let respawned = found.missing_ids().iter().copied().zip(new).collect();
     Ok(Committed { map, report, carry, respawned, unknown_order })
+}
+
+/// The entities that will be despawned, with what hangs on them.
+fn going(
+    world: &World,
+    registry: &Registered,
+    plan: &LoadPlan<'_, '_>,
+    found: &Comparison,
+    extra: &[Entity],
+) -> EntityHashSet {
+    if extra.is_empty() {
+        return EntityHashSet::default();
+    }
+    let archetypes: Vec<_> = plan.snapshot().archetypes().map(|archetype| archetype.ids()).collect();
+    let kept = found.runs.iter().flat_map(|run| {
+        let ids = &archetypes[run.archetype];
+        (run.saved_row..run.saved_row + run.len).map(|row| Entity::from(ids[row]))
+    });
+    let kept: EntitySet = kept.collect();
+    with_dependants(world, registry, extra, |entity| kept.contains(entity))
 }
 
 fn runs_of(found: &Comparison, archetype: usize) -> &[Run] {
@@ -227,9 +251,25 @@ impl Changes {
         }
     }
 
+    /// Takes sources of relationships out of the lists that they leave, so that Bevy need not search those for each of them.
+    fn leave_lists(&self, world: &mut World, registry: &Registered, moving: &[Moving<'_>]) {
+        for entry in &registry.entries {
+            let Some(relation) = entry.relation else { continue };
+            let removed = self.removed.iter().filter(|(_, id)| *id == entry.id).map(|(entity, _)| *entity);
+            let inserted = self
+                .inserted
+                .iter()
+                .filter(|inserted| moving[inserted.archetype].columns[inserted.column].id == entry.id);
+            let leaving = removed.chain(inserted.map(|inserted| inserted.entity)).collect();
+            leave(world, relation, entry.id, &leaving);
+        }
+    }
+
     /// Removes and inserts, entity by entity.
     #[expect(unsafe_code, reason = "hands rows over one by one")]
-    fn apply(mut self, world: &mut World, moving: &[Moving<'_>]) {
+    fn apply(mut self, world: &mut World, registry: &Registered, moving: &[Moving<'_>]) {
+        self.leave_lists(world, registry, moving);
+        let one_by_one = world.resource::<OneByOne>().0;
         self.removed.sort_by_key(|(entity, _)| *entity);
         for removed in self.removed.chunk_by(|a, b| a.0 == b.0) {
             let ids: Vec<ComponentId> = removed.iter().map(|&(_, id)| id).collect();
@@ -246,7 +286,7 @@ impl Changes {
                 inserted.iter().map(|inserted| &moving[archetype].columns[inserted.column]).collect();
             let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
             // SAFETY: a row of a column is noted once, has a value, and is not overwritten, spawned or discarded.
-            unsafe { insert_row(world, entity, &ids, &columns, row) };
+            unsafe { insert_row(world, entity, &ids, &columns, row, one_by_one) };
         }
     }
 }
@@ -259,7 +299,9 @@ fn differing_resources<'s>(
 ) -> Vec<MovedColumn<'s>> {
     resources.retain_mut(|resource| {
         let descriptor = &registry.registry.descriptors()[resource.number];
-        let differs = overwrite::resource_differs(world, resource, descriptor);
+        // What is loaded in a way of its own, such as a state, decides for itself.
+        let differs = registry.entries[resource.number].load_resource.is_some()
+            || overwrite::resource_differs(world, resource, descriptor);
         if !differs {
             resource.discard_row(0);
         }

@@ -20,6 +20,7 @@ trait ErasedRows {
     fn len(&self) -> usize;
     fn stride(&self) -> usize;
     fn as_ptr(&self) -> *const u8;
+    fn as_mut_ptr(&mut self) -> *mut u8;
     fn is_borrowed(&self) -> bool;
     /// Makes the rows somebody else's: they are not dropped here.
     fn forget(&mut self);
@@ -42,6 +43,9 @@ impl<T: 'static> ErasedRows for Owned<T> {
     }
     fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
+    }
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
     }
     fn is_borrowed(&self) -> bool {
         false
@@ -70,6 +74,9 @@ impl<T: 'static> ErasedRows for Borrowed<'_, T> {
     }
     fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
+    }
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.as_ptr().cast_mut()
     }
     fn is_borrowed(&self) -> bool {
         true
@@ -158,6 +165,11 @@ impl<'s> StagedColumn<'s> {
     /// The first row, aligned for its type; the others follow at [`StagedColumn::stride`].
     pub fn as_ptr(&self) -> *const u8 {
         self.rows.as_ptr()
+    }
+    /// As [`StagedColumn::as_ptr`], for rows that are moved out or exchanged. Rows that are
+    /// [borrowed](StagedColumn::is_borrowed) must not be written to.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.rows.as_mut_ptr()
     }
     /// Bytes from one row to the next.
     pub fn stride(&self) -> usize {
