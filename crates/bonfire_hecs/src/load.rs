@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use bonfire::{
     DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result,
-    Snapshot, Staged, Unknown,
+    Snapshot, Staged, Unknown, WorldNumber,
 };
 use hecs::{Entity, World};
 
@@ -28,8 +28,9 @@ pub enum LoadMode {
     Merge,
     /// The snapshot's entities take the place of all that is there and get the ids and generations that they had. The ids
     /// that the world gives out afterwards are those that the saved world would have given out. Handles that were taken
-    /// since the save must be thrown away: they may mean entities that are yet to come. Refused while the world has
-    /// entities that are not part of saves, and for saves of other engines.
+    /// since the save must be thrown away: they may mean entities that are yet to come, and so may ids in earlier captures,
+    /// which a later [`LoadMode::Restore`] takes for those of another world. Refused while the world has entities that are
+    /// not part of saves, and for saves of other engines.
     SameIds,
     /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
     /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are
@@ -95,6 +96,7 @@ pub(crate) fn load(
     let plan = LoadPlan::new(snapshot, &bonfire.registry, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
+    let same_ids = matches!(mode, LoadMode::SameIds);
     let Committed { map, respawned, rest } = match mode {
         LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new())?,
         LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
@@ -125,6 +127,10 @@ pub(crate) fn load(
     carry.forget_data();
     if unknown == Unknown::Keep {
         carry.keep_data(unclaimed, &context);
+    }
+    if same_ids {
+        // Ids mean other entities now than they did in earlier captures.
+        bonfire.world = WorldNumber::new();
     }
     match whole {
         true => bonfire.carry = carry,
@@ -173,7 +179,8 @@ fn spawn_all<'s>(
         )));
     }
 
-    let (mut free, map, new) = match same_ids {
+    let mut unmarked: Vec<EntityId> = Vec::new();
+    let (free, map, new) = match same_ids {
         true => (FreeIds::saved(plan.snapshot(), &saved)?, plan.same_entities()?, saved),
         false => {
             let mut free = FreeIds::of(world, &replaced);
@@ -185,30 +192,28 @@ fn spawn_all<'s>(
     let mut staged = plan.stage(&map, Some(world))?;
 
     // From here on nothing fails.
-    if same_ids {
-        world.clear();
-        free.make_slots(world);
-    } else if all && !replaced.is_empty() {
-        FreeIds::reset(world, &replaced);
-    } else {
-        for &entity in &replaced {
-            let _ = world.despawn(entity);
+    let archetypes = std::mem::take(&mut staged.archetypes);
+    free.working(world, &new, |world, free| {
+        if same_ids {
+            free.make_slots(world);
+        } else if all && !replaced.is_empty() {
+            FreeIds::reset(world, &replaced);
+        } else {
+            replaced.iter().for_each(|&entity| _ = world.despawn(entity));
         }
-    }
-    let mut start = 0;
-    let mut unmarked: Vec<EntityId> = Vec::new();
-    for archetype in std::mem::take(&mut staged.archetypes) {
-        let len = archetype.ids.len();
-        let ids = &new[start..start + len];
-        if bonfire.needs_mark(&archetype.columns) {
-            unmarked.extend_from_slice(ids);
+        let mut start = 0;
+        for archetype in archetypes {
+            let len = archetype.ids.len();
+            let ids = &new[start..start + len];
+            if bonfire.needs_mark(&archetype.columns) {
+                unmarked.extend_from_slice(ids);
+            }
+            let layout = vec![(0..len, Rows::New)];
+            place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row].into())
+                .spawn(world, free, ids);
+            start += len;
         }
-        let layout = vec![(0..len, Rows::New)];
-        place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row].into())
-            .spawn(world, &mut free, ids);
-        start += len;
-    }
-    free.give_back(world);
+    });
     for id in unmarked {
         let _ = world.insert_one(id.into(), Saved);
     }

@@ -11,7 +11,7 @@ use crate::load::Committed;
 use crate::place::{self, Layout, Live, Placed, Rows};
 use crate::registry::{Bonfire, Saved};
 use crate::selection::{Choice, Chooser, Chosen, Selection, archetypes};
-use crate::slots::{self, FreeIds};
+use crate::slots::FreeIds;
 
 pub(crate) fn restore<'s>(
     bonfire: &Bonfire,
@@ -62,22 +62,21 @@ pub(crate) fn restore<'s>(
     }
     drop((live, living));
     drop(all);
-    for entity in extra {
-        let _ = world.despawn(entity);
-    }
-    let mut new = &*new;
-    for (mut placed, count) in placed {
-        let (ids, others) = new.split_at(count);
-        new = others;
-        placed.spawn(world, &mut free, ids);
-        for (entity, number) in placed.removed {
-            (bonfire.entries[number].remove)(world, entity);
+    free.working(world, &new, |world, free| {
+        extra.iter().for_each(|&entity| _ = world.despawn(entity));
+        let mut rest = &*new;
+        for (mut placed, count) in placed {
+            let (ids, others) = rest.split_at(count);
+            rest = others;
+            placed.spawn(world, free, ids);
+            for (entity, number) in placed.removed {
+                (bonfire.entries[number].remove)(world, entity);
+            }
+            for (entity, mut components) in placed.inserted {
+                let _ = world.insert(entity, components.build());
+            }
         }
-        for (entity, mut components) in placed.inserted {
-            let _ = world.insert(entity, components.build());
-        }
-    }
-    free.give_back(world);
+    });
     for id in unmarked {
         let _ = world.insert_one(id.into(), Saved);
     }
@@ -131,7 +130,8 @@ impl<'w> Living<'w> {
 
     fn places(&self) -> &[Option<(u32, u32)>] {
         self.places.get_or_init(|| {
-            let mut places = vec![None; slots::slot_count(self.world) as usize];
+            let ids = self.groups.iter().flat_map(|group| group.archetype.ids());
+            let mut places = vec![None; ids.max().map_or(0, |&max| max as usize + 1)];
             for (group, number) in self.groups.iter().zip(0..) {
                 for (&id, row) in group.archetype.ids().iter().zip(0..) {
                     places[id as usize] = Some((number, row));

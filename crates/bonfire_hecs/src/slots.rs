@@ -5,6 +5,7 @@
 //! there are. (`spawn_column_batch_at` searches the list once per entity.)
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bonfire::{EntityId, Error, Result, Snapshot};
 use hecs::{ColumnBatch, Entity, World};
@@ -69,6 +70,15 @@ fn despawned(entity: Entity) -> Entity {
 /// A generation that no entity has had.
 const UNHEARD_OF: u32 = 1 << 31;
 
+/// Empties a world. If a value panics when it is dropped, hecs stops half-way: then until nothing is left.
+fn clear(world: &mut World) -> std::thread::Result<()> {
+    let first = catch_unwind(AssertUnwindSafe(|| world.clear()));
+    if first.is_err() {
+        while catch_unwind(AssertUnwindSafe(|| world.clear())).is_err() {}
+    }
+    first
+}
+
 /// The ids that a world will give out next.
 pub(crate) struct FreeIds {
     /// The next one last.
@@ -120,9 +130,10 @@ impl FreeIds {
         Ok(Self { list, fresh: slots as u32, borrowed: true })
     }
 
-    /// Gives a world without entities all its slots. One archetype after the other would let the table of them grow several
+    /// Gives a world all these slots and no entities. One archetype after the other would let the table of slots grow several
     /// times, each time into memory twice as large.
     pub(crate) fn make_slots(&self, world: &mut World) {
+        clear(world).unwrap_or_else(|panic| resume_unwind(panic));
         if let Some(last) = self.fresh.checked_sub(1) {
             world.set_freelist(&[EntityId::new(last, 1).into()]);
         }
@@ -131,8 +142,9 @@ impl FreeIds {
     /// Despawns all entities of a world at once: the same as one by one, and its memory is kept.
     pub(crate) fn reset(world: &mut World, despawning: &[Entity]) {
         let list = Self::of(world, despawning).list;
-        world.clear();
+        let cleared = clear(world);
         world.set_freelist(&list);
+        cleared.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     /// Takes ids for a batch, in the order in which hecs gives them to its rows.
@@ -160,11 +172,26 @@ impl FreeIds {
         debug_assert!(in_order(), "ids are given out in the order of the list");
     }
 
-    /// Makes the list the world's own again.
-    pub(crate) fn give_back(self, world: &mut World) {
+    /// Does what spawns and despawns, and makes the list the world's own again, also if a value panics when it is dropped.
+    /// `new` are the ids that were taken.
+    pub(crate) fn working<T>(
+        mut self,
+        world: &mut World,
+        new: &[EntityId],
+        work: impl FnOnce(&mut World, &mut Self) -> T,
+    ) -> T {
+        let done = catch_unwind(AssertUnwindSafe(|| work(world, &mut self)));
+        if done.is_err() {
+            // Not all has come and gone that should have. Every slot is in use or free.
+            let used: HashSet<u32> = world.iter().map(|entity| entity.entity().id()).collect();
+            self.list.extend(new.iter().map(|&id| Entity::from(id)));
+            self.list.retain(|free| !used.contains(&free.id()));
+            self.borrowed = true;
+        }
         if self.borrowed {
             world.set_freelist(&self.list);
         }
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

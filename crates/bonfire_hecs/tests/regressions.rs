@@ -173,3 +173,47 @@ fn hooks_outlive_one_that_panics() {
     assert!(panicked.is_err());
     assert_eq!(bonfire.save(&world, &SaveOptions::new()).unwrap().data().len(), 1);
 }
+
+#[test]
+fn a_capture_from_before_a_load_with_the_same_ids_is_another_worlds() {
+    let (mut world, mut bonfire) = (World::new(), bonfire(false));
+    world.spawn((Saved, Team(1)));
+    let first = save(&bonfire, &world);
+    let entity = world.spawn((Saved, Team(2)));
+    let second = save(&bonfire, &world);
+    bonfire.load(&mut world, &first, LoadMode::SameIds).unwrap();
+    let stranger = world.spawn((Saved, Team(3), Sprite));
+    assert_eq!(stranger, entity, "the id is given out again");
+    let loaded = bonfire.load(&mut world, &second, LoadMode::Restore).unwrap();
+    let entity = loaded.entity(entity).unwrap();
+    assert_eq!(world.get::<&Team>(entity).unwrap().0, 2);
+    assert!(world.get::<&Sprite>(entity).is_err(), "it is not the stranger");
+}
+
+#[test]
+fn a_value_that_panics_when_it_is_dropped_costs_no_ids() {
+    struct Bomb(bool);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(!std::mem::take(&mut self.0), "bomb");
+        }
+    }
+    for mode in [LoadMode::Replace, LoadMode::Restore] {
+        let (mut world, mut bonfire) = (World::new(), bonfire(false));
+        let entities: Vec<Entity> =
+            (0..8).map(|number| world.spawn((Saved, Team(number), Even(number)))).collect();
+        let snapshot = save(&bonfire, &world);
+        entities[..4].iter().for_each(|&entity| world.despawn(entity).unwrap());
+        (0..6).for_each(|number| _ = world.spawn((Saved, Enemy, Bomb(number == 3))));
+        let panicked = catch_unwind(AssertUnwindSafe(|| bonfire.load(&mut world, &snapshot, mode.clone())));
+        assert!(panicked.is_err());
+        // Once more, and then many entities: every id is given out once.
+        bonfire.load(&mut world, &snapshot, mode).unwrap();
+        assert_eq!(world.query::<&Team>().iter().count(), 8);
+        (0..50).for_each(|_| _ = world.spawn((Team(9),)));
+        let all: std::collections::HashSet<u32> = world.iter().map(|entity| entity.entity().id()).collect();
+        assert_eq!(all.len(), world.len() as usize);
+        let slots = world.len() as usize + world.freelist().len();
+        assert!(all.iter().all(|&id| (id as usize) < slots), "no slot is lost");
+    }
+}
