@@ -622,3 +622,32 @@ fn a_state_that_is_about_to_change_does_not() {
     app.update();
     assert_eq!(app.world().resource::<State<Phase>>().get(), &Phase::Play);
 }
+
+#[test]
+fn an_entity_of_a_mod_is_still_saved_after_a_restore_from_a_file() {
+    #[derive(Component, Persist)]
+    #[persist(key = "mod.mana")]
+    struct Mana(u32);
+    let app = || {
+        let mut app = bevy_app::App::new();
+        app.add_plugins(BonfirePlugin::default().scope(SaveScope::Persisted)).persist::<Position>();
+        app
+    };
+    let mut with_mod = app();
+    with_mod.persist::<Mana>();
+    let entity = with_mod.world_mut().spawn(Mana(7)).id();
+    let file = save(with_mod.world()).to_bytes().unwrap();
+
+    // Here the same id is alive, and known by something that the save does not have.
+    let mut without = app();
+    let world = without.world_mut();
+    let twin = std::iter::repeat_with(|| world.spawn_empty().id()).take(5000).find(|&twin| twin == entity);
+    world.entity_mut(twin.expect("a low id")).insert(Position::default());
+    restore(world, &Snapshot::open(&file).unwrap(), Ticks::All);
+    assert!(world.get::<Position>(entity).is_none());
+    let next = save(world);
+    assert_eq!(next.entity_count(), 1);
+    with_mod.world_mut().load(&next, LoadMode::Replace).unwrap();
+    let world = with_mod.world_mut();
+    assert_eq!(world.query::<&Mana>().single(world).unwrap().0, 7);
+}

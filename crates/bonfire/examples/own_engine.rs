@@ -102,7 +102,7 @@ fn main() -> Result<()> {
     let report = world.load(&registry, &bytes)?;
     let name = |id| world.get(id).map_or("nobody", |unit| &unit.name);
     world.units().for_each(|(id, unit)| {
-        println!("{id}: {} is after {}", unit.name, unit.target.map_or("nobody", name))
+        println!("{id}: {} is after {}", unit.name, unit.target.map_or("nobody", name));
     });
     let Shot { by, at } = world.shots[0];
     println!("a shot by {} at {}, tick {}", name(by), name(at), world.tick);

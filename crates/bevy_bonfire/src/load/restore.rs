@@ -125,7 +125,10 @@ pub(super) fn restore<'s>(
             ));
         }
         // It may come from a `Drop`, and after that Bevy's tables are not sound: nobody may go on as if nothing had been.
-        Err(panic) => resume_unwind(panic),
+        Err(panic) => {
+            world.resource_mut::<OneByOne>().0 = true;
+            resume_unwind(panic);
+        }
     }
     commit::despawn(world, registry, extra);
     let resources = match ticks {
