@@ -125,7 +125,7 @@ pub(crate) enum NewIds {
     /// What they were, but for these.
     Same(HashMap<EntityId, EntityId>),
     /// One each, in the order of the save.
-    All(Vec<EntityId>),
+    All(Arc<Vec<EntityId>>),
 }
 
 impl Later {
@@ -303,7 +303,7 @@ mod tests {
             assert!(check(&[&[a], &[a]]).unwrap_err().is_corrupt());
             assert!(check(&[&[a, EntityId::NULL]]).unwrap_err().is_corrupt());
         }
-        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a]));
+        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a].into()));
         assert_eq!((map.get(a), map.get(b), map.get(c), map.len()), (Some(c), Some(a), None, 2));
         let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::Same([(a, c)].into()));
         assert_eq!((map.get(a), map.get(b), map.iter().count()), (Some(c), Some(b), 2));

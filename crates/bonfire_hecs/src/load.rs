@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bonfire::{
     DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result,
@@ -170,7 +171,6 @@ fn spawn_all<'s>(
         _ => Vec::new(),
     };
     let all = replaced.len() == world.len() as usize;
-    let saved = plan.entities();
     let same_ids = matches!(mode, LoadMode::SameIds);
     if same_ids && !all {
         let others = world.len() as usize - replaced.len();
@@ -181,12 +181,16 @@ fn spawn_all<'s>(
 
     let mut unmarked: Vec<EntityId> = Vec::new();
     let (free, map, new) = match same_ids {
-        true => (FreeIds::saved(plan.snapshot(), &saved)?, plan.same_entities()?, saved),
+        true => {
+            let saved = plan.entities();
+            (FreeIds::saved(plan.snapshot(), &saved)?, plan.same_entities()?, Arc::new(saved))
+        }
         false => {
             let mut free = FreeIds::of(world, &replaced);
-            let mut new = Vec::with_capacity(saved.len());
+            let mut new = Vec::with_capacity(plan.snapshot().entity_count());
             plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
-            (free, plan.entity_map(new.clone())?, new)
+            let new = Arc::new(new);
+            (free, plan.entity_map(Arc::clone(&new))?, new)
         }
     };
     let mut staged = plan.stage(&map, Some(world))?;

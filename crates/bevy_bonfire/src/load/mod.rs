@@ -202,7 +202,7 @@ fn spawn_all(
     let count = u32::try_from(plan.snapshot().entity_count())
         .map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-    let map = plan.entity_map(entities.iter().map(|&entity| entity.into()).collect());
+    let map = plan.entity_map(entities.iter().map(|&entity| entity.into()).collect::<Vec<EntityId>>());
     let staged = map.and_then(|map| {
         stage(world, plan, &map, limits, &|_| false).map(|(staged, order)| (map, staged, order))
     });

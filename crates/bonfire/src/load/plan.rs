@@ -133,8 +133,8 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
 
     /// Saved entities and their new ids, in the order of [`LoadPlan::entities`]. Cheaper than [`EntityMap::new`] if nothing
     /// refers to an entity. Fails if an id is null or there twice, or the lengths differ.
-    pub fn entity_map(&self, new: Vec<EntityId>) -> Result<EntityMap> {
-        let (saved, count) = (self.saved_ids(), self.snapshot.entity_count());
+    pub fn entity_map(&self, new: impl Into<Arc<Vec<EntityId>>>) -> Result<EntityMap> {
+        let (saved, count, new) = (self.saved_ids(), self.snapshot.entity_count(), new.into());
         if new.len() != count {
             return Err(Error::misuse(format!("{count} saved ids, but {} new ones", new.len())));
         }
