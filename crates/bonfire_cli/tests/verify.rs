@@ -141,9 +141,11 @@ fn damage_that_has_a_copy_costs_nothing() {
 fn entities_that_are_there_twice_are_found_behind_right_checksums() {
     let registry = registry();
     let mut writer = SnapshotWriter::new(&registry);
-    let ids = [EntityId::new(3, 0), EntityId::new(3, 0)];
-    writer.archetype(&ids).unwrap().column(&[Hostile, Hostile]).unwrap();
-    let saved = save(&encode(&writer.finish().unwrap()));
+    // A writer refuses two that are the same, so one becomes the other afterwards.
+    let (once, other) = (EntityId::new(3, 0), EntityId::new(0x7777, 0x7777));
+    writer.archetype(&[once, other]).unwrap().column(&[Hostile, Hostile]).unwrap();
+    let bytes = encode(&writer.finish().unwrap());
+    let saved = save(&forge(bytes, &other.to_bits().to_le_bytes(), &once.to_bits().to_le_bytes()));
     let run = run_on("verify", &saved.path, &[]);
     assert_eq!(run.code, Some(1), "{run:?}");
     assert_eq!(run.part("wrong values")[1], "entity 3v0 is there twice");
