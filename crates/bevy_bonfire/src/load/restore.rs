@@ -12,6 +12,7 @@
 //! they are dropped, its codecs if values are compared, its hooks and observers from step 3 on. If it panics, the panic is
 //! passed on, and the world is partly restored.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -148,15 +149,15 @@ fn going(
     found: &Comparison,
     extra: &[Entity],
 ) -> EntityHashSet {
-    if extra.is_empty() {
-        return EntityHashSet::default();
-    }
-    let archetypes: Vec<_> = plan.snapshot().archetypes().map(|archetype| archetype.ids()).collect();
-    let kept = found.runs.iter().flat_map(|run| {
-        let ids = &archetypes[run.archetype];
-        (run.saved_row..run.saved_row + run.len).map(|row| Entity::from(ids[row]))
+    // Asked for only where something hangs on what goes.
+    let kept = LazyCell::new(|| -> EntitySet {
+        let archetypes: Vec<_> = plan.snapshot().archetypes().map(|archetype| archetype.ids()).collect();
+        let rows = found.runs.iter().flat_map(|run| {
+            let ids = &archetypes[run.archetype];
+            (run.saved_row..run.saved_row + run.len).map(|row| Entity::from(ids[row]))
+        });
+        rows.collect()
     });
-    let kept: EntitySet = kept.collect();
     with_dependants(world, registry, extra, |entity| kept.contains(entity))
 }
 
