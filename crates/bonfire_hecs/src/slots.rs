@@ -85,7 +85,7 @@ pub(crate) struct FreeIds {
     list: Vec<Entity>,
     /// The first that was never given out.
     fresh: u32,
-    /// The world's own list is another one for now.
+    /// The world's own list is another one while this is at work.
     borrowed: bool,
 }
 
