@@ -4,11 +4,7 @@
 
 use bevy_ecs::entity::{Entity, EntityGeneration, EntityIndex};
 
-use super::Persist;
 use crate::entity::EntityId;
-use crate::error::Result;
-use crate::schema::{Node, SchemaBuilder, Type};
-use crate::wire::{Reader, Writer};
 
 /// A placeholder is no entity.
 impl From<Entity> for EntityId {
@@ -34,24 +30,7 @@ impl From<EntityId> for Entity {
     }
 }
 
-/// A reference that dangles is `None` in an option and [`Entity::PLACEHOLDER`] elsewhere.
-impl Persist for Entity {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        types.add(Type::Entity)
-    }
-    #[inline]
-    fn encode(&self, out: &mut Writer) {
-        out.entity((*self).into());
-    }
-    #[inline]
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        input.entity().map(Self::from)
-    }
-    #[inline]
-    fn is_null(&self) -> bool {
-        *self == Self::PLACEHOLDER
-    }
-}
+super::reference!(Entity, Entity::PLACEHOLDER);
 
 #[cfg(test)]
 mod tests {

@@ -2,11 +2,7 @@
 
 use hecs::Entity;
 
-use super::Persist;
 use crate::entity::EntityId;
-use crate::error::Result;
-use crate::schema::{Node, SchemaBuilder, Type};
-use crate::wire::{Reader, Writer};
 
 /// A dangling entity is none.
 impl From<Entity> for EntityId {
@@ -24,24 +20,7 @@ impl From<EntityId> for Entity {
     }
 }
 
-/// A reference that dangles is `None` in an option and [`Entity::DANGLING`] elsewhere.
-impl Persist for Entity {
-    fn schema(types: &mut SchemaBuilder) -> Node {
-        types.add(Type::Entity)
-    }
-    #[inline]
-    fn encode(&self, out: &mut Writer) {
-        out.entity((*self).into());
-    }
-    #[inline]
-    fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        input.entity().map(Self::from)
-    }
-    #[inline]
-    fn is_null(&self) -> bool {
-        *self == Self::DANGLING
-    }
-}
+super::reference!(Entity, Entity::DANGLING);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,33 @@
 //! a component, a resource or a save of its own. Both come from `#[derive(Persist)]`. [`Adapter`] is the bridge for
 //! types of other crates.
 
+/// Makes the entity type of an engine, which turns into an `EntityId` and back, a reference. One that dangles is `None`
+/// in an option and `$null` elsewhere.
+#[cfg(any(feature = "bevy_ecs_0_20", feature = "hecs_0_11"))]
+macro_rules! reference {
+    ($entity:ty, $null:expr) => {
+        impl $crate::Persist for $entity {
+            fn schema(types: &mut $crate::SchemaBuilder) -> $crate::Node {
+                types.add($crate::Type::Entity)
+            }
+            #[inline]
+            fn encode(&self, out: &mut $crate::Writer) {
+                out.entity((*self).into());
+            }
+            #[inline]
+            fn decode(input: &mut $crate::Reader<'_>) -> $crate::Result<Self> {
+                input.entity().map(Self::from)
+            }
+            #[inline]
+            fn is_null(&self) -> bool {
+                *self == $null
+            }
+        }
+    };
+}
+#[cfg(any(feature = "bevy_ecs_0_20", feature = "hecs_0_11"))]
+use reference;
+
 #[cfg(feature = "bevy_ecs_0_20")]
 mod bevy;
 mod container;
