@@ -103,6 +103,10 @@ pub(crate) fn load(
         LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
         mode => spawn_all(bonfire, world, &plan, &mode)?,
     };
+    if same_ids {
+        // Ids mean other entities now than they did in earlier captures, whatever a hook does from here on.
+        bonfire.world = WorldNumber::new();
+    }
     let Staged { resources, extras, mut carry, mut report, .. } = rest;
     for extra in extras {
         let entities: Vec<Option<Entity>> =
@@ -128,10 +132,6 @@ pub(crate) fn load(
     carry.forget_data();
     if unknown == Unknown::Keep {
         carry.keep_data(unclaimed, &context);
-    }
-    if same_ids {
-        // Ids mean other entities now than they did in earlier captures.
-        bonfire.world = WorldNumber::new();
     }
     match whole {
         true => bonfire.carry = carry,
@@ -175,7 +175,8 @@ fn spawn_all<'s>(
     if same_ids && !all {
         let others = world.len() as usize - replaced.len();
         return Err(Error::misuse(format!(
-            "{others} entities of the world are not part of saves: ids cannot be kept while they are there"
+            "{others} entities of the world are not part of saves, and ids cannot be kept while they are there: despawn \
+             them, or load with `LoadMode::Replace`"
         )));
     }
 

@@ -107,7 +107,7 @@ impl FreeIds {
         let slots_max = (saved.len() as u64 + listed.len() as u64) * 4 + (64 << 10);
         if slots > slots_max {
             return Err(Error::limit(format!(
-                "{} entities have ids up to {slots}: they cannot keep them",
+                "{} entities have ids up to {slots}, which they cannot keep: load with `LoadMode::Replace`",
                 saved.len()
             )));
         }
@@ -115,7 +115,8 @@ impl FreeIds {
         for &id in saved.iter().chain(&listed) {
             if id.generation() == 0 {
                 return Err(Error::misuse(format!(
-                    "entity {id} cannot keep its id: generations of hecs begin with 1, so this is the save of another engine"
+                    "entity {id} cannot keep its id: generations of hecs begin with 1, so this is the save of another engine. Load with \
+                     `LoadMode::Replace`"
                 )));
             }
             if std::mem::replace(&mut known[id.index() as usize], true) {

@@ -17,22 +17,17 @@ use proptest::prelude::*;
 mod bevy {
     pub(crate) use super::bevy_common::*;
     pub(crate) use bevy_bonfire::prelude::{LoadMode, SaveOptions, Saved, WorldSaveExt};
-    pub(crate) use bevy_ecs::prelude::{ChildOf, Children, Component, Entity, Name, World};
+    pub(crate) use bevy_ecs::prelude::{ChildOf, Children, Entity, Name, World};
 
-    use bevy_bonfire::{Descriptor, LoadContext, PersistExt, Snapshot};
-    use bonfire_testkit::script::{Part, ScriptWorld};
+    use bevy_bonfire::PersistExt;
+    use bonfire_testkit::script::ScriptWorld;
 
-    /// Its codec leaves odd numbers out, so that columns have holes.
-    #[derive(Component, Clone, Debug)]
-    pub(crate) struct Even(pub(crate) u8);
+    pub(crate) use super::bevy_common::script::Even;
+
+    pub(crate) type BevyWorld = super::bevy_common::script::BevyWorld<128>;
 
     pub(crate) fn everything(reversed: bool) -> World {
-        let mut world = World::new();
-        register(&mut world, reversed);
-        let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
-        let load = |saved: u8, _: &LoadContext<'_>| Ok(Some(Even(saved)));
-        world.persist_as::<Even>(Descriptor::custom("test.even", save, load));
-        world
+        BevyWorld::fresh(reversed).0
     }
 
     /// A world that knows few components; everything else is carried.
@@ -40,104 +35,6 @@ mod bevy {
         let mut world = World::new();
         world.persist::<Position>().persist::<Team>().persist::<Follows>();
         world
-    }
-
-    pub(crate) struct BevyWorld(pub(crate) World);
-
-    impl ScriptWorld for BevyWorld {
-        type Entity = Entity;
-
-        fn fresh(reversed: bool) -> Self {
-            Self(everything(reversed))
-        }
-        fn spawn(&mut self, saved: bool) -> Entity {
-            if saved { self.0.spawn(Saved).id() } else { self.0.spawn_empty().id() }
-        }
-        fn is_alive(&self, entity: Entity) -> bool {
-            self.0.get_entity(entity).is_ok()
-        }
-        fn insert(&mut self, entity: Entity, part: &Part, targets: &[Entity]) {
-            let mut entity = self.0.entity_mut(entity);
-            let at = |number: &usize| targets[*number];
-            match part {
-                Part::Name(name) => entity.insert(Name::new(name.clone())),
-                Part::Position(x, y) => entity.insert(Position { x: *x, y: *y }),
-                Part::Health(current, max) => {
-                    entity.insert(Health { current: *current, max: *max, flash: 3 })
-                }
-                Part::Inventory(items, gold) => {
-                    entity.insert(Inventory { items: items.clone(), gold: *gold })
-                }
-                Part::Enemy => entity.insert(Enemy),
-                Part::Burning(how) => entity.insert(Burning(how.clone())),
-                Part::Follows { leader, others, last } => entity.insert(Follows {
-                    leader: at(leader),
-                    others: others.iter().map(at).collect(),
-                    last: last.as_ref().map(at),
-                }),
-                Part::Mood(None) => entity.insert(Mood::Calm),
-                Part::Mood(Some((who, level))) => {
-                    entity.insert(Mood::Angry { at: Some(at(who)), level: *level })
-                }
-                Part::Hover(since) => entity.insert(Hover(*since)),
-                Part::Team(team) => entity.insert(Team(*team)),
-                // Nobody docks at itself.
-                Part::DockedAt(station, _) if at(station) == entity.id() => entity.remove::<DockedAt>(),
-                Part::DockedAt(station, berth) => {
-                    entity.insert(DockedAt { station: at(station), berth: berth.clone() })
-                }
-                Part::Quest(title, stage) => {
-                    entity.insert(Quest { title: title.clone(), stages: [(title.clone(), *stage)].into() })
-                }
-                Part::Even(number) => entity.insert(Even(*number)),
-            };
-        }
-        fn remove(&mut self, entity: Entity, kind: usize) {
-            let mut entity = self.0.entity_mut(entity);
-            match kind {
-                0 => entity.remove::<Name>(),
-                1 => entity.remove::<Position>(),
-                2 => entity.remove::<Health>(),
-                3 => entity.remove::<Inventory>(),
-                4 => entity.remove::<Enemy>(),
-                5 => entity.remove::<Burning>(),
-                6 => entity.remove::<Follows>(),
-                7 => entity.remove::<Mood>(),
-                8 => entity.remove::<Hover>(),
-                9 => entity.remove::<Team>(),
-                10 => entity.remove::<DockedAt>(),
-                11 => entity.remove::<Quest>(),
-                _ => entity.remove::<Even>(),
-            };
-        }
-        fn adopt(&mut self, child: Entity, parent: Entity) {
-            let mut above = Some(parent);
-            while let Some(entity) = above {
-                if entity == child {
-                    return;
-                }
-                above = self.0.get::<ChildOf>(entity).map(|child| child.0);
-            }
-            self.0.entity_mut(child).insert(ChildOf(parent));
-        }
-        fn orphan(&mut self, child: Entity) {
-            self.0.entity_mut(child).remove::<ChildOf>();
-        }
-        fn despawn(&mut self, entity: Entity) {
-            self.0.despawn(entity);
-        }
-        fn save(&self) -> Snapshot {
-            save(&self.0)
-        }
-        fn replace(&mut self, snapshot: &Snapshot) {
-            self.0.load(snapshot, LoadMode::Replace).unwrap();
-        }
-        fn restore(&mut self, snapshot: &Snapshot) {
-            self.replace(snapshot);
-        }
-        fn describe(&self) -> String {
-            canonical(&self.0)
-        }
     }
 }
 

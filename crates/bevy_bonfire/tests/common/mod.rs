@@ -1,6 +1,8 @@
 //! Components of every kind, and a world that has them.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod script;
+
 use bevy_bonfire::Snapshot;
 use bevy_bonfire::prelude::*;
 use bevy_ecs::prelude::*;
