@@ -10,7 +10,9 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Result, Value};
+use bonfire::{
+    Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Registry, Result, Upgrader, Value, WorldEdit,
+};
 
 use crate::index::{Index, Key};
 use crate::registry::{Layer, SaveRegistry};
@@ -228,6 +230,38 @@ pub trait PersistExt: Sized {
             registry.ignore(id);
         });
         self
+    }
+
+    /// Adds a step between two versions of the component with this key, for changes that no pair of types expresses.
+    #[track_caller]
+    fn save_upgrader(&mut self, key: &str, upgrader: Upgrader) -> &mut Self {
+        checked(self.edit_registry(|registry| registry.upgrade(key, upgrader)));
+        self
+    }
+
+    /// Names a version line of the game, or of a plugin that saves state of its own: every save lists it.
+    #[track_caller]
+    fn save_track(&mut self, name: &str, version: u32) -> &mut Self {
+        checked(self.edit_registry(|registry| registry.track(name, version)));
+        self
+    }
+
+    /// Adds a function that brings saved worlds from one version of a track to a later one, before anything is loaded.
+    #[track_caller]
+    fn save_migration(
+        &mut self,
+        track: &str,
+        from: u32,
+        to: u32,
+        migrate: impl Fn(&mut WorldEdit) -> Result<()> + Send + Sync + 'static,
+    ) -> &mut Self {
+        checked(self.edit_registry(|registry| registry.migration(track, from, to, migrate)));
+        self
+    }
+
+    #[doc(hidden)]
+    fn edit_registry<T>(&mut self, edit: impl FnOnce(&mut Registry) -> T) -> T {
+        SaveRegistry::edit(self.save_world(), |_, registered| edit(&mut registered.registry))
     }
 
     /// Reads an entity's layer (0 to 31) from one of its components, for saves that choose by layer. Entities without

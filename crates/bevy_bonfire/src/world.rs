@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{Compression, LoadOptions, Result, Snapshot};
+use bonfire::{Compression, LoadOptions, Registry, Result, Snapshot};
 
 use crate::SaveOptions;
 use crate::capture::capture;
 use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
+use crate::registry::SaveRegistry;
 
 /// Saving and loading, on a [`World`].
 ///
@@ -36,6 +37,9 @@ pub trait WorldSaveExt {
     /// Captures the world and nothing else: no observer runs. All memory that it needs comes from a pool and goes back
     /// there with the snapshot.
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot>;
+
+    /// What is registered, for [`preflight`](crate::preflight) and for a [`SchemaLock`](crate::SchemaLock).
+    fn save_registry(&self) -> Result<Registry>;
 
     /// Captures the world, with the observers of [`SaveStarting`] and [`SaveCaptured`].
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot>;
@@ -67,6 +71,10 @@ pub trait WorldSaveExt {
 }
 
 impl WorldSaveExt for World {
+    fn save_registry(&self) -> Result<Registry> {
+        Ok(SaveRegistry::of(self)?.registry.clone())
+    }
+
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot> {
         capture(self, options, &Additions::default()).map(|capture| capture.snapshot)
     }

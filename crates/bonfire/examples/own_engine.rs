@@ -65,6 +65,7 @@ impl World {
     /// Puts the saved world in the place of this one. Everything that may fail comes before the assignment.
     fn load(&mut self, registry: &Registry, bytes: &[u8]) -> Result<LoadReport> {
         let snapshot = Snapshot::open(bytes)?; // every checksum is checked
+        let snapshot = snapshot.migrated(registry)?;
         let plan = LoadPlan::new(&snapshot, registry, LoadOptions::default())?;
         let saved = plan.entities();
         let len = self.slots.len().max(saved.len());

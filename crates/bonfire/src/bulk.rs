@@ -349,6 +349,18 @@ pub(crate) fn reserve<T>(count: usize) -> Result<Vec<T>> {
     }
 }
 
+/// Copies rows from one layout to another. Panics if a move leaves its row, or if there is no room for all rows.
+pub(crate) fn move_rows(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize, moves: &[Move]) {
+    let Some(count) = from.len().checked_div(from_stride) else { return };
+    assert!(to.len() >= count * to_stride, "there is room for every row");
+    assert!(
+        moves.iter().all(|step| step.from + step.len <= from_stride && step.to + step.len <= to_stride),
+        "moves stay in their rows"
+    );
+    // SAFETY: both sides have `count` rows, all bytes of slices are initialised, and the moves lie inside the rows.
+    unsafe { copy_rows(from.as_ptr(), from_stride, to.as_mut_ptr(), to_stride, count, moves) };
+}
+
 /// Copies rows by moves, exactly: bytes between the leaves may belong to fields that are not saved and that somebody else
 /// is writing to.
 ///

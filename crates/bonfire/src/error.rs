@@ -151,6 +151,12 @@ impl Error {
         self.0.path.push(field.to_string());
         self
     }
+    pub(crate) fn in_migration(mut self, track: &str, from: u32, to: u32) -> Self {
+        let message = &self.0.message;
+        self.0.message =
+            format!("in the migration of `{track}` from version {from} to version {to}: {message}");
+        self
+    }
     pub(crate) fn in_section(mut self, section: &'static str) -> Self {
         self.0.section.get_or_insert(section);
         self

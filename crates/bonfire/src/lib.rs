@@ -34,6 +34,7 @@
 //!
 //! // Load: new ids first, then everything that may fail, then the world.
 //! let snapshot = Snapshot::open(&bytes)?;
+//! let snapshot = snapshot.migrated(&registry)?;
 //! let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
 //! let map = EntityMap::new(&plan.entities(), &[EntityId::new(0, 0), EntityId::new(1, 0)])?;
 //! let mut staged = plan.stage(&map, None)?;
@@ -51,6 +52,7 @@ mod crc;
 mod descriptor;
 mod entity;
 mod error;
+mod evolve;
 mod filter;
 mod hooks;
 mod layout;
@@ -75,6 +77,7 @@ pub use context::{Dangling, LoadContext};
 pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
 pub use entity::{EntityId, EntityMap, WorldNumber};
 pub use error::{Error, Result};
+pub use evolve::{Change, History, LockProblem, SchemaLock, TrackState, Upgrader, WorldEdit};
 pub use filter::{Filter, LAYERS, ResolvedFilter};
 pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
 pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
@@ -87,7 +90,9 @@ pub use one::{decode_one, encode_one};
 pub use persist::{Adapter, AsText, Keyed, Persist};
 pub use registry::Registry;
 pub use row::RowLayout;
-pub use schema::{Field, FieldRules, Fingerprint, Node, Schema, SchemaBuilder, Type, Variant};
+pub use schema::{
+    Field, FieldDefault, FieldRules, Fields, Fingerprint, Node, Schema, SchemaBuilder, Type, Variant,
+};
 pub use snapshot::{
     ArchetypeView, ArchetypeWriter, BLOCK_BYTES, Bitmap, Carry, ColumnView, Component, Compression, Damage,
     DamagedBlock, DamagedPart, DataEntry, EncodeOptions, FORMAT_VERSION, NonFinite, Note, OpenOptions,
@@ -97,6 +102,12 @@ pub use snapshot::{
 pub use value::{Serde, from_value, to_value};
 pub use value::{Value, decode_value, encode_value};
 pub use wire::{Reader, Writer};
+
+/// For the derive.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::evolve::natural::{HasDefault, HasNone, Natural, NaturalWith, check_from};
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

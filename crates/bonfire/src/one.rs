@@ -37,6 +37,7 @@ pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
     let mut registry = Registry::new();
     registry.register::<T>()?;
     let snapshot = OpenOptions::new().registry(&registry).open(bytes)?;
+    let snapshot = snapshot.migrated(&registry)?;
     let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
     let value = plan.stage_unmapped()?.take_resource::<T>();
     value.ok_or_else(|| Error::unknown("the bytes hold no such value").in_key(T::KEY))

@@ -1,10 +1,15 @@
 //! All components that a game saves, by key and by type.
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::descriptor::{ColumnKind, Descriptor};
 use crate::error::{Error, Result};
+use crate::evolve::WorldEdit;
+use crate::evolve::step::{Upgrader, Upgraders};
+use crate::evolve::track::Track;
 use crate::persist::Keyed;
 use crate::schema::Fingerprint;
 use crate::snapshot::NonFinite;
@@ -27,7 +32,11 @@ use crate::snapshot::NonFinite;
 pub struct Registry {
     descriptors: Vec<Descriptor>,
     keys: HashMap<String, usize>,
+    /// Keys that components had before.
+    aliases: HashMap<String, usize>,
     types: HashMap<TypeId, usize>,
+    upgraders: HashMap<String, Upgraders>,
+    tracks: Vec<Track>,
 }
 
 impl Registry {
@@ -70,6 +79,7 @@ impl Registry {
                 && known.version == descriptor.version
                 && known.schema == descriptor.schema
                 && known.kind == descriptor.kind
+                && known.aliases == descriptor.aliases
                 && known.transient == descriptor.transient;
             if same {
                 return Ok(index);
@@ -87,13 +97,112 @@ impl Registry {
                 "`{type_name}` is registered as `{old}` and as `{new}`: keep one"
             )));
         }
+        self.check_names(&descriptor)?;
+        if let Some(upgraders) = self.upgraders.get(&**key) {
+            upgraders.check(&descriptor).map_err(|error| error.in_key(key))?;
+        }
         let index = self.descriptors.len();
+        self.aliases.extend(descriptor.aliases.iter().map(|alias| (alias.to_string(), index)));
         self.keys.insert(key.to_string(), index);
         if !descriptor.by_key_only {
             self.types.insert(descriptor.type_id, index);
         }
         self.descriptors.push(descriptor);
         Ok(index)
+    }
+
+    /// A key that a component had before is nobody else's.
+    fn check_names(&self, descriptor: &Descriptor) -> Result<()> {
+        let claimed = |key: &str, index: usize| {
+            let (new, old) = (descriptor.type_name, self.descriptors[index].type_name);
+            Err(Error::misuse(format!(
+                "key `{key}` is claimed by `{new}` and by `{old}`: a key that a component had before cannot be another's"
+            )))
+        };
+        if let Some(&index) = self.aliases.get(descriptor.key()) {
+            return claimed(descriptor.key(), index);
+        }
+        for alias in &descriptor.aliases {
+            if let Some(&index) = self.keys.get(&**alias).or_else(|| self.aliases.get(&**alias)) {
+                return claimed(alias, index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a step between two versions of the component with this key, which may be registered before or after. Fails if
+    /// it leads nowhere, or if there is such a step already.
+    pub fn upgrade(&mut self, key: &str, upgrader: Upgrader) -> Result<()> {
+        let known = self.keys.get(key).map(|&index| &self.descriptors[index]);
+        let added = self.upgraders.entry(key.to_owned()).or_default().add(upgrader.into(), known);
+        added.map_err(|error| error.in_key(key))
+    }
+
+    /// Names a version line of the game, or of a plugin that saves state of its own: every save lists it from now on.
+    /// Versions count from 1; a save without the track is at version 0.
+    pub fn track(&mut self, name: &str, version: u32) -> Result<()> {
+        if name.is_empty() || name.len() > 255 || version == 0 {
+            let name = name.escape_debug();
+            return Err(Error::misuse(format!(
+                "`{name}` at version {version} is no track: a name of 1 to 255 bytes, and a version from 1 on"
+            )));
+        }
+        match self.tracks.iter().find(|track| track.name == name) {
+            Some(track) if track.version == version => Ok(()),
+            Some(track) => {
+                let known = track.version;
+                Err(Error::misuse(format!(
+                    "track `{name}` is registered at version {known} and at version {version}"
+                )))
+            }
+            None => {
+                self.tracks.push(Track::new(name, version));
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a function that brings worlds from one version of a track to a later one, before anything is loaded. All of the
+    /// migrations that a save needs run, or the load fails and nothing has changed. The track must be registered.
+    pub fn migration(
+        &mut self,
+        track: &str,
+        from: u32,
+        to: u32,
+        migrate: impl Fn(&mut WorldEdit) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
+        match self.tracks.iter_mut().find(|known| known.name == track) {
+            Some(known) => known.add(from, to, Arc::new(migrate)),
+            None => Err(Error::misuse(format!(
+                "there is no track `{track}`: call `registry.track(\"{track}\", {to})` first"
+            ))),
+        }
+    }
+
+    pub(crate) fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    pub(crate) fn upgraders(&self, key: &str) -> Cow<'_, Upgraders> {
+        self.upgraders.get(key).map_or_else(Cow::default, Cow::Borrowed)
+    }
+
+    /// Finds what can only be found when everything is registered: upgraders of components that nobody registered, and steps
+    /// from which no other leads on to the component's version. Worth a test in every game that has steps.
+    pub fn check(&self) -> Result<()> {
+        for (key, upgraders) in &self.upgraders {
+            let Some(descriptor) = self.by_key(key) else {
+                return Err(Error::misuse("there are upgraders for it, but it is not registered").in_key(key));
+            };
+            if let Some((from, to)) = upgraders.dead_ends(descriptor).first() {
+                let version = descriptor.version;
+                return Err(Error::misuse(format!(
+                    "the step from version {from} to version {to} leads nowhere: none leads on to version {version}"
+                ))
+                .in_key(key));
+            }
+        }
+        Ok(())
     }
 
     /// Chooses what happens to values of a registered component that hold NaN or infinity.
@@ -112,6 +221,10 @@ impl Registry {
     /// The number of the component saved under `key`.
     pub fn index_of_key(&self, key: &str) -> Option<usize> {
         self.keys.get(key).copied()
+    }
+    /// The number of the component that is or was saved under `key`.
+    pub fn index_of_saved(&self, key: &str) -> Option<usize> {
+        self.index_of_key(key).or_else(|| self.aliases.get(key).copied())
     }
     /// The number of the component with the Rust type `T`.
     pub fn index_of<T: 'static>(&self) -> Option<usize> {

@@ -126,7 +126,7 @@ impl RowLayout {
 }
 
 /// Sorted by destination, with neighbours joined.
-fn merged(moves: impl Iterator<Item = Move>) -> Vec<Move> {
+pub(crate) fn merged(moves: impl Iterator<Item = Move>) -> Vec<Move> {
     let mut moves: Vec<Move> = moves.collect();
     moves.sort_by_key(|step| step.to);
     let mut joined: Vec<Move> = Vec::with_capacity(moves.len());

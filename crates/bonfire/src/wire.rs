@@ -162,6 +162,7 @@ impl Writer {
 }
 
 /// Gives back what a [`Writer`] took.
+#[derive(Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
     total: usize,
@@ -188,6 +189,10 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn remaining(&self) -> usize {
         self.bytes.len()
+    }
+    /// The bytes that are left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
     }
     /// Fails if bytes are left over.
     pub fn finish(self) -> Result<()> {

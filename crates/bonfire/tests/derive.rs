@@ -262,14 +262,23 @@ fn aliases_and_defaults_are_in_the_rules() {
         max: f32,
         #[persist(default)]
         name: String,
+        armour: NoDefault,
     }
+    #[derive(Persist)]
+    struct NoDefault(u8);
     let schema = Schema::of::<Health>();
     let Type::Struct(fields) = schema.root() else { panic!("a struct") };
+    assert!(fields[0].rules.aliases.is_empty(), "rules are not part of what is saved");
+    let Type::Struct(fields) = &schema.ruled_nodes()[0] else { panic!("a struct") };
     assert_eq!(fields[0].rules.aliases, ["hp", "life"]);
-    assert!(fields[0].rules.default.is_none());
+    // A type that has a default need not say so; one that has none cannot.
+    let mut zero = Writer::new();
+    fields[0].rules.default.as_ref().unwrap().write(&mut zero);
+    assert_eq!(zero.as_bytes(), [0; 4]);
+    assert!(fields[3].rules.default.is_none());
     let mut out = Writer::new();
-    fields[1].rules.default.unwrap()(&mut out);
-    fields[2].rules.default.unwrap()(&mut out);
+    fields[1].rules.default.as_ref().unwrap().write(&mut out);
+    fields[2].rules.default.as_ref().unwrap().write(&mut out);
     assert_eq!(out.as_bytes(), [&100.0_f32.to_le_bytes()[..], &[0]].concat());
 }
 

@@ -180,7 +180,7 @@ fn errors_of_callbacks_are_reported_and_do_not_stop_the_others() {
     world.hooks.on_save(|_, save| save.attach("plugin.a", &1_u8));
     let snapshot = world.save().unwrap();
     world.hooks.on_load(|load| {
-        load.on_data("plugin.a", |_: &mut ModelWorld, entry, _| entry.get::<u64>().map(drop));
+        load.on_data("plugin.a", |_: &mut ModelWorld, entry, _| entry.get::<String>().map(drop));
     });
     world.hooks.on_load(|load| {
         load.on_data("plugin.a", |world: &mut ModelWorld, entry, _| {
@@ -193,7 +193,8 @@ fn errors_of_callbacks_are_reported_and_do_not_stop_the_others() {
     assert_eq!(loaded.report.callback_errors.len(), 1);
     assert_eq!(
         loaded.report.callback_errors[0].to_string(),
-        "`plugin.a`: the save has u8, this build has u64"
+        "`plugin.a`: the save has u8, this build has text: they have nothing in common. Keep the type, or raise the version \
+         and convert with `#[persist(from = Old)]` or an upgrader"
     );
     // A failing save hook makes the save fail, and the world can be saved again without it.
     world.hooks.on_save(|_, _| Err(Error::custom("disk of dreams is full")));

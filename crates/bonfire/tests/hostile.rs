@@ -142,7 +142,7 @@ fn values_without_bytes_cannot_be_endless_work() {
     let mut types = SchemaBuilder::new();
     let mut node = types.add(Type::Unit);
     for _ in 0..60 {
-        node = types.add(Type::Tuple(vec![node, node]));
+        node = types.add(Type::tuple([node, node]));
     }
     let snapshot = Snapshot::open(&file_with_value(&types.finish(node), &[])).unwrap();
     let column = snapshot.archetypes().next().unwrap().column("game.x").unwrap();

@@ -18,7 +18,7 @@ struct Odd;
 impl Persist for Odd {
     fn schema(types: &mut SchemaBuilder) -> Node {
         let text = types.add(Type::Text);
-        types.add(Type::Struct(vec![Field::new("\u{1b}[1m", text)]))
+        types.add(Type::Struct(vec![Field::new("\u{1b}[1m", text)].into()))
     }
     fn encode(&self, out: &mut Writer) {
         out.text("bold");

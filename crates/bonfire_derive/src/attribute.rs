@@ -10,6 +10,13 @@ use syn::{Attribute, Error, Expr, LitInt, LitStr, Path, Result, Token, WherePred
 pub(crate) struct TypeAttributes {
     pub(crate) key: Option<LitStr>,
     pub(crate) version: Option<LitInt>,
+    /// The type of the version before.
+    pub(crate) from: Option<syn::Type>,
+    pub(crate) aliases: Vec<LitStr>,
+    /// Fields that there were once.
+    pub(crate) removed: Vec<LitStr>,
+    /// `dictionary` or `shared`.
+    pub(crate) repeats: Option<syn::Ident>,
     pub(crate) transient: Option<proc_macro2::Span>,
     pub(crate) krate: Option<Path>,
     pub(crate) bound: Option<Punctuated<WherePredicate, Token![,]>>,
@@ -62,14 +69,21 @@ impl TypeAttributes {
         let mut this = Self::default();
         nested(attributes, |meta| {
             if meta.path.is_ident("key") {
-                let key: LitStr = meta.value()?.parse()?;
-                let text = key.value();
-                if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
-                    let message =
-                        "a key has 1 to 255 bytes and no control characters, such as \"game.health\"";
-                    return Err(Error::new(key.span(), message));
+                once(&mut this.key, parse_key(meta)?, meta, "key")
+            } else if meta.path.is_ident("alias") {
+                this.aliases.push(parse_key(meta)?);
+                Ok(())
+            } else if meta.path.is_ident("removed") {
+                this.removed.push(meta.value()?.parse()?);
+                Ok(())
+            } else if meta.path.is_ident("from") {
+                once(&mut this.from, meta.value()?.parse()?, meta, "from")
+            } else if meta.path.is_ident("dictionary") || meta.path.is_ident("shared") {
+                let repeats = meta.path.require_ident()?.clone();
+                if let Some(other) = this.repeats.as_ref().filter(|other| **other != repeats) {
+                    return Err(meta.error(format!("`{other}` and `{repeats}` exclude each other")));
                 }
-                once(&mut this.key, key, meta, "key")
+                once(&mut this.repeats, repeats, meta, "this")
             } else if meta.path.is_ident("version") {
                 let version: LitInt = meta.value()?.parse()?;
                 if version.base10_parse::<u32>().ok().is_none_or(|version| version == 0) {
@@ -86,16 +100,53 @@ impl TypeAttributes {
                 once(&mut this.bound, bound, meta, "bound")
             } else {
                 Err(meta.error(
-                    "a type takes `key = \"..\"`, `version = N`, `transient`, `bound = \"..\"` or `crate = path`",
+                    "a type takes `key = \"..\"`, `version = N`, `from = Old`, `alias = \"..\"`, `removed = \"..\"`, \
+                     `transient`, `dictionary`, `shared`, `bound = \"..\"` or `crate = path`",
                 ))
             }
         })?;
-        if let (None, Some(span)) = (&this.key, this.version.as_ref().map(Spanned::span).or(this.transient)) {
+        let keyed = (this.version.as_ref().map(Spanned::span))
+            .or(this.transient)
+            .or(this.from.as_ref().map(Spanned::span))
+            .or(this.aliases.first().map(Spanned::span))
+            .or(this.repeats.as_ref().map(Spanned::span));
+        if let (None, Some(span)) = (&this.key, keyed) {
             let message = "this needs a key: add `key = \"game.name\"`";
             return Err(Error::new(span, message));
         }
+        if let (Some(_), Some(alias)) = (
+            &this.key,
+            this.aliases.iter().find(|alias| Some(alias.value()) == this.key.as_ref().map(LitStr::value)),
+        ) {
+            return Err(Error::new(
+                alias.span(),
+                "this is the key itself: an alias is a key that it had before",
+            ));
+        }
+        if let (Some(from), None) = (&this.from, &this.version) {
+            let message =
+                "a type that comes from an older one has a version above that one's: add `version = N`";
+            return Err(Error::new(from.span(), message));
+        }
+        if let (Some(span), Some(from)) = (this.transient, &this.from) {
+            let _ = span;
+            return Err(Error::new(
+                from.span(),
+                "a transient type is never loaded, so it comes from nothing",
+            ));
+        }
         Ok(this)
     }
+}
+
+fn parse_key(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    let key: LitStr = meta.value()?.parse()?;
+    let text = key.value();
+    if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
+        let message = "a key has 1 to 255 bytes and no control characters, such as \"game.health\"";
+        return Err(Error::new(key.span(), message));
+    }
+    Ok(key)
 }
 
 impl FieldAttributes {

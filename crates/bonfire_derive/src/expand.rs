@@ -4,7 +4,9 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Path, Result, Type, parse_quote};
+use syn::{
+    Data, DeriveInput, Error, Field, Fields, Ident, Index, LitStr, Member, Path, Result, Type, parse_quote,
+};
 
 use crate::attribute::{FieldAttributes, TypeAttributes};
 
@@ -28,8 +30,15 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
     let name = &input.ident;
 
     let body = match &input.data {
-        Data::Struct(data) => structure(&krate, &data.fields)?,
-        Data::Enum(data) => enumeration(&krate, name, data, input)?,
+        Data::Struct(data) => structure(&krate, &data.fields, &attributes.removed)?,
+        Data::Enum(data) => {
+            if let Some(removed) = attributes.removed.first() {
+                let message =
+                    "only fields of a struct can be removed; a variant that is gone is another one's alias";
+                return Err(Error::new(removed.span(), message));
+            }
+            enumeration(&krate, name, data, input)?
+        }
         Data::Union(data) => {
             let message = "a union cannot be saved: nobody knows which of its fields is there; use an enum";
             return Err(Error::new(data.union_token.span(), message));
@@ -42,13 +51,31 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
                 const TRANSIENT: bool = true;
             )
         });
+        let aliases = (!attributes.aliases.is_empty()).then(|| {
+            let aliases = &attributes.aliases;
+            quote!(const ALIASES: &'static [&'static str] = &[#(#aliases),*];)
+        });
+        let repeats = attributes.repeats.as_ref().map(|repeats| match repeats == "shared" {
+            true => quote!(
+                const SHARED: ::core::option::Option<fn(&Self) -> Self> =
+                    ::core::option::Option::Some(<Self as ::core::clone::Clone>::clone);
+            ),
+            false => quote!(
+                const DICTIONARY: bool = true;
+            ),
+        });
+        let (history, checks) = history(&krate, &attributes, &input.generics, name);
         quote! {
             #[automatically_derived]
             impl #impl_generics #krate::Keyed for #name #type_generics #where_clause {
                 const KEY: &'static str = #key;
                 #(const VERSION: u32 = #version;)*
                 #(#transient)*
+                #aliases
+                #repeats
+                #history
             }
+            #checks
         }
     });
     Ok(quote! {
@@ -58,6 +85,35 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
         }
         #keyed
     })
+}
+
+/// The step from the type of the version before, and the checks that it is one. Types without parameters are checked where
+/// they stand, others where they are used.
+fn history(
+    krate: &Path,
+    attributes: &TypeAttributes,
+    generics: &syn::Generics,
+    name: &Ident,
+) -> (TokenStream, TokenStream) {
+    let Some(from) = &attributes.from else { return (quote!(), quote!()) };
+    let check = |this: TokenStream| {
+        quote_spanned! {from.span()=>
+            #krate::__private::check_from::<#from, #this>()
+        }
+    };
+    let inside = check(quote!(Self));
+    let history = quote_spanned! {from.span()=>
+        fn history(__steps: &mut #krate::History) {
+            const { #inside };
+            __steps.typed::<#from, Self>();
+        }
+    };
+    let outside = check(quote!(#name));
+    let checks = match generics.params.is_empty() {
+        true => quote!(const _: () = #outside;),
+        false => quote!(),
+    };
+    (history, checks)
 }
 
 /// A field with its attributes.
@@ -160,14 +216,26 @@ impl<'a> Part<'a> {
 
     /// The schema's field with its rules.
     fn field(&self, krate: &Path) -> TokenStream {
-        let (name, schema, ty) = (&self.name, self.schema(krate), self.ty);
+        let name = if matches!(self.member, Member::Named(_)) { &*self.name } else { "" };
+        let (schema, ty) = (self.schema(krate), self.ty);
         let aliases = self.attributes.aliases.iter();
-        let default = self.attributes.default.as_ref().map(|_| {
-            let (value, place) = (self.default(), quote!(&__value));
-            let encode = self.encode(krate, &place);
-            quote_spanned!(self.span=> .default(|__out| { let __value: #ty = #value; #encode }))
-        });
-        quote!(#krate::Field::new(#name, #schema) #(.alias(#aliases))* #default)
+        let default = match (&self.attributes.default, &self.attributes.with) {
+            (Some(_), _) => {
+                let (value, place) = (self.default(), quote!(&__value));
+                let encode = self.encode(krate, &place);
+                quote_spanned!(self.span=> .default(|__out| { let __value: #ty = #value; #encode }))
+            }
+            // The type's own, if it has one.
+            (None, None) => quote!(.default_if((&#krate::__private::Natural::<#ty>::NEW).default())),
+            (None, Some(with)) => {
+                quote!(.default_if((&#krate::__private::NaturalWith::<#ty, #with>::NEW).default()))
+            }
+        };
+        quote!({
+            #[allow(unused_imports)]
+            use #krate::__private::{HasDefault as _, HasNone as _};
+            #krate::Field::new(#name, #schema) #(.alias(#aliases))* #default
+        })
     }
 }
 
@@ -177,24 +245,46 @@ fn unraw(ident: &Ident) -> String {
 }
 
 /// The `Type` of fields, in a scope where `types` is the schema builder.
-fn fields_type(krate: &Path, fields: &Fields, parts: &[Part<'_>]) -> TokenStream {
-    let saved: Vec<_> = parts.iter().filter(|part| part.is_saved()).collect();
+fn fields_type(krate: &Path, fields: &Fields, parts: &[Part<'_>], removed: &[LitStr]) -> TokenStream {
+    let saved = parts.iter().filter(|part| part.is_saved()).map(|part| part.field(krate));
+    let saved = quote!(#krate::Fields::from(::std::vec![#(#saved),*]) #(.removed(#removed))*);
     match fields {
-        Fields::Named(_) => {
-            let fields = saved.iter().map(|part| part.field(krate));
-            quote!(#krate::Type::Struct(::std::vec![#(#fields),*]))
-        }
-        Fields::Unnamed(_) => {
-            let nodes = saved.iter().map(|part| part.schema(krate));
-            quote!(#krate::Type::Tuple(::std::vec![#(#nodes),*]))
-        }
+        Fields::Named(_) => quote!(#krate::Type::Struct(#saved)),
+        Fields::Unnamed(_) => quote!(#krate::Type::Tuple(#saved)),
         Fields::Unit => quote!(#krate::Type::Unit),
     }
 }
 
-fn structure(krate: &Path, fields: &Fields) -> Result<TokenStream> {
+/// A name of the past must not be one of the present.
+fn check_names(fields: &Fields, parts: &[Part<'_>], removed: &[LitStr]) -> Result<()> {
+    if let (Some(name), false) = (removed.first(), matches!(fields, Fields::Named(_))) {
+        return Err(Error::new(name.span(), "only a field with a name can be named as removed"));
+    }
+    for name in removed {
+        let text = name.value();
+        let taken = |part: &&Part<'_>| {
+            part.name == text || part.attributes.aliases.iter().any(|alias| alias.value() == text)
+        };
+        if parts.iter().filter(|part| part.is_saved()).any(|part| taken(&part)) {
+            return Err(Error::new(name.span(), "a field has this name: what was removed cannot be here"));
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    for part in parts.iter().filter(|part| part.is_saved() && matches!(part.member, Member::Named(_))) {
+        seen.insert(part.name.clone());
+    }
+    for alias in parts.iter().flat_map(|part| &part.attributes.aliases) {
+        if !seen.insert(alias.value()) {
+            return Err(Error::new(alias.span(), "two fields claim this name"));
+        }
+    }
+    Ok(())
+}
+
+fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenStream> {
     let parts = Part::of(fields)?;
-    let ty = fields_type(krate, fields, &parts);
+    check_names(fields, &parts, removed)?;
+    let ty = fields_type(krate, fields, &parts, removed);
     let saved = || parts.iter().filter(|part| part.is_saved());
     let encode = saved().map(|part| {
         let member = &part.member;
@@ -279,7 +369,8 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         let (ident, text, number) = (&variant.ident, unraw(&variant.ident), number as u64);
         let parts = Part::of(&variant.fields)?;
         let aliases = attributes.aliases.iter();
-        let ty = fields_type(krate, &variant.fields, &parts);
+        check_names(&variant.fields, &parts, &[])?;
+        let ty = fields_type(krate, &variant.fields, &parts, &[]);
         types.push(quote! {
             {
                 let __content = #ty;

@@ -94,6 +94,8 @@ pub(crate) fn load(
 ) -> Result<Loaded> {
     world.flush();
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let migrated = snapshot.migrated(&bonfire.registry)?;
+    let snapshot = &*migrated;
     let plan = LoadPlan::new(snapshot, &bonfire.registry, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));

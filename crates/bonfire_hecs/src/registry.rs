@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bonfire::{
     ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions, NonFinite,
-    Persist, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, WorldNumber,
+    Persist, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, Upgrader, WorldEdit, WorldNumber,
 };
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 use serde::Serialize;
@@ -134,6 +134,30 @@ impl Bonfire {
             Error::misuse(format!("`{name}` is not registered: call `persist::<{name}>()` first"))
         })?;
         self.registry.set_non_finite(number, policy);
+        Ok(self)
+    }
+
+    /// Adds a step between two versions of the component with this key, for changes that no pair of types expresses.
+    pub fn upgrade(&mut self, key: &str, upgrader: Upgrader) -> Result<&mut Self> {
+        self.registry.upgrade(key, upgrader)?;
+        Ok(self)
+    }
+
+    /// Names a version line of the game, or of a plugin that saves state of its own: every save lists it.
+    pub fn track(&mut self, name: &str, version: u32) -> Result<&mut Self> {
+        self.registry.track(name, version)?;
+        Ok(self)
+    }
+
+    /// Adds a function that brings saved worlds from one version of a track to a later one, before anything is loaded.
+    pub fn migration(
+        &mut self,
+        track: &str,
+        from: u32,
+        to: u32,
+        migrate: impl Fn(&mut WorldEdit) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<&mut Self> {
+        self.registry.migration(track, from, to, migrate)?;
         Ok(self)
     }
 

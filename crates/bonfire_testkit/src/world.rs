@@ -97,6 +97,11 @@ impl ModelWorld {
         &self.registry
     }
 
+    /// What is registered, to add steps and migrations to it.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
     /// What the last load did not know.
     pub fn carry(&self) -> &Carry {
         &self.carry
@@ -242,6 +247,8 @@ impl ModelWorld {
     /// Loads a snapshot. If it fails, the world is as it was.
     pub fn load_with(&mut self, snapshot: &Snapshot, mode: Mode, options: LoadOptions) -> Result<Loaded> {
         let (dangling, unknown, limits) = (options.dangling, options.unknown, options.limits.clone());
+        let migrated = snapshot.migrated(&self.registry)?;
+        let snapshot = &*migrated;
         let plan = LoadPlan::new(snapshot, &self.registry, options)?;
         let saved = plan.entities();
         // Reserve an id for each entity without touching the world.

@@ -109,6 +109,8 @@ pub(crate) fn load(
     world.flush();
     let registry = SaveRegistry::of(world)?;
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let migrated = snapshot.migrated(&registry.registry)?;
+    let snapshot = &*migrated;
     let plan = LoadPlan::new(snapshot, &registry.registry, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::Restore(_));
     let restored = matches!(mode, LoadMode::Restore(_) | LoadMode::RestoreSelected(..));

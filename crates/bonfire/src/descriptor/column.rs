@@ -60,6 +60,7 @@ pub(crate) enum EncodedBody {
 }
 
 type Skip<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
+type Share<T> = fn(&T) -> T;
 
 /// The functions of one component.
 pub(crate) trait ErasedColumn: Send + Sync {
@@ -89,6 +90,9 @@ pub(crate) trait ErasedColumn: Send + Sync {
 
     /// The same functions, leaving out rows for which `skip`, a `Skip<T>`, is true.
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
+
+    /// The same functions, making rows that were stored as one value with `share`, a `Share<T>`, of one value.
+    fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 }
 
 pub(super) struct TypedColumn<C: RowCodec> {
@@ -96,11 +100,24 @@ pub(super) struct TypedColumn<C: RowCodec> {
     layout: Layout,
     row: RowLayout,
     skip: Option<Skip<C::Row>>,
+    share: Option<Share<C::Row>>,
+}
+
+impl<C: RowCodec> Clone for TypedColumn<C> {
+    fn clone(&self) -> Self {
+        Self {
+            codec: Arc::clone(&self.codec),
+            layout: self.layout,
+            row: self.row.clone(),
+            skip: self.skip.clone(),
+            share: self.share,
+        }
+    }
 }
 
 impl<C: RowCodec> TypedColumn<C> {
     pub(super) fn new(codec: C, layout: Layout, row: RowLayout) -> Self {
-        Self { codec: Arc::new(codec), layout, row, skip: None }
+        Self { codec: Arc::new(codec), layout, row, skip: None, share: None }
     }
 
     /// Encodes rows one by one. Returns which were left out, if any.
@@ -221,8 +238,8 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             }
             _ => {}
         }
-        let mut staging =
-            Staging { codec: &*self.codec, context, count, rows: bulk::reserve(count)?, lost: vec![] };
+        let (rows, share) = (bulk::reserve(count)?, self.share);
+        let mut staging = Staging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
         match &column.body {
             Body::Tag => {
                 let mut input = Reader::new(&[], context);
@@ -287,7 +304,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
 
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
         let skip = skip.downcast::<Skip<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
-        Arc::new(Self { codec: Arc::clone(&self.codec), layout: self.layout, row: self.row.clone(), skip })
+        Arc::new(Self { skip, ..self.clone() })
+    }
+
+    fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
+        let share = share.downcast::<Share<C::Row>>().ok().map(|share| *share);
+        Arc::new(Self { share, ..self.clone() })
     }
 }
 
@@ -303,6 +325,7 @@ struct Staging<'a, C: RowCodec> {
     codec: &'a C,
     context: &'a LoadContext<'a>,
     count: usize,
+    share: Option<Share<C::Row>>,
     rows: Vec<C::Row>,
     lost: Vec<usize>,
 }
@@ -339,6 +362,8 @@ impl<C: RowCodec> Staging<'_, C> {
         spans: &[(usize, usize)],
         indices: impl Iterator<Item = u32>,
     ) -> Result<()> {
+        // By value, the row that was made of it first.
+        let mut made: Vec<Option<usize>> = vec![None; if self.share.is_some() { spans.len() } else { 0 }];
         for (number, index) in indices.enumerate() {
             let Some(&(start, end)) = spans.get(index as usize) else {
                 return Err(Error::corrupt(format!(
@@ -346,7 +371,15 @@ impl<C: RowCodec> Staging<'_, C> {
                     spans.len()
                 )));
             };
+            if let (Some(share), Some(Some(first))) = (self.share, made.get(index as usize)) {
+                self.rows.push(share(&self.rows[*first]));
+                continue;
+            }
+            let before = self.rows.len();
             self.row(number, &mut Reader::new(&bytes[start..end], self.context))?;
+            if let Some(made) = made.get_mut(index as usize) {
+                *made = (self.rows.len() > before).then_some(before);
+            }
         }
         Ok(())
     }

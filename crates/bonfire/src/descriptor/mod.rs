@@ -16,13 +16,18 @@ pub use self::staged::{StagedColumn, StagedRows};
 
 use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCodec};
 use self::column::TypedColumn;
+use crate::buffer::BufferPool;
+use crate::bulk::RawRows;
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
+use crate::evolve::step::{History, Step};
 use crate::layout::{LEAVES_MAX, Layout};
 use crate::persist::{Adapter, Keyed, Persist};
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Schema, Type};
-use crate::snapshot::NonFinite;
+use crate::snapshot::arena::Arena;
+use crate::snapshot::column::{Body, Column, Groups};
+use crate::snapshot::{Component, NonFinite};
 use crate::value::Value;
 
 /// How a component's columns are stored, as its type decides.
@@ -89,15 +94,38 @@ pub struct Descriptor {
     pub(crate) by_key_only: bool,
     /// Some values are left out: see [`Descriptor::skip_if`].
     pub(crate) skips: bool,
+    /// Keys it had before.
+    pub(crate) aliases: Vec<Cow<'static, str>>,
+    /// The steps from older types of it.
+    pub(crate) history: Arc<[Step]>,
     pub(crate) column: Arc<dyn ErasedColumn>,
 }
 
 impl Descriptor {
     /// A type with a derived key.
     pub fn of<T: Keyed>() -> Self {
+        Self { history: History::of::<T>(), ..Self::without_history::<T>() }
+    }
+
+    pub(crate) fn without_history<T: Keyed>() -> Self {
         let mut descriptor = Self::new::<T>(T::KEY).with_version(T::VERSION);
         descriptor.transient = T::TRANSIENT;
-        descriptor
+        descriptor.aliases = T::ALIASES.iter().copied().map(Cow::Borrowed).collect();
+        if T::DICTIONARY {
+            descriptor.repeats = Repeats::Dictionary;
+        }
+        match T::SHARED {
+            Some(share) => descriptor.shared(share),
+            None => descriptor,
+        }
+    }
+
+    /// Values that are equal are saved once in the whole snapshot, and after a load they are clones of one value: what is
+    /// behind an `Arc` is shared again.
+    fn shared<T: Persist>(mut self, share: fn(&T) -> T) -> Self {
+        self.repeats = Repeats::Shared;
+        self.column = self.column.with_share(Arc::new(share));
+        self
     }
 
     /// A saveable type under a key of the caller's choice.
@@ -163,6 +191,8 @@ impl Descriptor {
             type_name: std::any::type_name::<C::Row>(),
             by_key_only: false,
             skips: false,
+            aliases: Vec::new(),
+            history: Arc::default(),
             column: Arc::new(TypedColumn::new(codec, layout, row.clone())),
             row,
             schema: Arc::new(schema),
@@ -172,6 +202,12 @@ impl Descriptor {
     /// Sets the version. Default: 1.
     pub fn with_version(mut self, version: u32) -> Self {
         self.version = version;
+        self
+    }
+
+    /// Adds a key that the component had before: saves that have it under that key still load.
+    pub fn alias(mut self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.aliases.push(key.into());
         self
     }
 
@@ -226,6 +262,10 @@ impl Descriptor {
     pub fn version(&self) -> u32 {
         self.version
     }
+    /// The keys that it had before.
+    pub fn aliases(&self) -> &[Cow<'static, str>] {
+        &self.aliases
+    }
     /// How columns are stored.
     pub fn kind(&self) -> ColumnKind {
         self.kind
@@ -262,6 +302,39 @@ impl Descriptor {
     /// Whether this component has the Rust type `Value` and is found by its key only.
     pub fn is_dynamic(&self) -> bool {
         self.by_key_only && self.type_id == TypeId::of::<Value>()
+    }
+}
+
+impl Descriptor {
+    /// What a snapshot says of the component.
+    pub(crate) fn component(&self) -> Component {
+        Component {
+            key: self.key.to_string(),
+            version: self.version,
+            kind: self.kind,
+            schema_fingerprint: self.schema.fingerprint(),
+            row: self.row.clone(),
+            schema: Some(Arc::clone(&self.schema)),
+        }
+    }
+
+    /// Decoded rows as a column again.
+    #[expect(unsafe_code, reason = "rows without their type")]
+    pub(crate) fn encode_staged(&self, staged: &StagedColumn<'_>) -> Result<Column> {
+        assert_eq!(staged.row_type(), self.type_id, "rows of the component's type");
+        let mut arena = Arena::new(BufferPool::with_capacity(0, 0));
+        let rows = RawRows::Slice { base: staged.as_ptr(), len: staged.len() };
+        // SAFETY: these are rows of the type, and they are borrowed.
+        let encoded = unsafe { self.column.encode(rows, &mut arena, false) }?;
+        let (body, sealed) = match encoded.body {
+            EncodedBody::Tag => (Body::Tag, None),
+            EncodedBody::Raw(slot) => (Body::Tag, Some(slot)),
+            EncodedBody::Rows { bytes, groups, .. } => {
+                (Body::Rows(Groups::new(bytes.into_memory().into(), groups)), None)
+            }
+        };
+        let body = sealed.map_or(body, |slot| Body::Raw(arena.finish().rope(slot)));
+        Ok(Column { component: 0, present: staged.presence().cloned(), rows: encoded.rows, body })
     }
 }
 

@@ -26,6 +26,8 @@ trait ErasedRows {
     fn forget(&mut self);
     /// Copies or moves all rows into `target`, an `Option<Vec<T>>`.
     fn take(&mut self, target: &mut dyn Any);
+    /// The rows in memory of their own.
+    fn into_owned(self: Box<Self>) -> Box<dyn ErasedRows>;
 }
 
 struct Owned<T>(Vec<T>);
@@ -59,6 +61,9 @@ impl<T: 'static> ErasedRows for Owned<T> {
         if let Some(target) = target.downcast_mut::<Option<Vec<T>>>() {
             *target = Some(std::mem::take(&mut self.0));
         }
+    }
+    fn into_owned(self: Box<Self>) -> Box<dyn ErasedRows> {
+        self
     }
 }
 
@@ -94,6 +99,11 @@ impl<T: 'static> ErasedRows for Borrowed<'_, T> {
             }
             *target = Some(rows);
         }
+    }
+    fn into_owned(mut self: Box<Self>) -> Box<dyn ErasedRows> {
+        let mut rows: Option<Vec<T>> = None;
+        self.take(&mut rows);
+        Box::new(Owned(rows.unwrap_or_default()))
     }
 }
 
@@ -152,6 +162,17 @@ impl<'s> StagedColumn<'s> {
             return Err(not_of::<T>());
         }
         Ok(StagedRows { first: self.as_ptr().cast(), next: 0, end: self.len(), column: self })
+    }
+
+    /// Rows made of these rows, one by one.
+    pub(crate) fn map_rows<A: 'static, B: 'static>(mut self, map: impl FnMut(A) -> B) -> Result<Self> {
+        let present = self.present.take();
+        Ok(Self::owned(self.into_values::<A>()?.map(map).collect(), present))
+    }
+
+    /// The rows in memory of their own.
+    pub(crate) fn into_owned<'o>(self) -> StagedColumn<'o> {
+        StagedColumn { present: self.present, rows: self.rows.into_owned() }
     }
 
     /// The rows as a slice, if `T` is the component's type.

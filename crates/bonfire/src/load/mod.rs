@@ -16,6 +16,7 @@ mod report;
 mod stage;
 
 pub use self::compare::{Comparison, LiveWorld, Run};
+pub(crate) use self::plan::resolve;
 pub use self::plan::{LoadOptions, LoadPlan, Resolution, Unknown};
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};

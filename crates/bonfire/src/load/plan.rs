@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::context::Dangling;
-use crate::descriptor::Descriptor;
 use crate::entity::{EntityId, EntityMap, NewIds, check_ids};
 use crate::error::{Error, Result};
+use crate::evolve::way::Way;
+use crate::evolve::{self, Change};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::snapshot::carry::CarryKind;
@@ -46,6 +47,12 @@ pub enum Resolution {
     Same(usize),
     /// Loaded field by field: the same fields, laid out in another way by the compiler that made the save.
     OtherLayout(usize),
+    /// Loaded by name: the fields are not quite those of this build.
+    #[expect(missing_docs, reason = "see above")]
+    ByName { target: usize, changes: Vec<Change> },
+    /// Loaded through so many steps from an older version.
+    #[expect(missing_docs, reason = "see above")]
+    Upgraded { target: usize, version: u32, steps: usize, changes: Vec<Change> },
     /// Dropped: this build has the component as transient.
     Transient(usize),
     /// Not registered: carried, dropped or refused.
@@ -56,8 +63,19 @@ impl Resolution {
     /// The number of the registered component that the rows go to.
     pub fn target(&self) -> Option<usize> {
         match self {
-            Self::Same(index) | Self::OtherLayout(index) => Some(*index),
+            Self::Same(target)
+            | Self::OtherLayout(target)
+            | Self::ByName { target, .. }
+            | Self::Upgraded { target, .. } => Some(*target),
             Self::Transient(_) | Self::Unknown => None,
+        }
+    }
+
+    /// What is different between the saved type and the one of this build.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Self::ByName { changes, .. } | Self::Upgraded { changes, .. } => changes,
+            _ => &[],
         }
     }
 }
@@ -68,6 +86,7 @@ impl Resolution {
 /// # use bonfire::*;
 /// # let registry = Registry::new();
 /// # let snapshot = SnapshotWriter::new(&registry).finish()?;
+/// let snapshot = snapshot.migrated(&registry)?; // what world migrations make of it
 /// let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
 /// let saved = plan.entities();
 /// let new: Vec<EntityId> = (0..saved.len() as u32).map(|index| EntityId::new(index, 0)).collect();
@@ -83,27 +102,37 @@ pub struct LoadPlan<'s, 'r> {
     pub(super) registry: &'r Registry,
     pub(super) options: LoadOptions,
     pub(super) resolutions: Vec<Resolution>,
+    /// For components that need one.
+    pub(super) ways: Vec<Option<Way>>,
 }
 
 impl<'s, 'r> LoadPlan<'s, 'r> {
-    /// Resolves every saved component. Fails if one cannot be loaded, or is unknown and refused.
+    /// Resolves every saved component. Fails if one cannot be loaded, or is unknown and refused, or if the save needs world
+    /// migrations that did not run: see [`Snapshot::migrated`].
     pub fn new(snapshot: &'s Snapshot, registry: &'r Registry, options: LoadOptions) -> Result<Self> {
+        evolve::check_migrated(snapshot, registry)?;
         // Fields that some older type had share the key of the component but are not it.
         let fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields);
         let fields: HashSet<u32> = fields.map(|record| record.column.component).collect();
-        let resolutions = (snapshot.components().iter().zip(0_u32..))
-            .map(|(component, number)| {
-                if fields.contains(&number) {
-                    return Ok(Resolution::Unknown);
-                }
-                let resolution = resolve(component, registry)?;
-                if resolution == Resolution::Unknown && options.unknown == Unknown::Refuse {
+        let (mut resolutions, mut ways) = (Vec::new(), Vec::new());
+        for (component, number) in snapshot.components().iter().zip(0_u32..) {
+            let (resolution, way) = match fields.contains(&number) {
+                true => (Resolution::Unknown, None),
+                false => resolve(component, registry)?,
+            };
+            if options.unknown == Unknown::Refuse && !fields.contains(&number) {
+                if resolution == Resolution::Unknown {
                     return Err(unregistered(component));
                 }
-                Ok(resolution)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let plan = Self { snapshot, registry, options, resolutions };
+                let unknown = |change: &&Change| matches!(change, Change::Unknown { .. });
+                if let Some(change) = resolution.changes().iter().find(unknown) {
+                    return Err(unknown_field(component, change));
+                }
+            }
+            resolutions.push(resolution);
+            ways.push(way);
+        }
+        let plan = Self { snapshot, registry, options, resolutions, ways };
         plan.check_targets()?;
         Ok(plan)
     }
@@ -119,6 +148,13 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
                     && seen[target].replace(number) == Some(number)
                 {
                     let key = &self.snapshot.components[column.component as usize].key;
+                    let now = self.registry.descriptors()[target].key();
+                    if key != now {
+                        let message = format!(
+                            "it is `{now}` now, and an entity has both: a world migration can choose"
+                        );
+                        return Err(Error::schema(message).in_key(key));
+                    }
                     return Err(Error::corrupt("an archetype has the component twice").in_key(key));
                 }
             }
@@ -164,41 +200,48 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     }
 }
 
-/// How a saved component becomes a registered one. The evolution of schemas has its place here: by name, by migration.
-pub(super) fn resolve(component: &Component, registry: &Registry) -> Result<Resolution> {
-    let Some(index) = registry.index_of_key(&component.key) else { return Ok(Resolution::Unknown) };
-    let descriptor = &registry.descriptors()[index];
+/// How a saved component becomes a registered one, and the way there if it is not straight.
+pub(crate) fn resolve(component: &Component, registry: &Registry) -> Result<(Resolution, Option<Way>)> {
+    let Some(target) = registry.index_of_saved(&component.key) else {
+        return Ok((Resolution::Unknown, None));
+    };
+    let descriptor = &registry.descriptors()[target];
     if descriptor.is_transient() {
-        return Ok(Resolution::Transient(index));
+        return Ok((Resolution::Transient(target), None));
     }
-    check_version(component, descriptor).map_err(|error| error.in_key(&component.key))?;
-    if component.schema_fingerprint != descriptor.schema().fingerprint() {
-        let difference = component.schema()?.difference(descriptor.schema()).unwrap_or_default();
-        return Err(Error::schema(format!(
-            "the save's fields are not those of this build and no migration is registered: {difference}"
-        ))
-        .in_key(&component.key));
-    }
-    Ok(match component.row == descriptor.row {
-        true => Resolution::Same(index),
-        false => Resolution::OtherLayout(index),
+    let way = || {
+        let (version, known) = (component.version, descriptor.version());
+        if version > known {
+            let message = format!("version {version} is newer than this build ({known}): update the game");
+            return Err(Error::newer_format(message));
+        }
+        let path = match version == known {
+            true if component.schema_fingerprint == descriptor.schema().fingerprint() => return Ok(None),
+            true => Vec::new(),
+            false => registry.upgraders(descriptor.key()).path(version, descriptor)?,
+        };
+        Way::new(component.schema()?, path, descriptor).map(Some)
+    };
+    let way = way().map_err(|error| error.in_key(&component.key))?;
+    Ok(match way {
+        None if component.row == descriptor.row => (Resolution::Same(target), None),
+        None => (Resolution::OtherLayout(target), None),
+        Some(way) => {
+            let changes = way.changes.clone();
+            let resolution = match way.steps {
+                0 => Resolution::ByName { target, changes },
+                steps => Resolution::Upgraded { target, version: component.version, steps, changes },
+            };
+            (resolution, Some(way))
+        }
     })
-}
-
-fn check_version(component: &Component, descriptor: &Descriptor) -> Result<()> {
-    let (saved, known) = (component.version, descriptor.version());
-    if saved > known {
-        let message = format!("version {saved} is newer than this build ({known}): update the game");
-        return Err(Error::newer_format(message));
-    }
-    if saved < known {
-        let message = format!("version {saved} needs a migration to version {known}, and none is registered");
-        return Err(Error::schema(message));
-    }
-    Ok(())
 }
 
 pub(super) fn unregistered(component: &Component) -> Error {
     Error::unknown("it is in the save but not registered: register it, or load with `Unknown::Keep`")
         .in_key(&component.key)
+}
+
+fn unknown_field(component: &Component, change: &Change) -> Error {
+    Error::unknown(format!("{change}: add it, or load with `Unknown::Keep`")).in_key(&component.key)
 }

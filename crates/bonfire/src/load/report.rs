@@ -1,6 +1,9 @@
 //! What a load did. Silent loss is an error, so everything that is not plainly loaded is listed.
 
+use std::fmt;
+
 use crate::error::Error;
+use crate::evolve::Change;
 use crate::snapshot::Damage;
 
 /// What a load did with everything it met.
@@ -29,10 +32,57 @@ impl LoadReport {
         self.damage.is_empty()
             && self.callback_errors.is_empty()
             && self.unclaimed_data.is_empty()
-            && self
-                .components
-                .iter()
-                .all(|report| report.outcome.is_loaded() && report.dangling == 0 && report.left_out == 0)
+            && self.components.iter().all(ComponentReport::is_complete)
+    }
+}
+
+impl ComponentReport {
+    /// Whether all of it is in the world now.
+    pub fn is_complete(&self) -> bool {
+        let Self { outcome, dangling, left_out, changes, .. } = self;
+        outcome.is_loaded() && *dangling == 0 && *left_out == 0 && !changes.iter().any(Change::is_loss)
+    }
+}
+
+/// One line per component, and one for each of its changes.
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} entities", self.entities)?;
+        for line in &self.components {
+            let ComponentReport { key, outcome, rows, dangling, left_out, changes } = line;
+            write!(f, "`{}`: {rows} {outcome}", key.escape_debug())?;
+            if *dangling > 0 {
+                write!(f, ", {dangling} references to nothing")?;
+            }
+            if *left_out > 0 {
+                write!(f, ", {left_out} left out")?;
+            }
+            writeln!(f)?;
+            changes.iter().try_for_each(|change| writeln!(f, "    {change}"))?;
+        }
+        for key in &self.unclaimed_data {
+            writeln!(f, "`{}`: data that nobody asked for", key.escape_debug())?;
+        }
+        self.callback_errors.iter().try_for_each(|error| writeln!(f, "{error}"))?;
+        if !self.damage.is_empty() {
+            writeln!(f, "the file was damaged: {:?}", self.damage)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loaded => "loaded",
+            Self::OtherLayout => "loaded field by field",
+            Self::ByName => "loaded by name",
+            Self::Upgraded => "loaded from an older version",
+            Self::Restored => "back from being carried",
+            Self::Carried => "carried for the next save",
+            Self::Dropped => "dropped",
+            Self::Transient => "dropped, transient in this build",
+        })
     }
 }
 
@@ -50,6 +100,8 @@ pub struct ComponentReport {
     pub dangling: u64,
     /// How many values were left out, because of such references or by a custom codec.
     pub left_out: usize,
+    /// How the saved type differs from the one of this build.
+    pub changes: Vec<Change>,
 }
 
 /// What became of a component.
@@ -60,6 +112,10 @@ pub enum Outcome {
     Loaded,
     /// It is loaded, field by field.
     OtherLayout,
+    /// It is loaded, by name: its fields were not quite those of this build.
+    ByName,
+    /// It is loaded, through steps from an older version.
+    Upgraded,
     /// It had been carried by a build that did not know it, and is back.
     Restored,
     /// It is unknown and carried for the next save.
@@ -73,6 +129,6 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the values are in the world.
     pub fn is_loaded(self) -> bool {
-        matches!(self, Self::Loaded | Self::OtherLayout | Self::Restored)
+        matches!(self, Self::Loaded | Self::OtherLayout | Self::ByName | Self::Upgraded | Self::Restored)
     }
 }

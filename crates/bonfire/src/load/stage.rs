@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::plan::{LoadPlan, Resolution, Unknown};
 use super::report::{ComponentReport, LoadReport, Outcome};
@@ -10,9 +10,11 @@ use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
+use crate::evolve::way::{Journey, Way};
+use crate::evolve::{Change, Running};
 use crate::snapshot::Component;
 use crate::snapshot::carry::{Carry, CarryKind};
-use crate::snapshot::column::Column;
+use crate::snapshot::column::{Column, Groups};
 use crate::snapshot::data::FREE_LIST_KEY;
 
 /// Everything that a commit needs. Dropping it undoes nothing, because nothing was done yet.
@@ -130,6 +132,9 @@ impl<'s> LoadPlan<'s, '_> {
                 ..LoadReport::default()
             },
             lines: vec![None; self.snapshot.components.len()],
+            unmapped: LoadContext::new(&self.options.limits),
+            tables: HashMap::new(),
+            running: Running::default(),
         };
         let mut archetypes = Vec::with_capacity(self.snapshot.archetypes.len());
         for archetype in &self.snapshot.archetypes {
@@ -182,6 +187,13 @@ impl<'s> LoadPlan<'s, '_> {
         if self.options.unknown == Unknown::Keep {
             stager.carry.keep_data(data.cloned().collect(), &stager.carry_context);
         }
+        let saved = self.snapshot.tracks();
+        let missing = saved
+            .into_iter()
+            .filter(|(name, _)| !self.registry.tracks().iter().any(|track| track.name == *name));
+        if self.options.unknown == Unknown::Keep {
+            missing.for_each(|(name, version)| stager.carry.keep_track(name, version));
+        }
         Ok(Staged { archetypes, resources, extras, carry: stager.carry, report: stager.report })
     }
 }
@@ -195,6 +207,10 @@ struct Stager<'p, 's, 'r> {
     report: LoadReport,
     /// The report's line of each saved component.
     lines: Vec<Option<usize>>,
+    /// For values on their way through conversions.
+    unmapped: LoadContext<'p>,
+    tables: HashMap<u32, Groups>,
+    running: Running,
 }
 
 impl<'s> Stager<'_, 's, '_> {
@@ -209,6 +225,8 @@ impl<'s> Stager<'_, 's, '_> {
         let (target, outcome) = match resolution {
             Resolution::Same(target) => (*target, Outcome::Loaded),
             Resolution::OtherLayout(target) => (*target, Outcome::OtherLayout),
+            Resolution::ByName { target, .. } => (*target, Outcome::ByName),
+            Resolution::Upgraded { target, .. } => (*target, Outcome::Upgraded),
             Resolution::Transient(_) => {
                 self.line(column, Outcome::Transient).rows += column.rows;
                 return Ok(None);
@@ -226,11 +244,33 @@ impl<'s> Stager<'_, 's, '_> {
             None => Cow::Owned(Component { schema: Some(descriptor.schema.clone()), ..component.clone() }),
         };
         let portable = self.plan.options.portable;
-        let staged = descriptor.column.decode(column, &known, shared, &self.context, portable);
+        let staged = match &self.plan.ways[column.component as usize] {
+            None => descriptor.column.decode(column, &known, shared, &self.context, portable),
+            Some(way) => {
+                let mut journey = Journey {
+                    mapped: &self.context,
+                    unmapped: &self.unmapped,
+                    portable,
+                    tables: &mut self.tables,
+                    running: &mut self.running,
+                };
+                way.load(column, &known, shared, descriptor, &mut journey)
+            }
+        };
         let staged = staged.map_err(|error| error.in_key(&component.key))?;
         let dangling = self.context.take_dangling_count();
+        if let Some(way) = &self.plan.ways[column.component as usize] {
+            self.unknown_fields(column, way, kind, ids)?;
+        }
         let (rows, left_out) = (column.rows, column.rows - staged.len());
+        let lost = std::mem::take(&mut self.running.lost);
         let line = self.line(column, outcome);
+        for field in lost {
+            let change = Change::Dropped { field };
+            if !line.changes.contains(&change) {
+                line.changes.push(change);
+            }
+        }
         line.rows += rows;
         line.dangling += dangling;
         line.left_out += left_out;
@@ -250,6 +290,28 @@ impl<'s> Stager<'_, 's, '_> {
         Ok(())
     }
 
+    /// Keeps the fields of a column that this build does not have.
+    fn unknown_fields(
+        &mut self,
+        column: &Column,
+        way: &Way,
+        kind: CarryKind,
+        ids: &[EntityId],
+    ) -> Result<()> {
+        let (Some(fields), Unknown::Keep) = (&way.unknown, self.plan.options.unknown) else { return Ok(()) };
+        let carried = self.carry.keep_fields(
+            self.plan.snapshot,
+            column,
+            fields,
+            kind == CarryKind::Resource,
+            ids,
+            self.map,
+            &self.carry_context,
+        );
+        self.carry_context.take_dangling_count();
+        carried
+    }
+
     fn restored(&mut self, column: &Column) {
         self.line(column, Outcome::Restored).outcome = Outcome::Restored;
     }
@@ -260,7 +322,9 @@ impl<'s> Stager<'_, 's, '_> {
             // What was carried may have the key of what was saved.
             let key = &self.plan.snapshot.components[column.component as usize].key;
             lines.iter().position(|line| line.key == *key).unwrap_or_else(|| {
-                lines.push(ComponentReport { key: key.clone(), outcome, rows: 0, dangling: 0, left_out: 0 });
+                let changes = self.plan.resolutions[column.component as usize].changes().to_vec();
+                let key = key.clone();
+                lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0, changes });
                 lines.len() - 1
             })
         });

@@ -182,7 +182,7 @@ impl<T: Persist, E: Persist> Persist for Result<T, E> {
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.define::<Self>(|types| {
             let (ok, err) = (T::schema(types), E::schema(types));
-            let (ok, err) = (types.add(Type::Tuple(vec![ok])), types.add(Type::Tuple(vec![err])));
+            let (ok, err) = (types.add(Type::tuple([ok])), types.add(Type::tuple([err])));
             Type::Enum(vec![Variant::new("Ok", ok), Variant::new("Err", err)])
         })
     }

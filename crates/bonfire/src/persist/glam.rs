@@ -103,7 +103,7 @@ macro_rules! matrices {
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 let fields = vec![$(Field::new($name, <$vector>::schema(types))),*];
-                types.add(Type::Struct(fields))
+                types.add(Type::Struct(fields.into()))
             }
             fn encode(&self, out: &mut Writer) {
                 $(self.$axis.encode(out);)*

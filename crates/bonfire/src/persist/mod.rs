@@ -48,6 +48,7 @@ pub use text::AsText;
 
 use crate::context::LoadContext;
 use crate::error::Result;
+use crate::evolve::step::History;
 use crate::layout::LayoutOf;
 use crate::schema::{Node, SchemaBuilder};
 use crate::wire::{Reader, Writer};
@@ -116,6 +117,15 @@ pub trait Keyed: Persist {
     const VERSION: u32 = 1;
     /// Whether the component is never saved, though its entity is.
     const TRANSIENT: bool = false;
+    /// Keys that it had before.
+    const ALIASES: &'static [&'static str] = &[];
+    /// Whether each distinct value of a column is stored once, where that is smaller.
+    const DICTIONARY: bool = false;
+    /// If equal values are to be one value after a load, how a value is made of another: `Clone::clone`.
+    const SHARED: Option<fn(&Self) -> Self> = None;
+
+    /// Names the types of older versions.
+    fn history(_steps: &mut History) {}
 }
 
 /// Saves a `T` as something else: the bridge for types of other crates, used by `#[persist(with = Adapter)]`.

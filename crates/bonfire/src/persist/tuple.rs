@@ -55,7 +55,7 @@ macro_rules! tuple {
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 let fields = vec![$($name::schema(types)),*];
-                types.add(Type::Tuple(fields))
+                types.add(Type::tuple(fields))
             }
             #[inline]
             fn encode(&self, out: &mut Writer) {

@@ -75,7 +75,7 @@ impl<T: Persist> Persist for Reverse<T> {
 impl Persist for Duration {
     fn schema(types: &mut SchemaBuilder) -> Node {
         let (secs, nanos) = (u64::schema(types), u32::schema(types));
-        types.add(Type::Struct(vec![Field::new("secs", secs), Field::new("nanos", nanos)]))
+        types.add(Type::Struct(vec![Field::new("secs", secs), Field::new("nanos", nanos)].into()))
     }
     fn encode(&self, out: &mut Writer) {
         out.u64(self.as_secs());
@@ -96,7 +96,7 @@ macro_rules! range {
         impl<T: Persist> Persist for $range<T> {
             fn schema(types: &mut SchemaBuilder) -> Node {
                 let end = T::schema(types);
-                types.add(Type::Struct(vec![$(Field::new(stringify!($end), end)),*]))
+                types.add(Type::Struct(vec![$(Field::new(stringify!($end), end)),*].into()))
             }
             fn encode(&self, out: &mut Writer) {
                 $(range!(@get self, $range, $end).encode(out);)*

@@ -2,9 +2,12 @@
 //!
 //! Equal types share a node, so that a schema depends on what a type is and not on how often it is used. A type that
 //! contains itself gets its number the moment it is first met inside itself; such nodes are not shared by structure.
+//!
+//! Types that are saved alike may have different pasts. Their nodes are apart, and each refers to the one that stands for
+//! all of them in a save.
 
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Fingerprint, Node, Schema, Type};
 
@@ -12,6 +15,8 @@ use super::{Fingerprint, Node, Schema, Type};
 #[derive(Default)]
 pub struct SchemaBuilder {
     nodes: Vec<Option<Type>>,
+    /// What each node is in a save: itself, or the node without rules that is saved alike.
+    saved: Vec<Node>,
     shared: HashMap<Type, Node>,
     known: HashMap<TypeId, Entry>,
     depth: usize,
@@ -36,14 +41,33 @@ impl SchemaBuilder {
         self.nodes[node.index()].as_ref().unwrap_or(&Type::Unit)
     }
 
+    fn push(&mut self, ty: Option<Type>) -> Node {
+        let node = Node(self.nodes.len() as u32);
+        self.nodes.push(ty);
+        self.saved.push(node);
+        node
+    }
+
     /// A node for a type that is fully described by `ty`.
     pub fn add(&mut self, ty: Type) -> Node {
-        if let Some(&node) = self.shared.get(&ty) {
-            return node;
+        let mut plain = ty.clone().plain();
+        for child in plain.children_mut() {
+            *child = self.saved[child.index()];
         }
-        let node = Node(self.nodes.len() as u32);
-        self.nodes.push(Some(ty.clone()));
-        self.shared.insert(ty, node);
+        let ruled = ty.has_rules() || ty.children().any(|child| self.saved[child.index()] != child);
+        let saved = match self.shared.get(&plain) {
+            Some(&node) => node,
+            None => {
+                let node = self.push(Some(plain.clone()));
+                self.shared.insert(plain, node);
+                node
+            }
+        };
+        if !ruled {
+            return saved;
+        }
+        let node = self.push(Some(ty));
+        self.saved[node.index()] = saved;
         node
     }
 
@@ -54,10 +78,7 @@ impl SchemaBuilder {
             Some(Entry::Done(node)) => return node,
             Some(Entry::Open { depth, node }) => {
                 self.lowest = self.lowest.min(depth);
-                let node = node.unwrap_or_else(|| {
-                    self.nodes.push(None);
-                    Node(self.nodes.len() as u32 - 1)
-                });
+                let node = node.unwrap_or_else(|| self.push(None));
                 self.known.insert(id, Entry::Open { depth, node: Some(node) });
                 return node;
             }
@@ -81,10 +102,7 @@ impl SchemaBuilder {
                 node
             }
             None if lowest == usize::MAX => self.add(ty),
-            None => {
-                self.nodes.push(Some(ty));
-                Node(self.nodes.len() as u32 - 1)
-            }
+            None => self.push(Some(ty)),
         };
         if lowest < depth {
             // Part of a recursion that is not closed yet.
@@ -96,37 +114,87 @@ impl SchemaBuilder {
 
     /// The schema whose root is `root`, with its nodes in the order of a depth-first walk.
     pub fn finish(self, root: Node) -> Schema {
-        let mut numbers = vec![None; self.nodes.len()];
-        let mut order = Vec::new();
-        let mut stack = vec![root];
-        while let Some(node) = stack.pop() {
-            if numbers[node.index()].is_none() {
-                numbers[node.index()] = Some(Node(order.len() as u32));
-                order.push(node);
-                if let Some(ty) = &self.nodes[node.index()] {
-                    let children: Vec<_> = ty.children().collect();
-                    stack.extend(children.into_iter().rev());
-                }
-            }
-        }
-        let nodes: Vec<Type> = order
-            .into_iter()
-            .map(|node| {
-                let mut ty = self.nodes[node.index()].clone().unwrap_or(Type::Unit);
-                for child in ty.children_mut() {
-                    *child = numbers[child.index()].unwrap_or(Node::ROOT);
-                }
-                ty
-            })
-            .collect();
-        Schema::from_nodes(nodes)
+        let nodes = self.walk(root, |node| self.saved[node.index()]);
+        let nodes: Vec<Type> = nodes.into_iter().map(Type::plain).collect();
+        let ruled = self.walk(root, |node| node);
+        let ruled = ruled.iter().any(Type::has_rules).then_some(ruled);
+        Schema { ruled, ..Schema::from_nodes(nodes) }
+    }
+
+    fn walk(&self, root: Node, choose: impl Fn(Node) -> Node) -> Vec<Type> {
+        walk(|node| self.nodes[node.index()].as_ref(), self.nodes.len(), root, choose)
     }
 }
 
+/// The nodes that can be reached from `root`, in the order of a depth-first walk, with their numbers in it.
+fn walk<'n>(
+    get: impl Fn(Node) -> Option<&'n Type>,
+    count: usize,
+    root: Node,
+    choose: impl Fn(Node) -> Node,
+) -> Vec<Type> {
+    let mut numbers = vec![None; count];
+    let mut order = Vec::new();
+    let mut stack = vec![choose(root)];
+    while let Some(node) = stack.pop() {
+        if numbers[node.index()].is_none() {
+            numbers[node.index()] = Some(Node(order.len() as u32));
+            order.push(node);
+            if let Some(ty) = get(node) {
+                let children: Vec<_> = ty.children().map(&choose).collect();
+                stack.extend(children.into_iter().rev());
+            }
+        }
+    }
+    let renumbered = |node: Node| {
+        let mut ty = get(node).cloned().unwrap_or(Type::Unit);
+        for child in ty.children_mut() {
+            *child = numbers[choose(*child).index()].unwrap_or(Node::ROOT);
+        }
+        ty
+    };
+    order.into_iter().map(renumbered).collect()
+}
+
 impl Schema {
+    /// The schema of one of several nodes.
+    pub(crate) fn rooted(nodes: &[Type], root: Node) -> Self {
+        Self::from_nodes(walk(|node| nodes.get(node.index()), nodes.len(), root, |node| node))
+    }
+
+    /// The same schema with rules. Fails if `ruled` does not describe what is saved.
+    pub(crate) fn with_rules(self, ruled: Vec<Type>) -> std::result::Result<Self, String> {
+        if !are_alike(&ruled, &self.nodes) {
+            return Err("the ruled nodes are not those of the schema".to_owned());
+        }
+        let has_rules = ruled.iter().any(Type::has_rules);
+        Ok(Self { ruled: has_rules.then_some(ruled), ..self })
+    }
+
     pub(super) fn from_nodes(nodes: Vec<Type>) -> Self {
-        let mut schema = Self { nodes, fingerprint: Fingerprint([0; 16]) };
+        let mut schema = Self { nodes, ruled: None, fingerprint: Fingerprint([0; 16]) };
         schema.fingerprint = Fingerprint::of(&schema.to_bytes());
         schema
     }
+}
+
+/// Whether two tables of nodes describe the same saved values, however they share nodes.
+fn are_alike(a: &[Type], b: &[Type]) -> bool {
+    let shape = |ty: &Type| {
+        let mut shape = ty.clone().plain();
+        shape.children_mut().into_iter().for_each(|child| *child = Node::ROOT);
+        shape
+    };
+    let mut seen = HashSet::new();
+    let mut stack = vec![(Node::ROOT, Node::ROOT)];
+    while let Some((left, right)) = stack.pop() {
+        if seen.insert((left, right)) {
+            let (Some(left), Some(right)) = (a.get(left.index()), b.get(right.index())) else { return false };
+            if shape(left) != shape(right) {
+                return false;
+            }
+            stack.extend(left.children().zip(right.children()));
+        }
+    }
+    true
 }

@@ -66,7 +66,7 @@ impl Schema {
             nodes.push(decode_type(&mut input, count)?);
         }
         input.finish()?;
-        Ok(Self { nodes, fingerprint: Fingerprint::of(bytes) })
+        Ok(Self { nodes, ruled: None, fingerprint: Fingerprint::of(bytes) })
     }
 }
 
@@ -106,7 +106,7 @@ fn encode_type(ty: &Type, out: &mut Writer) {
         Type::Tuple(fields) => {
             out.u8(TUPLE);
             out.varint(fields.len() as u64);
-            fields.iter().for_each(|field| node(field, out));
+            fields.iter().for_each(|field| node(&field.node, out));
         }
         Type::Struct(fields) => {
             out.u8(STRUCT);
@@ -148,8 +148,8 @@ fn decode_type(input: &mut Reader<'_>, count: u64) -> Result<Type> {
         ARRAY => Type::Array(node(input)?, input.varint()?),
         MAP => Type::Map(node(input)?, node(input)?),
         TUPLE => {
-            let len = input.count(size_of::<Node>())?;
-            Type::Tuple((0..len).map(|_| node(input)).collect::<Result<_>>()?)
+            let len = input.count(size_of::<Field>())?;
+            Type::Tuple((0..len).map(|_| Ok(Field::new("", node(input)?))).collect::<Result<_>>()?)
         }
         STRUCT => Type::Struct(
             named(input, count, "field")?.into_iter().map(|(name, node)| Field::new(name, node)).collect(),

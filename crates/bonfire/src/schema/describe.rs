@@ -11,7 +11,12 @@ const PAIRS_COMPARED: usize = 10_000;
 
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.show(Node::ROOT, &mut Shown { path: vec![], depth_max: DEPTH_SHOWN, left: NODES_SHOWN }, f)
+        show(
+            &self.nodes,
+            Node::ROOT,
+            &mut Shown { path: vec![], depth_max: DEPTH_SHOWN, left: NODES_SHOWN },
+            f,
+        )
     }
 }
 
@@ -22,74 +27,85 @@ struct Shown {
     left: usize,
 }
 
-impl Schema {
-    fn show(&self, node: Node, shown: &mut Shown, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if shown.path.contains(&node) {
-            return f.write_str("self");
-        }
-        if shown.path.len() == shown.depth_max || shown.left == 0 {
-            return f.write_str("..");
-        }
-        shown.path.push(node);
-        shown.left -= 1;
-        let mut inner = |node: Node, f: &mut fmt::Formatter<'_>| self.show(node, shown, f);
-        match self.get(node) {
-            Type::Option(some) => {
-                inner(*some, f)?;
-                f.write_str("?")?;
-            }
-            Type::List(element) => {
-                f.write_str("[")?;
-                inner(*element, f)?;
-                f.write_str("]")?;
-            }
-            Type::Set(element) => {
-                f.write_str("set[")?;
-                inner(*element, f)?;
-                f.write_str("]")?;
-            }
-            Type::Array(element, len) => {
-                f.write_str("[")?;
-                inner(*element, f)?;
-                write!(f, "; {len}]")?;
-            }
-            Type::Map(key, value) => {
-                f.write_str("map[")?;
-                inner(*key, f)?;
-                f.write_str(" -> ")?;
-                inner(*value, f)?;
-                f.write_str("]")?;
-            }
-            Type::Tuple(fields) => {
-                f.write_str("(")?;
-                for (i, field) in fields.iter().enumerate() {
-                    f.write_str(if i > 0 { ", " } else { "" })?;
-                    inner(*field, f)?;
-                }
-                f.write_str(")")?;
-            }
-            Type::Struct(fields) => {
-                f.write_str("{")?;
-                for (i, field) in fields.iter().enumerate() {
-                    write!(f, "{}{}: ", if i > 0 { ", " } else { "" }, field.name.escape_debug())?;
-                    inner(field.node, f)?;
-                }
-                f.write_str("}")?;
-            }
-            Type::Enum(variants) => {
-                for (i, variant) in variants.iter().enumerate() {
-                    write!(f, "{}{}", if i > 0 { " | " } else { "" }, variant.name.escape_debug())?;
-                    if !matches!(self.get(variant.node), Type::Unit) {
-                        inner(variant.node, f)?;
-                    }
-                }
-            }
-            simple => f.write_str(simple.name())?,
-        }
-        shown.path.pop();
-        Ok(())
+fn show(nodes: &[Type], node: Node, shown: &mut Shown, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if shown.path.contains(&node) {
+        return f.write_str("self");
     }
+    if shown.path.len() == shown.depth_max || shown.left == 0 {
+        return f.write_str("..");
+    }
+    shown.path.push(node);
+    shown.left -= 1;
+    let mut inner = |node: Node, f: &mut fmt::Formatter<'_>| show(nodes, node, shown, f);
+    match &nodes[node.index()] {
+        Type::Option(some) => {
+            inner(*some, f)?;
+            f.write_str("?")?;
+        }
+        Type::List(element) => {
+            f.write_str("[")?;
+            inner(*element, f)?;
+            f.write_str("]")?;
+        }
+        Type::Set(element) => {
+            f.write_str("set[")?;
+            inner(*element, f)?;
+            f.write_str("]")?;
+        }
+        Type::Array(element, len) => {
+            f.write_str("[")?;
+            inner(*element, f)?;
+            write!(f, "; {len}]")?;
+        }
+        Type::Map(key, value) => {
+            f.write_str("map[")?;
+            inner(*key, f)?;
+            f.write_str(" -> ")?;
+            inner(*value, f)?;
+            f.write_str("]")?;
+        }
+        Type::Tuple(fields) => {
+            f.write_str("(")?;
+            for (i, field) in fields.iter().enumerate() {
+                f.write_str(if i > 0 { ", " } else { "" })?;
+                inner(field.node, f)?;
+            }
+            f.write_str(")")?;
+        }
+        Type::Struct(fields) => {
+            f.write_str("{")?;
+            for (i, field) in fields.iter().enumerate() {
+                write!(f, "{}{}: ", if i > 0 { ", " } else { "" }, field.name.escape_debug())?;
+                inner(field.node, f)?;
+            }
+            f.write_str("}")?;
+        }
+        Type::Enum(variants) => {
+            for (i, variant) in variants.iter().enumerate() {
+                write!(f, "{}{}", if i > 0 { " | " } else { "" }, variant.name.escape_debug())?;
+                if !matches!(&nodes[variant.node.index()], Type::Unit) {
+                    inner(variant.node, f)?;
+                }
+            }
+        }
+        simple => f.write_str(simple.name())?,
+    }
+    shown.path.pop();
+    Ok(())
+}
 
+/// A node in a few words.
+pub(crate) fn node_text(nodes: &[Type], node: Node) -> String {
+    struct At<'a>(&'a [Type], Node);
+    impl fmt::Display for At<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            show(self.0, self.1, &mut Shown { path: vec![], depth_max: 3, left: 24 }, f)
+        }
+    }
+    At(nodes, node).to_string()
+}
+
+impl Schema {
     /// In words, the first place where `self` (the save) differs from `other` (this build).
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self == other {
@@ -171,7 +187,7 @@ impl Schema {
                 old.iter().zip(new).find_map(|(old, new)| inner(old.node, new.node, &old.name, path))
             }
             (Type::Tuple(old), Type::Tuple(new)) if old.len() == new.len() => {
-                (0..old.len()).find_map(|i| inner(old[i], new[i], &i.to_string(), path))
+                (0..old.len()).find_map(|i| inner(old[i].node, new[i].node, &i.to_string(), path))
             }
             (Type::Option(old), Type::Option(new))
             | (Type::List(old), Type::List(new))
@@ -184,21 +200,11 @@ impl Schema {
             }
             (old, new) if old == new && old.children().next().is_none() => None,
             _ => {
-                let show = |schema: &Self, node| schema.node_text(node);
+                let show = |schema: &Self, node| node_text(&schema.nodes, node);
                 let place = place(path);
                 Some(format!("{place}the save has {}, this build has {}", show(self, a), show(other, b)))
             }
         }
-    }
-
-    fn node_text(&self, node: Node) -> String {
-        struct At<'a>(&'a Schema, Node);
-        impl fmt::Display for At<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.show(self.1, &mut Shown { path: vec![], depth_max: 3, left: 24 }, f)
-            }
-        }
-        At(self, node).to_string()
     }
 }
 

@@ -9,15 +9,16 @@
 mod builder;
 mod codec;
 mod describe;
+mod field;
 mod shape;
 
 use std::borrow::Cow;
 use std::fmt;
 
 pub use builder::SchemaBuilder;
-pub(crate) use shape::FixedLeaf;
-
-use crate::wire::Writer;
+pub(crate) use describe::node_text;
+pub use field::{Field, FieldDefault, FieldRules, Fields};
+pub(crate) use shape::{FixedLeaf, fixed_sizes};
 
 /// A node of a [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,61 +72,12 @@ pub enum Type {
     Array(Node, u64),
     /// Keys and values, sorted by the bytes of the key, each key once.
     Map(Node, Node),
-    /// Unnamed fields in order.
-    Tuple(Vec<Node>),
+    /// Unnamed fields in order: their names are empty.
+    Tuple(Fields),
     /// Named fields in order.
-    Struct(Vec<Field>),
+    Struct(Fields),
     /// One of several variants, by number.
     Enum(Vec<Variant>),
-}
-
-/// A named field of a struct.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Its name in the save.
-    pub name: Cow<'static, str>,
-    /// Its type.
-    pub node: Node,
-    /// How this build reads saves that have the field under another name, or not at all. Not saved, not compared.
-    pub rules: FieldRules,
-}
-
-/// What a build knows about the past of a field.
-#[derive(Clone, Debug, Default)]
-pub struct FieldRules {
-    /// Names the field had before.
-    pub aliases: Vec<Cow<'static, str>>,
-    /// Writes the value for saves that are older than the field.
-    pub default: Option<fn(&mut Writer)>,
-}
-
-impl Field {
-    /// A field without a past.
-    pub fn new(name: impl Into<Cow<'static, str>>, node: Node) -> Self {
-        Self { name: name.into(), node, rules: FieldRules::default() }
-    }
-    /// Adds a name that the field had before.
-    pub fn alias(mut self, name: &'static str) -> Self {
-        self.rules.aliases.push(Cow::Borrowed(name));
-        self
-    }
-    /// Sets the value for saves that are older than the field.
-    pub fn default(mut self, write: fn(&mut Writer)) -> Self {
-        self.rules.default = Some(write);
-        self
-    }
-}
-
-impl PartialEq for Field {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.name, self.node) == (&other.name, other.node)
-    }
-}
-impl Eq for Field {}
-impl std::hash::Hash for Field {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (&self.name, self.node).hash(state);
-    }
 }
 
 /// A variant of an enum. Its content is a unit, a tuple or a struct.
@@ -196,6 +148,9 @@ impl fmt::Debug for Fingerprint {
 #[derive(Clone, Debug)]
 pub struct Schema {
     nodes: Vec<Type>,
+    /// The same nodes with the rules of the fields: types that are saved alike and have different pasts are apart here.
+    /// Nothing if there are no rules.
+    ruled: Option<Vec<Type>>,
     fingerprint: Fingerprint,
 }
 
@@ -227,6 +182,12 @@ impl Schema {
         &self.nodes
     }
 
+    /// The nodes as this build reads older saves: with the rules of their fields, the root first. What they describe is
+    /// saved as the [`Schema::nodes`] say, though their numbers may be others.
+    pub fn ruled_nodes(&self) -> &[Type] {
+        self.ruled.as_deref().unwrap_or(&self.nodes)
+    }
+
     /// Whether values may hold references to entities that a load can see and map.
     pub fn has_entities(&self) -> bool {
         self.nodes.iter().any(|ty| matches!(ty, Type::Entity | Type::Dynamic))
@@ -241,29 +202,53 @@ impl PartialEq for Schema {
 impl Eq for Schema {}
 
 impl Type {
+    /// A tuple of these types.
+    pub fn tuple(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self::Tuple(nodes.into_iter().map(|node| Field::new("", node)).collect())
+    }
+
     /// The nodes it refers to.
     pub fn children(&self) -> impl Iterator<Item = Node> + '_ {
-        let (fixed, nodes, fields, variants): (Vec<Node>, &[Node], &[Field], &[Variant]) = match self {
-            Self::Option(a) | Self::List(a) | Self::Set(a) | Self::Array(a, _) => (vec![*a], &[], &[], &[]),
-            Self::Map(a, b) => (vec![*a, *b], &[], &[], &[]),
-            Self::Tuple(nodes) => (vec![], nodes, &[], &[]),
-            Self::Struct(fields) => (vec![], &[], fields, &[]),
-            Self::Enum(variants) => (vec![], &[], &[], variants),
-            _ => (vec![], &[], &[], &[]),
+        let (fixed, fields, variants): (Vec<Node>, &[Field], &[Variant]) = match self {
+            Self::Option(a) | Self::List(a) | Self::Set(a) | Self::Array(a, _) => (vec![*a], &[], &[]),
+            Self::Map(a, b) => (vec![*a, *b], &[], &[]),
+            Self::Tuple(fields) | Self::Struct(fields) => (vec![], fields, &[]),
+            Self::Enum(variants) => (vec![], &[], variants),
+            _ => (vec![], &[], &[]),
         };
         let fields = fields.iter().map(|field| field.node);
         let variants = variants.iter().map(|variant| variant.node);
-        fixed.into_iter().chain(nodes.iter().copied()).chain(fields).chain(variants)
+        fixed.into_iter().chain(fields).chain(variants)
     }
 
-    fn children_mut(&mut self) -> Vec<&mut Node> {
+    pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
         match self {
             Self::Option(a) | Self::List(a) | Self::Set(a) | Self::Array(a, _) => vec![a],
             Self::Map(a, b) => vec![a, b],
-            Self::Tuple(nodes) => nodes.iter_mut().collect(),
-            Self::Struct(fields) => fields.iter_mut().map(|field| &mut field.node).collect(),
+            Self::Tuple(fields) | Self::Struct(fields) => {
+                fields.iter_mut().map(|field| &mut field.node).collect()
+            }
             Self::Enum(variants) => variants.iter_mut().map(|variant| &mut variant.node).collect(),
             _ => vec![],
         }
+    }
+
+    /// Whether it says more than what is saved.
+    fn has_rules(&self) -> bool {
+        match self {
+            Self::Tuple(fields) | Self::Struct(fields) => fields.has_rules(),
+            Self::Enum(variants) => variants.iter().any(|variant| !variant.aliases.is_empty()),
+            _ => false,
+        }
+    }
+
+    /// The type without its rules.
+    fn plain(mut self) -> Self {
+        match &mut self {
+            Self::Tuple(fields) | Self::Struct(fields) => fields.forget_rules(),
+            Self::Enum(variants) => variants.iter_mut().for_each(|variant| variant.aliases.clear()),
+            _ => {}
+        }
+        self
     }
 }

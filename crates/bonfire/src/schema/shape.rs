@@ -15,54 +15,7 @@ impl Schema {
     /// The bytes of each node's encoded value, if every value has the same number. References have no fixed place in
     /// raw columns, because they must be mapped, so they count as not fixed.
     pub(crate) fn fixed_sizes(&self) -> Vec<Option<u64>> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
-            New,
-            Open,
-            Done,
-        }
-        let mut sizes = vec![None; self.nodes.len()];
-        let mut marks = vec![Mark::New; self.nodes.len()];
-        let mut stack: Vec<Node> = (0..self.nodes.len() as u32).rev().map(Node).collect();
-        while let Some(&node) = stack.last() {
-            match marks[node.index()] {
-                Mark::New => {
-                    marks[node.index()] = Mark::Open;
-                    let fresh = self.get(node).children().filter(|child| marks[child.index()] == Mark::New);
-                    stack.extend(fresh.collect::<Vec<_>>());
-                }
-                Mark::Open => {
-                    // A child that is still open contains this node: not fixed, and `sizes` says so.
-                    sizes[node.index()] = self.fixed_size(node, &sizes);
-                    marks[node.index()] = Mark::Done;
-                    stack.pop();
-                }
-                Mark::Done => {
-                    stack.pop();
-                }
-            }
-        }
-        sizes
-    }
-
-    fn fixed_size(&self, node: Node, sizes: &[Option<u64>]) -> Option<u64> {
-        let sum =
-            |ty: &Type| ty.children().try_fold(0_u64, |sum, node| sum.checked_add(sizes[node.index()]?));
-        match self.get(node) {
-            Type::Unit => Some(0),
-            Type::Bool | Type::U8 | Type::I8 => Some(1),
-            Type::U16 | Type::I16 => Some(2),
-            Type::U32 | Type::I32 | Type::F32 | Type::Char => Some(4),
-            Type::U64 | Type::I64 | Type::F64 => Some(8),
-            Type::U128 | Type::I128 => Some(16),
-            Type::Array(element, len) => sizes[element.index()]?.checked_mul(*len),
-            ty @ (Type::Tuple(_) | Type::Struct(_)) => sum(ty),
-            Type::Enum(variants) => {
-                let unit = |node: Node| matches!(self.get(node), Type::Unit);
-                (variants.len() <= 128 && variants.iter().all(|variant| unit(variant.node))).then_some(1)
-            }
-            _ => None,
-        }
+        fixed_sizes(&self.nodes, None)
     }
 
     /// The leaves of a raw row in the order of the schema, or `None` if values have no fixed size or too many leaves.
@@ -91,5 +44,57 @@ impl Schema {
             stack.extend(parts.into_iter().rev());
         }
         (leaves.len() <= max).then_some(leaves)
+    }
+}
+
+/// The bytes of each node's encoded value, if every value has the same number; `entity` is what a reference counts as.
+pub(crate) fn fixed_sizes(nodes: &[Type], entity: Option<u64>) -> Vec<Option<u64>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut sizes = vec![None; nodes.len()];
+    let mut marks = vec![Mark::New; nodes.len()];
+    let mut stack: Vec<Node> = (0..nodes.len() as u32).rev().map(Node).collect();
+    while let Some(&node) = stack.last() {
+        match marks[node.index()] {
+            Mark::New => {
+                marks[node.index()] = Mark::Open;
+                let fresh = nodes[node.index()].children().filter(|child| marks[child.index()] == Mark::New);
+                stack.extend(fresh.collect::<Vec<_>>());
+            }
+            Mark::Open => {
+                // A child that is still open contains this node: not fixed, and `sizes` says so.
+                sizes[node.index()] = fixed_size(nodes, node, &sizes, entity);
+                marks[node.index()] = Mark::Done;
+                stack.pop();
+            }
+            Mark::Done => {
+                stack.pop();
+            }
+        }
+    }
+    sizes
+}
+
+fn fixed_size(nodes: &[Type], node: Node, sizes: &[Option<u64>], entity: Option<u64>) -> Option<u64> {
+    let sum = |ty: &Type| ty.children().try_fold(0_u64, |sum, node| sum.checked_add(sizes[node.index()]?));
+    match &nodes[node.index()] {
+        Type::Unit => Some(0),
+        Type::Bool | Type::U8 | Type::I8 => Some(1),
+        Type::U16 | Type::I16 => Some(2),
+        Type::U32 | Type::I32 | Type::F32 | Type::Char => Some(4),
+        Type::U64 | Type::I64 | Type::F64 => Some(8),
+        Type::U128 | Type::I128 => Some(16),
+        Type::Entity => entity,
+        Type::Array(element, len) => sizes[element.index()]?.checked_mul(*len),
+        ty @ (Type::Tuple(_) | Type::Struct(_)) => sum(ty),
+        Type::Enum(variants) => {
+            let unit = |node: Node| matches!(nodes[node.index()], Type::Unit);
+            (variants.len() <= 128 && variants.iter().all(|variant| unit(variant.node))).then_some(1)
+        }
+        _ => None,
     }
 }

@@ -14,9 +14,14 @@ use super::dense::{column_from, remap};
 use super::{Archetype, Component, Snapshot, ids_from_bytes};
 use crate::buffer::AlignedBuf;
 use crate::context::LoadContext;
+use crate::descriptor::ColumnKind;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
-use crate::schema::Fingerprint;
+use crate::evolve::UnknownFields;
+use crate::row::RowLayout;
+use crate::schema::{Fingerprint, Node};
+use crate::value::{decode_value, encode_value};
+use crate::wire::{Reader, Writer};
 
 /// What a carried record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +75,8 @@ impl Carried {
 pub struct Carry {
     columns: HashMap<Identity, CarriedColumn>,
     data: Vec<DataEntry>,
+    /// Version lines of plugins that are missing.
+    tracks: BTreeMap<String, u32>,
 }
 
 /// What makes two columns one: rows are kept encoded, so how they were laid out does not matter.
@@ -93,7 +100,15 @@ impl CarriedColumn {
 impl Carry {
     /// Whether there is nothing to carry.
     pub fn is_empty(&self) -> bool {
-        self.columns.is_empty() && self.data.is_empty()
+        self.columns.is_empty() && self.data.is_empty() && self.tracks.is_empty()
+    }
+
+    pub(crate) fn tracks(&self) -> &BTreeMap<String, u32> {
+        &self.tracks
+    }
+
+    pub(crate) fn keep_track(&mut self, name: String, version: u32) {
+        self.tracks.insert(name, version);
     }
 
     /// How many rows are carried for each unknown key.
@@ -121,6 +136,7 @@ impl Carry {
             self.add(column);
         }
         self.add_data(other.data);
+        self.tracks.extend(other.tracks);
     }
 
     /// Adds data under keys that are not known yet.
@@ -170,7 +186,8 @@ impl Carry {
         let mut kept = Vec::new();
         let owners: Vec<Option<EntityId>> = match kind {
             CarryKind::Resource => vec![Some(EntityId::NULL)],
-            _ => ids.iter().map(|id| map.get(*id)).collect(),
+            // Fields of a resource have no entity either.
+            _ => ids.iter().map(|id| if id.is_null() { Some(*id) } else { map.get(*id) }).collect(),
         };
         for (bytes, owner) in dense.iter().zip(owners) {
             let (Some(bytes), Some(id)) = (bytes, owner) else { continue };
@@ -183,6 +200,47 @@ impl Carry {
             kept.push((id, bytes));
         }
         self.add(CarriedColumn { kind, component: component.clone(), rows: kept });
+        Ok(())
+    }
+
+    /// Keeps those fields of a column's values that this build does not know.
+    #[expect(clippy::too_many_arguments, reason = "as `keep_column`, with the fields")]
+    pub(crate) fn keep_fields(
+        &mut self,
+        snapshot: &Snapshot,
+        column: &Column,
+        fields: &UnknownFields,
+        is_resource: bool,
+        ids: &[EntityId],
+        map: &EntityMap,
+        context: &LoadContext<'_>,
+    ) -> Result<()> {
+        let component = &snapshot.components[column.component as usize];
+        let rows = if is_resource { 1 } else { ids.len() };
+        let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;
+        let schema = component.schema()?;
+        let mut kept = Vec::new();
+        for (row, bytes) in dense.iter().enumerate() {
+            let owner = if is_resource { Some(EntityId::NULL) } else { map.get(ids[row]) };
+            let (Some(bytes), Some(id)) = (bytes, owner) else { continue };
+            let part = || {
+                let value = decode_value(schema, Node::ROOT, &mut Reader::new(bytes, context))?;
+                let mut out = Writer::new();
+                encode_value(&fields.schema, Node::ROOT, &fields.pick(value), &mut out)?;
+                out.finish()
+            };
+            let bytes = part().map_err(|error| error.in_key(&component.key))?;
+            context.claim_memory(bytes.len(), 1)?;
+            kept.push((id, bytes));
+        }
+        let component = Component {
+            kind: ColumnKind::Rows,
+            schema_fingerprint: fields.schema.fingerprint(),
+            row: RowLayout::default(),
+            schema: Some(fields.schema.clone()),
+            ..component.clone()
+        };
+        self.add(CarriedColumn { kind: CarryKind::Fields, component, rows: kept });
         Ok(())
     }
 
@@ -210,9 +268,8 @@ impl Carry {
             if column.kind != CarryKind::Fields && written.contains(&column.component.key) {
                 continue; // The game has the component itself by now.
             }
-            let mut rows: Vec<&(EntityId, Vec<u8>)> = (column.rows.iter())
-                .filter(|(id, _)| column.kind == CarryKind::Resource || alive.contains_key(id))
-                .collect();
+            let mut rows: Vec<&(EntityId, Vec<u8>)> =
+                (column.rows.iter()).filter(|(id, _)| id.is_null() || alive.contains_key(id)).collect();
             rows.sort_by_key(|(id, _)| alive.get(id));
             if rows.is_empty() {
                 continue;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
+use crate::evolve::decode_by_name;
 use crate::limits::Limits;
 use crate::persist::Persist;
 use crate::schema::{Fingerprint, Node, Schema};
@@ -88,7 +89,7 @@ impl DataEntry {
         self.bytes.clone()
     }
 
-    /// The value as a `T`. References in it are left as they were saved: map them with
+    /// The value as a `T`; if it was saved as another type, by name. References in it are left as they were saved: map them with
     /// [`DataEntry::get_in`].
     pub fn get<T: Persist>(&self) -> Result<T> {
         self.get_in(&LoadContext::new(&Limits::default()))
@@ -96,14 +97,14 @@ impl DataEntry {
 
     /// The value as a `T`, with references mapped as the load maps them.
     pub fn get_in<T: Persist>(&self, context: &LoadContext<'_>) -> Result<T> {
-        let wanted = Schema::of::<T>();
-        if self.fingerprint != wanted.fingerprint() {
-            let difference = self.schema()?.difference(&wanted).unwrap_or_default();
-            return Err(Error::schema(difference).in_key(&self.key));
-        }
-        let mut input = Reader::new(&self.bytes, context);
-        let value = T::decode(&mut input).and_then(|value| input.finish().map(|()| value));
-        value.map_err(|error| error.in_key(&self.key))
+        let decode = || {
+            if self.fingerprint != Schema::of::<T>().fingerprint() {
+                return decode_by_name(self.schema()?, &self.bytes, context);
+            }
+            let mut input = Reader::new(&self.bytes, context);
+            T::decode(&mut input).and_then(|value| input.finish().map(|()| value))
+        };
+        decode().map_err(|error| error.in_key(&self.key))
     }
 
     /// The value without its Rust type.

@@ -26,6 +26,7 @@ mod file;
 mod header;
 mod note;
 mod prelude;
+mod rebuild;
 mod salvage;
 mod section;
 mod view;

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -17,9 +16,10 @@ use super::{Archetype, Component, NonFinite, SharedTable, Snapshot};
 use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
 use crate::crc;
-use crate::descriptor::{Descriptor, EncodedBody, Repeats, Sink, group_rows};
+use crate::descriptor::{EncodedBody, Repeats, Sink, StagedColumn, group_rows};
 use crate::entity::{EntityId, EntityMap, WorldNumber};
 use crate::error::{Error, Result};
+use crate::evolve::track::{self, TRACKS};
 use crate::persist::Persist;
 use crate::registry::Registry;
 use crate::value::Value;
@@ -245,7 +245,7 @@ impl<'r> SnapshotWriter<'r> {
         let descriptors = self.registry.descriptors();
         used.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
         let mut components: Vec<Component> =
-            used.iter().map(|&index| component(&descriptors[index])).collect();
+            used.iter().map(|&index| descriptors[index].component()).collect();
         let numbers: HashMap<usize, u32> =
             used.iter().enumerate().map(|(i, &index)| (index, i as u32)).collect();
 
@@ -278,6 +278,8 @@ impl<'r> SnapshotWriter<'r> {
         if let Some(carry) = self.carry {
             carry.write(&archetypes, &mut components, &mut carried, &mut data)?;
         }
+        let mut tracks = self.carry.map(|carry| carry.tracks().clone()).unwrap_or_default();
+        tracks.extend(self.registry.tracks().iter().map(|track| (track.name.clone(), track.version)));
         let checked = used.iter().any(|&index| descriptors[index].non_finite != NonFinite::Keep);
         let mut snapshot = Snapshot {
             metadata: self.metadata,
@@ -292,6 +294,9 @@ impl<'r> SnapshotWriter<'r> {
             world: self.world,
             ..Snapshot::default()
         };
+        if !tracks.is_empty() {
+            snapshot.set_metadata(TRACKS, track::to_value(&tracks));
+        }
         if cfg!(debug_assertions) {
             check_ids(&snapshot)?;
         }
@@ -310,17 +315,6 @@ fn check_ids(snapshot: &Snapshot) -> Result<()> {
              upper bits of the generation"
         ))
     })
-}
-
-fn component(descriptor: &Descriptor) -> Component {
-    Component {
-        key: descriptor.key.to_string(),
-        version: descriptor.version,
-        kind: descriptor.kind,
-        schema_fingerprint: descriptor.schema.fingerprint(),
-        row: descriptor.row.clone(),
-        schema: Some(Arc::clone(&descriptor.schema)),
-    }
 }
 
 fn resolve(
@@ -426,6 +420,38 @@ impl ArchetypeWriter<'_, '_> {
         self.check_rows(component, rows.len())?;
         // SAFETY: the caller vouches for the rows.
         unsafe { self.encode(component, rows, None) }
+    }
+
+    /// Decoded rows as a column again.
+    #[expect(unsafe_code, reason = "staged rows are what `encode` asks for")]
+    pub(crate) fn staged(&mut self, component: usize, column: &StagedColumn<'_>) -> Result<()> {
+        let rows = self.pending().rows;
+        self.check_rows(component, rows)?;
+        assert_eq!(self.writer.registry.descriptors()[component].type_id, column.row_type());
+        let slice = RawRows::Slice { base: column.as_ptr(), len: column.len() };
+        // SAFETY: these are values of the component's type, borrowed for the call.
+        unsafe { self.encode(component, slice, column.presence().cloned()) }
+    }
+
+    /// Decoded rows of entities from anywhere, for those of this archetype.
+    #[expect(unsafe_code, reason = "staged rows are what `encode` asks for")]
+    pub(crate) fn staged_some(
+        &mut self,
+        component: usize,
+        column: &StagedColumn<'_>,
+        rows: &[Option<usize>],
+    ) -> Result<()> {
+        self.check_rows(component, rows.len())?;
+        assert_eq!(self.writer.registry.descriptors()[component].type_id, column.row_type());
+        assert!(rows.iter().flatten().all(|row| *row < column.len()));
+        let picked: Vec<u32> = rows.iter().flatten().map(|row| *row as u32).collect();
+        if picked.is_empty() {
+            return Ok(());
+        }
+        let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
+        let rows = RawRows::Picked { base: column.as_ptr(), rows: &picked };
+        // SAFETY: as above, and all rows are below the number of them.
+        unsafe { self.encode(component, rows, present) }
     }
 
     fn check_rows(&mut self, component: usize, rows: usize) -> Result<()> {

@@ -216,9 +216,9 @@ impl Json<'_> {
                     open(out);
                     out.plain(&(key.0, value.0));
                 }
-                Type::Tuple(nodes) => {
+                Type::Tuple(fields) => {
                     open(out);
-                    out.plain(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
+                    out.plain(&fields.iter().map(|field| field.node.0).collect::<Vec<_>>());
                 }
                 Type::Struct(fields) => {
                     open(out);

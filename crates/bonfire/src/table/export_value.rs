@@ -112,10 +112,10 @@ impl Json<'_> {
                 })?;
             }
             Type::Tuple(fields) if fields.len() == 1 => {
-                input.inside(|input| self.value(schema, fields[0], input))?;
+                input.inside(|input| self.value(schema, fields[0].node, input))?;
             }
             Type::Tuple(fields) => self.list(["[", "]"], fields, |out, field| {
-                input.inside(|input| out.value(schema, *field, input))
+                input.inside(|input| out.value(schema, field.node, input))
             })?,
             Type::Struct(fields) => self.list(["{", "}"], fields, |out, field| {
                 out.plain(&field.name);

@@ -153,7 +153,7 @@ fn node(json: &Json) -> Option<Type> {
         "set" => Type::Set(index(content)?),
         "array" => Type::Array(index(list?.first()?)?, list?.get(1)?.as_u64()?),
         "map" => Type::Map(index(list?.first()?)?, index(list?.get(1)?)?),
-        "tuple" => Type::Tuple(list?.iter().map(index).collect::<Option<_>>()?),
+        "tuple" => Type::tuple(list?.iter().map(index).collect::<Option<Vec<_>>>()?),
         "struct" => {
             let fields = list?.iter().map(|item| named(item).map(|(name, node)| Field::new(name, node)));
             Type::Struct(fields.collect::<Option<_>>()?)

@@ -88,11 +88,11 @@ pub(super) fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Res
             let entries = json.as_array().ok_or_else(bad)?.iter();
             Value::Map(entries.map(entry).collect::<Result<_>>()?)
         }
-        Type::Tuple(fields) if fields.len() == 1 => Value::Tuple(vec![inner(fields[0], json)?]),
+        Type::Tuple(fields) if fields.len() == 1 => Value::Tuple(vec![inner(fields[0].node, json)?]),
         Type::Tuple(fields) => {
             let items = json.as_array().filter(|items| items.len() == fields.len()).ok_or_else(bad)?;
             let pairs = fields.iter().zip(items);
-            Value::Tuple(pairs.map(|(field, item)| inner(*field, item)).collect::<Result<_>>()?)
+            Value::Tuple(pairs.map(|(field, item)| inner(field.node, item)).collect::<Result<_>>()?)
         }
         Type::Struct(fields) => {
             let object = json.as_object().ok_or_else(bad)?;

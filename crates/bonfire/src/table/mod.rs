@@ -43,7 +43,7 @@ fn is_nullable(schema: &crate::schema::Schema, node: crate::schema::Node) -> boo
     for _ in 0..64 {
         match schema.get(node) {
             Type::Unit | Type::Option(_) | Type::Entity | Type::Dynamic => return true,
-            Type::Tuple(fields) if fields.len() == 1 => node = fields[0],
+            Type::Tuple(fields) if fields.len() == 1 => node = fields[0].node,
             _ => return false,
         }
     }

@@ -75,7 +75,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         Type::Tuple(fields) => {
             input.context().claim_memory(fields.len(), size_of::<Value>())?;
             let values = input.inside(|input| {
-                fields.iter().map(|&field| decode_value(schema, field, input)).collect::<Result<Vec<_>>>()
+                fields.iter().map(|field| decode_value(schema, field.node, input)).collect::<Result<Vec<_>>>()
             })?;
             Value::Tuple(values)
         }
@@ -184,7 +184,7 @@ pub fn encode_value(schema: &Schema, node: Node, value: &Value, out: &mut Writer
         }
         (Type::Tuple(fields), Value::Tuple(values)) if fields.len() == values.len() => {
             let mut pairs = fields.iter().zip(values);
-            pairs.try_for_each(|(&node, value)| encode_value(schema, node, value, out))?;
+            pairs.try_for_each(|(field, value)| encode_value(schema, field.node, value, out))?;
         }
         (Type::Struct(fields), Value::Struct(values)) if fields.len() == values.len() => {
             for (field, (name, value)) in fields.iter().zip(values) {
@@ -218,7 +218,8 @@ fn part(schema: &Schema, node: Node, value: &Value, out: &Writer) -> Result<Vec<
     out.finish()
 }
 
-fn write_sorted(mut parts: Vec<(Vec<u8>, Vec<u8>)>, out: &mut Writer) -> Result<()> {
+/// Writes the entries of a map, or the elements of a set with nothing as their values.
+pub(crate) fn write_sorted(mut parts: Vec<(Vec<u8>, Vec<u8>)>, out: &mut Writer) -> Result<()> {
     parts.sort_by(|a, b| a.0.cmp(&b.0));
     if parts.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return Err(Error::schema("a key is there twice"));

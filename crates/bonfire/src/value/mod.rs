@@ -10,6 +10,7 @@ mod serde;
 
 use std::fmt;
 
+pub(crate) use self::codec::write_sorted;
 pub use self::codec::{decode_value, encode_value};
 #[cfg(feature = "serde")]
 pub use self::serde::{Serde, from_value, to_value};

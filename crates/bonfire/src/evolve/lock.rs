@@ -1,0 +1,477 @@
+//! Every schema that was ever released, in a text file that the game commits: a change that old saves cannot follow fails a
+//! test of the game, and not a player's load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::change::Change;
+use super::convert::Conversion;
+use super::run::Running;
+use crate::context::LoadContext;
+use crate::descriptor::{ColumnKind, Descriptor};
+use crate::error::{Error, Result};
+use crate::evolve::step::StepKind;
+use crate::limits::Limits;
+use crate::load::resolve;
+use crate::registry::Registry;
+use crate::row::RowLayout;
+use crate::schema::{Node, Schema, Type};
+use crate::snapshot::carry::CarryKind;
+use crate::snapshot::{Component, Snapshot};
+use crate::value::decode_value;
+use crate::wire::{Reader, Writer};
+
+/// The schemas of all releases of a game.
+///
+/// The usual way to it is a test of the game's own, with the file next to its `Cargo.toml`:
+///
+/// ```
+/// # use bonfire::{Persist, Registry, SchemaLock};
+/// # #[derive(Persist)]
+/// # #[persist(key = "game.settings")]
+/// # struct Settings { volume: f32 }
+/// # let registry = Registry::new().with::<Settings>()?;
+/// # let mut text = String::new();
+/// let mut lock = SchemaLock::parse(&text)?;
+/// lock.add(&registry)?; // before a release
+/// text = lock.to_string();
+///
+/// SchemaLock::parse(&text)?.check(&registry)?; // in every test run
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SchemaLock {
+    pub(super) keys: BTreeMap<String, LockedKey>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct LockedKey {
+    /// It is knowingly no more.
+    pub(super) removed: bool,
+    pub(super) aliases: Vec<String>,
+    /// Names that were gone and knowingly came back.
+    pub(super) returned: Vec<String>,
+    /// The oldest first.
+    pub(super) schemas: Vec<Locked>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Locked {
+    pub(super) version: u32,
+    pub(super) schema: Arc<Schema>,
+}
+
+/// Something that a build does to old saves, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockProblem {
+    /// The component.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+    /// The line that says that it is meant, and where it goes.
+    pub cure: String,
+}
+
+impl fmt::Display for LockProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, message, cure } = self;
+        write!(f, "`{}`: {message}\n    {cure}", key.escape_debug())
+    }
+}
+
+impl SchemaLock {
+    /// The schemas of a save.
+    pub fn of_snapshot(snapshot: &Snapshot) -> Result<Self> {
+        let fields: BTreeSet<u32> = (snapshot.carried.iter())
+            .filter(|record| record.kind == CarryKind::Fields)
+            .map(|record| record.column.component)
+            .collect();
+        let mut lock = Self::default();
+        for (component, number) in snapshot.components().iter().zip(0..) {
+            if !fields.contains(&number) {
+                let schema = Arc::clone(component.schema()?);
+                lock.keys.entry(component.key.clone()).or_default().put(component.version, schema);
+            }
+        }
+        Ok(lock)
+    }
+
+    /// The keys that it knows and that are not removed.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().filter(|(_, locked)| !locked.removed).map(|(key, _)| &**key)
+    }
+
+    /// Whether it knows nothing.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Adds the schemas of a build. Fails if old saves cannot follow, and then nothing is added.
+    pub fn add(&mut self, registry: &Registry) -> Result<()> {
+        let problems: Vec<_> =
+            self.problems(registry).into_iter().filter(|problem| !problem.is_missing()).collect();
+        fail(&problems)?;
+        for descriptor in saved(registry) {
+            let locked = self.keys.entry(descriptor.key().to_owned()).or_default();
+            locked.aliases = descriptor.aliases().iter().map(ToString::to_string).collect();
+            forms(descriptor).for_each(|(version, schema)| locked.put(version, schema));
+        }
+        Ok(())
+    }
+
+    /// Adds the schemas of another lock, such as one [of a save](SchemaLock::of_snapshot) that was released once. They count
+    /// as older than those that are known.
+    pub fn add_older(&mut self, other: &Self) {
+        for (key, older) in &other.keys {
+            let locked = self.keys.entry(key.clone()).or_default();
+            let new = older.schemas.iter().filter(|schema| !locked.has(schema)).cloned().collect::<Vec<_>>();
+            locked.schemas.splice(0..0, new);
+        }
+    }
+
+    /// Fails if the build has schemas that are not locked, or cannot read what was.
+    pub fn check(&self, registry: &Registry) -> Result<()> {
+        registry.check()?;
+        fail(&self.problems(registry))
+    }
+
+    /// What [`SchemaLock::check`] finds, one by one.
+    pub fn problems(&self, registry: &Registry) -> Vec<LockProblem> {
+        let mut problems = Vec::new();
+        for (key, locked) in &self.keys {
+            let mut problem = |message: String, cure: String| {
+                problems.push(LockProblem { key: key.clone(), message, cure });
+            };
+            let descriptor = registry.index_of_saved(key).map(|number| &registry.descriptors()[number]);
+            match (descriptor, locked.removed) {
+                (None, true) => {}
+                (None, false) => problem(
+                    "it is no longer registered: old saves carry it along and nobody reads it".to_owned(),
+                    format!("if that is meant, write below `[{key}]`: removed"),
+                ),
+                (Some(_), true) => problem(
+                    "it was removed once and is back: old saves have values of it that may mean something else".to_owned(),
+                    format!("choose another key; if it means the same, delete the line `removed` below `[{key}]`"),
+                ),
+                (Some(descriptor), false) if !descriptor.is_transient() => {
+                    locked.check(descriptor, registry, &mut problem);
+                }
+                _ => {}
+            }
+        }
+        for descriptor in saved(registry) {
+            let locked = self.keys.get(descriptor.key());
+            let missing = |(version, schema): (u32, Arc<Schema>)| {
+                !locked.is_some_and(|locked| locked.has(&Locked { version, schema }))
+            };
+            if forms(descriptor).any(missing) {
+                problems.push(LockProblem {
+                    key: descriptor.key().to_owned(),
+                    message: "its schema is not locked yet".to_owned(),
+                    cure: MISSING.to_owned(),
+                });
+            }
+        }
+        problems
+    }
+
+    /// What is different in another lock, in words, one line each.
+    pub fn diff(&self, newer: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (key, new) in &newer.keys {
+            let was = new.aliases.iter().find(|alias| self.keys.contains_key(*alias));
+            let old = self.keys.get(key).or_else(|| was.and_then(|alias| self.keys.get(alias)));
+            let (Some(new_form), shown) = (new.schemas.last(), key.escape_debug()) else { continue };
+            match old.and_then(|old| old.schemas.last()) {
+                None => lines.push(format!("+ `{shown}` version {}: {}", new_form.version, new_form.schema)),
+                Some(old_form) => {
+                    if let Some(alias) = was.filter(|_| !self.keys.contains_key(key)) {
+                        lines.push(format!("~ `{}` is `{shown}` now", alias.escape_debug()));
+                    }
+                    lines.extend(
+                        difference(old_form, new_form).into_iter().map(|line| format!("~ `{shown}`: {line}")),
+                    );
+                    if new.removed && !old.is_some_and(|old| old.removed) {
+                        lines.push(format!("- `{shown}` is removed"));
+                    }
+                }
+            }
+        }
+        for (key, old) in &self.keys {
+            let renamed = newer.keys.values().any(|new| new.aliases.contains(key));
+            if !newer.keys.contains_key(key) && !renamed && !old.removed {
+                lines.push(format!("- `{}` is gone", key.escape_debug()));
+            }
+        }
+        lines
+    }
+
+    /// A registry of the newest schemas, with values in the place of Rust types: for tools that have no game at hand.
+    pub fn registry(&self) -> Result<Registry> {
+        let mut registry = Registry::new();
+        for (key, locked) in self.keys.iter().filter(|(_, locked)| !locked.removed) {
+            let newest = locked.schemas.iter().max_by_key(|schema| schema.version);
+            let Some(newest) = newest.map(|found| found.version) else { continue };
+            let Some(newest) = locked.schemas.iter().rfind(|schema| schema.version == newest) else {
+                continue;
+            };
+            let mut descriptor =
+                Descriptor::dynamic(key.clone(), (*newest.schema).clone()).with_version(newest.version);
+            for alias in &locked.aliases {
+                descriptor = descriptor.alias(alias.clone());
+            }
+            registry.add(descriptor)?;
+        }
+        Ok(registry)
+    }
+}
+
+const MISSING: &str = "add it: `lock.add(&registry)`, or run the test with BONFIRE_LOCK=write";
+
+impl LockProblem {
+    /// Whether the lock only lacks what the build has, which adding it mends.
+    pub fn is_missing(&self) -> bool {
+        self.cure == MISSING
+    }
+}
+
+fn fail(problems: &[LockProblem]) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let count =
+        if problems.len() == 1 { "one problem".to_owned() } else { format!("{} problems", problems.len()) };
+    Err(Error::schema(format!("{count} with the schemas:\n{}", lines.join("\n"))))
+}
+
+fn saved(registry: &Registry) -> impl Iterator<Item = &Descriptor> {
+    registry.descriptors().iter().filter(|descriptor| !descriptor.is_transient())
+}
+
+/// The versions of a component that have Rust types, the oldest first.
+fn forms(descriptor: &Descriptor) -> impl Iterator<Item = (u32, Arc<Schema>)> + '_ {
+    let old = descriptor.history.iter().rev().filter_map(|step| match &step.kind {
+        StepKind::Typed { old, .. } => Some((old.version, Arc::clone(&old.schema))),
+        _ => None,
+    });
+    old.chain([(descriptor.version, Arc::clone(&descriptor.schema))])
+}
+
+impl LockedKey {
+    fn has(&self, form: &Locked) -> bool {
+        self.schemas.iter().any(|known| known.version == form.version && known.schema == form.schema)
+    }
+
+    /// Adds a schema, or takes over the rules of one that is known.
+    fn put(&mut self, version: u32, schema: Arc<Schema>) {
+        let same = |known: &&mut Locked| known.version == version && known.schema == schema;
+        match self.schemas.iter_mut().find(same) {
+            Some(known) => known.schema = schema,
+            None => self.schemas.push(Locked { version, schema }),
+        }
+    }
+
+    fn check(&self, descriptor: &Descriptor, registry: &Registry, problem: &mut dyn FnMut(String, String)) {
+        for locked in &self.schemas {
+            let component = Component {
+                key: descriptor.key().to_owned(),
+                version: locked.version,
+                kind: ColumnKind::Rows,
+                schema_fingerprint: locked.schema.fingerprint(),
+                row: RowLayout::default(),
+                schema: Some(Arc::clone(&locked.schema)),
+            };
+            let (version, schema) = (locked.version, &locked.schema);
+            match resolve(&component, registry) {
+                Err(error) => problem(
+                    format!("saves of version {version} ({schema}) can no longer be read: {error}"),
+                    "keep what they need, or raise the version and add a step from it".to_owned(),
+                ),
+                Ok((resolution, _)) if resolution.changes().is_empty() => {}
+                Ok((resolution, way)) => {
+                    let chain = way.is_some_and(|way| way.steps > 0);
+                    for change in resolution.changes().iter().filter(|_| !chain) {
+                        judge(change, version, problem);
+                    }
+                }
+            }
+        }
+        for (version, schema) in forms(descriptor) {
+            self.check_defaults(version, &schema, problem);
+        }
+        self.check_names(descriptor, problem);
+    }
+
+    /// The value of a field for saves that are older than it never changes.
+    fn check_defaults(&self, version: u32, schema: &Schema, problem: &mut dyn FnMut(String, String)) {
+        let Some(locked) = self.schemas.iter().rfind(|locked| locked.version == version) else { return };
+        let now = defaults(schema);
+        for (path, then) in defaults(&locked.schema) {
+            if let Some(now) =
+                now.get(&path).filter(|now| then.became(&now.schema).is_some_and(|then| then != now.bytes))
+            {
+                problem(
+                    format!("the default of `{path}` was {then} and is {now}: old saves would mean something else"),
+                    "put the old value back: `#[persist(default = ..)]`. What new entities get is another matter, for \
+                     `Default` or a constructor"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+
+    /// A name that was gone for a while may mean something else now.
+    fn check_names(&self, descriptor: &Descriptor, problem: &mut dyn FnMut(String, String)) {
+        let newest = (descriptor.version, Arc::clone(&descriptor.schema));
+        if self.has(&Locked { version: newest.0, schema: newest.1 }) {
+            return;
+        }
+        let now = names(&descriptor.schema);
+        let mut known = BTreeSet::new();
+        let mut gone = BTreeSet::new();
+        for locked in self.schemas.iter().filter(|locked| locked.version == descriptor.version) {
+            let names = names(&locked.schema);
+            gone.extend(known.difference(&names).cloned());
+            known.extend(names);
+        }
+        for name in gone.intersection(&now).filter(|name| !self.returned.contains(name)) {
+            problem(
+                format!(
+                    "`{name}` was removed once and is back: old saves have values of it that may mean something else"
+                ),
+                format!("choose another name; if it means the same, write below the key: returned {name}"),
+            );
+        }
+    }
+}
+
+/// What a change means for saves that were released.
+fn judge(change: &Change, version: u32, problem: &mut dyn FnMut(String, String)) {
+    match change {
+        Change::Unknown { field } => problem(
+            format!("saves of version {version} have `{field}`, which every save would carry along for ever"),
+            format!(
+                "if it was renamed, say so: `alias = \"{0}\"`; if it is gone, on its type: `#[persist(removed = \"{0}\")]`",
+                last(field)
+            ),
+        ),
+        Change::VariantGone { variant } => problem(
+            format!("saves of version {version} may have a `{variant}`, which would be refused"),
+            format!("say what it became: `#[persist(alias = \"{}\")]` on a variant", last(variant)),
+        ),
+        _ => {}
+    }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// The value of a field for saves that do not have it.
+struct Frozen {
+    schema: Arc<Schema>,
+    bytes: Vec<u8>,
+}
+
+impl Frozen {
+    /// The same value as another type, if it can become one.
+    fn became(&self, schema: &Arc<Schema>) -> Option<Vec<u8>> {
+        let limits = Limits::default();
+        let context = LoadContext::new(&limits);
+        let conversion = Conversion::new(Arc::clone(&self.schema), Arc::clone(schema)).ok()?;
+        let mut out = Writer::new();
+        conversion.run(&mut Reader::new(&self.bytes, &context), &mut out, &mut Running::default()).ok()?;
+        out.finish().ok()
+    }
+}
+
+impl fmt::Display for Frozen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = Limits::default();
+        match decode_value(
+            &self.schema,
+            Node::ROOT,
+            &mut Reader::new(&self.bytes, &LoadContext::new(&limits)),
+        ) {
+            Ok(value) => write!(f, "{value}"),
+            Err(_) => write!(f, "{} bytes", self.bytes.len()),
+        }
+    }
+}
+
+/// The default of each field, by the path to it.
+fn defaults(schema: &Schema) -> BTreeMap<String, Frozen> {
+    let mut found = BTreeMap::new();
+    let nodes = schema.ruled_nodes();
+    visit(nodes, &mut |path, field| {
+        let Some((node, default)) = field.and_then(|field| Some((field.node, field.rules.default.as_ref()?)))
+        else {
+            return;
+        };
+        let mut out = Writer::new();
+        default.write(&mut out);
+        let schema = Arc::new(Schema::rooted(nodes, node));
+        found.insert(path.to_owned(), Frozen { schema, bytes: out.into_memory() });
+    });
+    found
+}
+
+/// The path to each field.
+fn names(schema: &Schema) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    visit(schema.ruled_nodes(), &mut |path, field| {
+        if field.is_some_and(|field| !field.name.is_empty()) {
+            found.insert(path.to_owned());
+        }
+    });
+    found
+}
+
+/// Calls `see` with the path to each field and variant, each type once.
+fn visit(nodes: &[Type], see: &mut dyn FnMut(&str, Option<&crate::schema::Field>)) {
+    let mut seen = vec![false; nodes.len()];
+    let mut stack = vec![(Node::ROOT, String::new())];
+    while let Some((node, path)) = stack.pop() {
+        if std::mem::replace(&mut seen[node.index()], true) {
+            continue;
+        }
+        let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        match &nodes[node.index()] {
+            Type::Struct(fields) | Type::Tuple(fields) => {
+                for (i, field) in fields.iter().enumerate() {
+                    let path = if field.name.is_empty() { join(&i.to_string()) } else { join(&field.name) };
+                    see(&path, Some(field));
+                    stack.push((field.node, path));
+                }
+            }
+            Type::Enum(variants) => {
+                for variant in variants {
+                    let path = join(&variant.name);
+                    see(&path, None);
+                    stack.push((variant.node, path));
+                }
+            }
+            ty => stack.extend(ty.children().map(|child| (child, join("element")))),
+        }
+    }
+}
+
+/// What became of a schema, in words.
+fn difference(old: &Locked, new: &Locked) -> Vec<String> {
+    let mut lines = Vec::new();
+    if old.version != new.version {
+        lines.push(format!("version {} is version {} now", old.version, new.version));
+    }
+    if old.schema == new.schema {
+        return lines;
+    }
+    match Conversion::new(Arc::clone(&old.schema), Arc::clone(&new.schema)) {
+        Ok(conversion) => lines.extend(conversion.changes.iter().map(ToString::to_string)),
+        Err(error) if old.version == new.version => lines.push(format!("cannot follow: {error}")),
+        Err(_) => lines.push(format!("was {}, is {}", old.schema, new.schema)),
+    }
+    lines
+}
