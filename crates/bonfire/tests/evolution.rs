@@ -163,9 +163,9 @@ fn names_change_by_alias_for_fields_variants_and_keys() {
         [
             "`hp` is `current` now",
             "`state.Ill` is `state.Sick` now",
-            "`state.Ill.days` is `state.Ill.since` now",
-            "`state.Ill.since` was u8 and is u16",
-            "`state.Ill.by` is new and gets its default",
+            "`state.Sick.days` is `state.Sick.since` now",
+            "`state.Sick.by` is new and gets its default",
+            "`state.Sick.since` was u8 and is u16",
         ]
     );
 }

@@ -56,7 +56,9 @@ fn a_lock_is_text_that_people_and_tools_read() {
     let text = lock.to_string();
     assert_eq!(SchemaLock::parse(&text).unwrap().to_string(), text);
     assert!(
-        text.contains("\n[game.unit]\nalias game.\\\"u\\\"\nversion 3: {health: {current: f32, max: f32}, "),
+        text.contains(
+            "\n[game.unit]\nalias \"game.\\\"u\\\"\"\nversion 3: {health: {current: f32, max: f32}, "
+        ),
         "{text}"
     );
     assert!(text.contains(" 0000c842 # max\n") && text.contains("alias 0.0 hp # health\n"), "{text}");
@@ -107,20 +109,21 @@ fn what_old_saves_cannot_follow_fails_with_the_line_to_add() {
         current: u8,
         max: f32,
     }
-    let lock = lock_of::<Health>();
+    // Before `max` came, there was a release without it.
+    #[derive(Persist)]
+    #[persist(key = "game.health")]
+    struct Early {
+        current: f32,
+    }
+    let mut lock = lock_of::<Early>();
+    lock.add(&Registry::new().with::<Health>().unwrap()).unwrap();
     let found = problems::<Narrow>(&lock);
-    assert_eq!(found.len(), 2, "{found:#?}");
-    assert!(
-        found[0].contains("saves of version 1 ({current: f32, max: f32}) can no longer be read"),
-        "{}",
-        found[0]
-    );
-    assert!(
-        found[1].contains("the default of `max` was 100 and is 0: old saves would mean something else"),
-        "{}",
-        found[1]
-    );
+    assert_eq!(found.len(), 3, "{found:#?}");
+    let refused = "saves of version 1 ({current: f32, max: f32}) can no longer be read";
+    assert!(found[1].contains(refused), "{}", found[1]);
+    assert!(found[2].contains("the default of `max` was 100 and is 0: old saves would mean"), "{}", found[2]);
 
+    let lock = lock_of::<Health>();
     #[derive(Persist)]
     #[persist(key = "game.health")]
     struct Renamed {
@@ -160,7 +163,7 @@ fn what_old_saves_cannot_follow_fails_with_the_line_to_add() {
     assert!(found[0].contains("version 1 needs a migration to version 2"), "{}", found[0]);
     let mut registry = Registry::new().with::<Raised>().unwrap();
     registry.upgrade("game.health", Upgrader::values(1, 2, Ok)).unwrap();
-    assert!(lock.problems(&registry).iter().all(|problem| problem.is_missing()));
+    assert!(lock.problems(&registry).iter().all(bonfire::LockProblem::is_missing));
 }
 
 #[test]
@@ -230,8 +233,8 @@ fn differences_are_said_in_words() {
             "~ `game.health` is `game.life` now",
             "~ `game.life`: version 1 is version 2 now",
             "~ `game.life`: `current` is `now` now",
-            "~ `game.life`: `now` was f32 and is f64",
             "~ `game.life`: `max` is not known to this build",
+            "~ `game.life`: `now` was f32 and is f64",
             "+ `game.new` version 1: (u8)",
         ]
     );
@@ -257,4 +260,63 @@ fn a_lock_reads_saves_without_the_game() {
     whole.check(&Registry::new().with::<Health>().unwrap()).unwrap();
     assert_eq!(whole.keys().collect::<Vec<_>>(), ["game.health"]);
     assert_eq!(whole.to_string().matches("\nversion 1: ").count(), 2);
+}
+
+#[test]
+fn a_lock_follows_a_key_that_was_renamed_and_a_schema_that_came_back() {
+    #[derive(Persist)]
+    #[persist(key = "game.life", alias = "game.health")]
+    struct Life {
+        #[persist(alias = "current # ", alias = "current")]
+        now: f32,
+        #[persist(default = 100.0)]
+        max: f32,
+    }
+    let mut lock = lock_of::<Health>();
+    let registry = Registry::new().with::<Life>().unwrap();
+    lock.add(&registry).unwrap();
+    let text = lock.to_string();
+    let lock = SchemaLock::parse(&text).unwrap();
+    assert_eq!(lock.to_string(), text);
+    lock.check(&registry).unwrap();
+    let known = lock.registry().unwrap();
+    assert_eq!(known.index_of_saved("game.health"), known.index_of_key("game.life"));
+    assert!(known.index_of_key("game.health").is_none());
+
+    // What a build says about the past is locked too.
+    #[derive(Persist)]
+    #[persist(key = "game.life", alias = "game.health")]
+    struct LifeToo {
+        #[persist(alias = "current", alias = "hp")]
+        now: f32,
+        #[persist(default = 100.0)]
+        max: f32,
+    }
+    let problems = lock.problems(&Registry::new().with::<LifeToo>().unwrap());
+    assert!(problems.len() == 1 && problems[0].is_missing(), "{problems:#?}");
+
+    // Back to what was once: it is the newest again.
+    #[derive(Persist)]
+    #[persist(key = "game.health")]
+    struct Grown {
+        current: f32,
+        #[persist(default = 100.0)]
+        max: f32,
+        extra: u8,
+    }
+    #[derive(Persist)]
+    #[persist(key = "game.health", removed = "extra")]
+    struct Back {
+        current: f32,
+        #[persist(default = 100.0)]
+        max: f32,
+    }
+    let mut lock = lock_of::<Health>();
+    lock.add(&Registry::new().with::<Grown>().unwrap()).unwrap();
+    let back = Registry::new().with::<Back>().unwrap();
+    assert!(lock.check(&back).is_err());
+    lock.add(&back).unwrap();
+    lock.check(&back).unwrap();
+    let newest = lock.registry().unwrap().by_key("game.health").unwrap().schema().to_string();
+    assert_eq!(newest, "{current: f32, max: f32}");
 }

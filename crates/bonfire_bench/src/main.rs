@@ -13,6 +13,7 @@ mod bevy_rows;
 mod bevy_rpg;
 mod bevy_tags;
 mod core_rows;
+mod evolve_rows;
 mod hecs_plain;
 mod hecs_rows;
 mod measure;
@@ -47,7 +48,7 @@ enum Command {
 
 fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
-    let rows = core_rows::rows().into_iter().chain(bevy_rows::rows());
+    let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows());

@@ -35,7 +35,12 @@ impl SaveFile {
 
     /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
-        self.buffer.as_ref().len()
+        self.bytes().len()
+    }
+
+    /// The bytes as they are.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref()
     }
 
     /// Opens the bytes as they are. If they are damaged and the user asked for what is left, opens that, and returns the

@@ -85,6 +85,7 @@ impl Info<'_> {
         out.line(format_args!("entities        {entity_count}"))?;
         out.line(format_args!("archetypes      {archetype_count}"))?;
         out.line(format_args!("components      {}", self.prelude.components.len()))?;
+        self.print_tracks(out)?;
         self.print_metadata(out)?;
         self.print_sections(out)?;
         self.print_components(out)?;
@@ -92,6 +93,19 @@ impl Info<'_> {
         self.print_data(out)?;
         self.print_carried(out)?;
         print_salvage(self.damage.as_ref(), self.snapshot.damage(), out)
+    }
+
+    fn print_tracks(&self, out: &mut Output) -> io::Result<()> {
+        let tracks = self.snapshot.tracks();
+        if tracks.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new(["name", "version"]).right(&["version"]);
+        for (name, version) in &tracks {
+            table.row(vec![escaped(name), version.to_string()]);
+        }
+        out.title("tracks")?;
+        out.table(&table)
     }
 
     fn print_metadata(&self, out: &mut Output) -> io::Result<()> {
@@ -207,6 +221,8 @@ impl Info<'_> {
         let metadata = self.snapshot.metadata().iter();
         let metadata: Json =
             metadata.map(|(name, value)| json!({ "name": name, "value": json::value(value) })).collect();
+        let tracks = self.snapshot.tracks();
+        let tracks = tracks.iter().map(|(name, version)| json!({ "name": name, "version": version }));
         let sections = self.snapshot.sections().iter().map(|section| {
             json!({
                 "kind": section.kind,
@@ -260,6 +276,7 @@ impl Info<'_> {
             "next_entity_id": next_entity_id,
             "entities": entity_count,
             "archetypes": archetype_count,
+            "tracks": tracks.collect::<Json>(),
             "metadata": metadata,
             "sections": sections.collect::<Json>(),
             "components": components.collect::<Json>(),

@@ -1,13 +1,15 @@
 //! `bonfire`: looks into saves without the game that wrote them.
 //!
-//! It only reads, except for `demo`, which writes a save of its own. Everything it prints that comes from a save is
-//! escaped, because a save may come from a stranger.
+//! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, and `migrate`, which
+//! writes a new save. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
 //! | `main`, `exit` | arguments, exit codes, messages of failure |
 //! | `file` | from a path to a snapshot |
-//! | `info`, `show`, `verify` | the commands |
+//! | `info`, `show`, `verify` | the commands that look into one save |
+//! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
+//! | `lock`, `fit` | schema locks as files, and what the build that one describes would do with a save |
 //! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
 //! | `leaf` | which table columns a component becomes |
 //! | `output`, `json` | text, tables and JSON |
@@ -16,10 +18,14 @@
 mod demo;
 mod exit;
 mod file;
+mod fit;
 mod info;
 mod json;
 mod leaf;
+mod lock;
+mod migrate;
 mod output;
+mod schema;
 mod show;
 mod verify;
 
@@ -36,7 +42,10 @@ Exit codes:
   0  fine
   1  the file is damaged
   2  misuse: bad arguments, or a file that cannot be read
-  3  the file has a newer format than this build";
+  3  the file has a newer format than this build, or is newer than the schema lock
+  4  the save, or a schema, cannot become what newer schemas have (`schema`, `migrate`)
+  5  only the game can tell: a version is older, and the steps from it are code of the game (`schema check`, `migrate`)
+If several apply, the lowest number above 0 wins.";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
@@ -53,6 +62,77 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   bonfire verify autosave.save
   bonfire verify autosave.save --json | jq '.damaged_blocks'";
+
+const SCHEMA_NOTES: &str = "\
+A schema lock is a text file that a game commits. It has every schema that was ever released, so that a change that old
+saves cannot follow fails a test of the game: `bonfire_store::check_schemas`, which also writes the file when it runs
+with BONFIRE_LOCK=write in the environment. These commands do the rest, without the game.";
+
+const SCHEMA_LOCK_EXAMPLES: &str = "\
+For projects that begin late: saves of earlier releases say which schemas those had. List the oldest first. What the lock
+has already counts as newer than all of them. Nothing is taken out of the lock, and if one save cannot be read, nothing is
+added.
+
+Examples:
+  bonfire schema lock saves/1.0.save saves/1.1.save
+  bonfire schema lock autosave.save --lock game/schemas.lock";
+
+const SCHEMA_CHECK_EXAMPLES: &str = "\
+The build is the one that the lock describes: the newest schema of each key, with its aliases, defaults and removed names.
+Every value is read as that build would read it.
+
+A component of an older version than the newest in the lock has a line of its own: the steps between versions are code of
+the game, so only the game can tell whether it loads. That is no fault of the save.
+
+A lock that was made out of saves alone has no defaults and no aliases, because saves have none. A test of the game that
+runs with BONFIRE_LOCK=write adds them.
+
+Exit codes:
+  0  every save loads
+  1  a save, or the lock, is damaged
+  2  misuse: bad arguments, or a file that cannot be read
+  3  a save is newer than the lock, or than this tool
+  4  a save cannot be loaded
+  5  everything else loads, but something is of an older version: load it with the game
+If several apply, the lowest number above 0 wins.
+
+Examples:
+  bonfire schema check saves/*.save
+  bonfire schema check autosave.save --lock game/schemas.lock || test $? = 5";
+
+const SCHEMA_DIFF_EXAMPLES: &str = "\
+Saves have no defaults and no aliases. If NEW is one, a new field is a difference that old saves cannot follow, though the
+game may have a default for it: a lock knows better.
+
+Exit codes:
+  0  no difference, or differences that old saves can follow (a version that was raised counts as one: its steps are code
+     of the game)
+  1  a file is damaged
+  2  misuse: bad arguments, or a file that cannot be read
+  3  a save has a newer format than this tool
+  4  old saves cannot follow: a line says `cannot follow`
+
+Examples:
+  bonfire schema diff old.save new.save
+  bonfire schema diff old.save schemas.lock
+  bonfire schema diff <(git show v1.0:schemas.lock) schemas.lock";
+
+const MIGRATE_EXAMPLES: &str = "\
+The new save is as the build that the lock describes would have written it. Entities keep their ids, what the lock does
+not know is carried, and the compression stays. A save that has versions whose steps are code of the game is refused:
+the game itself can rewrite it, with `Snapshot::rewritten` of the library.
+
+Exit codes:
+  0  done
+  1  the save, or the lock, is damaged
+  2  misuse: bad arguments, a file that cannot be read or written, or one that is there already
+  3  the save is newer than the lock, or than this tool
+  4  the save cannot become what the lock has
+  5  something is of an older version, and only the game has the steps from it
+
+Examples:
+  bonfire migrate old.save --dry-run
+  bonfire migrate old.save -o new.save --lock game/schemas.lock";
 
 #[cfg(feature = "demo")]
 const DEMO_EXAMPLES: &str = "\
@@ -83,6 +163,12 @@ enum Command {
     /// Whether a save is whole: every checksum, every value; if not, what is damaged and what is lost
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArguments),
+    /// Which schemas saves have, and whether a game's newest ones read them
+    #[command(subcommand, after_help = SCHEMA_NOTES)]
+    Schema(SchemaCommand),
+    /// Rewrites a save as the newest schemas of a lock have it
+    #[command(after_help = MIGRATE_EXAMPLES)]
+    Migrate(MigrateArguments),
     /// Saves a Bevy world, wrecks it, loads it back, compares every entity, and says how long each step took
     #[cfg(feature = "demo")]
     #[command(after_help = DEMO_EXAMPLES)]
@@ -128,6 +214,55 @@ struct VerifyArguments {
     json: bool,
 }
 
+#[derive(Subcommand)]
+enum SchemaCommand {
+    /// Adds the schemas of saves to a lock, as older ones; makes the lock if there is none
+    #[command(after_help = SCHEMA_LOCK_EXAMPLES)]
+    Lock(SchemaArguments),
+    /// Whether saves load in the build that a lock describes
+    #[command(after_help = SCHEMA_CHECK_EXAMPLES)]
+    Check(SchemaArguments),
+    /// What is different between the schemas of two locks or saves
+    #[command(after_help = SCHEMA_DIFF_EXAMPLES)]
+    Diff(DiffArguments),
+}
+
+#[derive(Args)]
+struct SchemaArguments {
+    /// The saves
+    #[arg(value_name = "SAVE", required = true)]
+    files: Vec<PathBuf>,
+    /// The schema lock
+    #[arg(long, value_name = "PATH", default_value = "schemas.lock")]
+    lock: PathBuf,
+}
+
+#[derive(Args)]
+struct DiffArguments {
+    /// A schema lock, or a save
+    old: PathBuf,
+    /// Another one, which counts as newer
+    new: PathBuf,
+}
+
+#[derive(Args)]
+struct MigrateArguments {
+    /// The save
+    old: PathBuf,
+    /// Where the new save goes
+    #[arg(short, long, value_name = "NEW", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+    /// The schema lock
+    #[arg(long, value_name = "PATH", default_value = "schemas.lock")]
+    lock: PathBuf,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace the file at NEW if there is one, even the old save itself
+    #[arg(long)]
+    force: bool,
+}
+
 #[cfg(feature = "demo")]
 #[derive(Args)]
 struct DemoArguments {
@@ -162,6 +297,10 @@ fn run(command: &Command, out: &mut Output) -> Result<Exit, Failure> {
         Command::Info(arguments) => info::run(arguments, out),
         Command::Show(arguments) => show::run(arguments, out),
         Command::Verify(arguments) => verify::run(arguments, out),
+        Command::Schema(SchemaCommand::Lock(arguments)) => schema::lock(arguments, out),
+        Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
+        Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),
+        Command::Migrate(arguments) => migrate::run(arguments, out),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(arguments, out),
     }

@@ -10,6 +10,8 @@ use std::path::Path;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::exit::{Exit, Failure};
+
 /// Longer cells of a table are cut; JSON has all of them.
 const CELL_CHARS_MAX: usize = 120;
 
@@ -125,11 +127,13 @@ impl Table {
 /// Standard output, locked and buffered.
 pub(crate) struct Output {
     writer: BufWriter<StdoutLock<'static>>,
+    /// Nobody reads it any more, and that is no failure.
+    closed: bool,
 }
 
 impl Output {
     pub(crate) fn stdout() -> Self {
-        Self { writer: BufWriter::with_capacity(64 << 10, io::stdout().lock()) }
+        Self { writer: BufWriter::with_capacity(64 << 10, io::stdout().lock()), closed: false }
     }
 
     pub(crate) fn line(&mut self, text: impl Display) -> io::Result<()> {
@@ -139,6 +143,11 @@ impl Output {
     /// A title, with an empty line in front.
     pub(crate) fn title(&mut self, text: impl Display) -> io::Result<()> {
         write!(self.writer, "\n{text}\n")
+    }
+
+    /// Lines that the core has put together: each of its own, and whatever slipped through escaped.
+    pub(crate) fn lines(&mut self, text: &dyn Display) -> io::Result<()> {
+        text.to_string().lines().try_for_each(|line| self.line(visible(line)))
     }
 
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
@@ -166,7 +175,16 @@ impl Output {
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.writer.flush()
+        if self.closed { Ok(()) } else { self.writer.flush() }
+    }
+
+    /// The end of a run whose exit code is its answer: a script that read one line of the output still gets it.
+    pub(crate) fn answer(&mut self, printed: io::Result<()>, exit: Exit) -> Result<Exit, Failure> {
+        match printed.and_then(|()| self.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+            told => self.closed |= told.is_err(),
+        }
+        Ok(exit)
     }
 }
 

@@ -26,11 +26,7 @@ pub(crate) fn run(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit,
     };
     let printed =
         if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(&escaped_path(path), out) };
-    // Scripts that read one line of the output still need the exit code.
-    match printed.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(verdict.exit()),
-    }
+    out.answer(printed, verdict.exit())
 }
 
 enum Verdict {
@@ -85,7 +81,7 @@ impl DeepCheck {
     }
 
     fn exit(&self) -> Exit {
-        self.problems.iter().map(Exit::of).min().unwrap_or(Exit::Fine)
+        Exit::worst(self.problems.iter().map(Exit::of))
     }
 }
 

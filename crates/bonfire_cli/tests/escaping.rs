@@ -104,3 +104,31 @@ fn errors_are_clean() {
     assert_eq!(missing.code, Some(2));
     assert_clean(&missing);
 }
+
+/// Also on its way through a lock.
+#[test]
+fn schemas_are_clean() {
+    let saved = save(&hostile_save());
+    saved.beside("plain.save", encode(&farm()));
+    saved.beside("empty.lock", "");
+    let lock = run_beside(&saved, &["schema", "lock", "test.save"]);
+    assert_eq!(lock.code, Some(0), "{lock:?}");
+    assert!(lock.stdout.contains("+ `g\\u{1b}[31mabel` version 1: {name: text"), "{lock:?}");
+    assert!(lock.stdout.contains("+ `game.odd` version 1: {\\u{1b}[1m: text}"), "{lock:?}");
+    assert!(!std::fs::read_to_string(saved.path.with_file_name("schemas.lock")).unwrap().contains('\u{1b}'));
+    let check = run_beside(&saved, &["schema", "check", "test.save", "--lock", "empty.lock"]);
+    assert!(check.stdout.contains("`g\\u{1b}[31mabel`: not registered"), "{check:?}");
+    let diff = run_beside(&saved, &["schema", "diff", "plain.save", "schemas.lock"]);
+    assert!(diff.stdout.contains("+ `g\\u{1b}[31mlock` version 1"), "{diff:?}");
+    let migrate = run_beside(&saved, &["migrate", "test.save", "--dry-run", "--lock", "empty.lock"]);
+    assert!(migrate.stdout.contains("`g\\u{1b}[31mabel`: 1 carried"), "{migrate:?}");
+    // No game can have such a key, so no build can be made of the lock.
+    let refused = run_beside(&saved, &["schema", "check", "test.save"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for run in [lock, check, diff, migrate, refused] {
+        assert_clean(&run);
+    }
+    let named = run_beside(&saved, &["schema", "check", "test.save", "--lock", RED]);
+    assert_eq!(named.code, Some(2));
+    assert_clean(&named);
+}

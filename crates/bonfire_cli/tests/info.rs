@@ -2,7 +2,7 @@
 
 mod common;
 
-use bonfire::{Compression, EncodeOptions};
+use bonfire::{Compression, EncodeOptions, SnapshotWriter};
 use common::*;
 use serde_json::json;
 
@@ -107,4 +107,32 @@ fn schemas_that_are_not_in_the_file_are_shown_by_their_hash() {
     assert_eq!(run.code, Some(0));
     assert!(run.part("game.position")[0].contains("by hash only: "), "{run:?}");
     assert_eq!(run_on("info", &saved.path, &["--json"]).json()["components"][0]["schema"], json!(null));
+}
+
+#[test]
+fn tracks_are_listed_if_there_are_any() {
+    let saved = save(&encode(&farm()));
+    assert!(!run_on("info", &saved.path, &[]).stdout.contains("\ntracks\n"));
+    assert_eq!(run_on("info", &saved.path, &["--json"]).json()["tracks"], json!([]));
+    let mut registry = registry();
+    registry.track("game", 12).unwrap();
+    registry.track("mod.\u{1b}[31m", 1).unwrap();
+    let saved = save(&encode(&SnapshotWriter::new(&registry).finish().unwrap()));
+    let run = run_on("info", &saved.path, &[]);
+    assert_eq!(run.code, Some(0));
+    assert_eq!(
+        run.part("tracks"),
+        [
+            "tracks",
+            "name            version",
+            "--------------  -------",
+            "game                 12",
+            "mod.\\u{1b}[31m        1"
+        ]
+    );
+    let tracks = &run_on("info", &saved.path, &["--json"]).json()["tracks"];
+    assert_eq!(
+        *tracks,
+        json!([{ "name": "game", "version": 12 }, { "name": "mod.\u{1b}[31m", "version": 1 }])
+    );
 }

@@ -36,3 +36,27 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("the output cannot be written"));
 }
+
+/// For some commands the code is the answer, also for a script that has read enough.
+#[test]
+fn a_closed_pipe_does_not_change_an_answer() {
+    let mut bytes = encode(&farm());
+    let columns = section_content(&bytes, "columns");
+    bytes[columns] ^= 0xff;
+    let damaged = save(&bytes);
+    let old = save(&save_of(release::First { current: 1.0 }));
+    let lock = old.beside("schemas.lock", lock_of::<release::Stuck>());
+    let (damaged, old, lock) = (&damaged.path, &old.path, &lock);
+    let (damaged, old, lock) = (damaged.to_str().unwrap(), old.to_str().unwrap(), lock.to_str().unwrap());
+    for (arguments, code) in [
+        (&["verify", damaged][..], 1),
+        (&["schema", "check", old, old, "--lock", lock], 4),
+        (&["schema", "diff", old, lock], 4),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = binary().args(arguments).stdout(writer).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*stderr), (Some(code), ""), "{arguments:?}");
+    }
+}

@@ -8,14 +8,19 @@ use std::path::{Path, PathBuf};
 
 use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
 
-fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
+pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
 }
 
 /// Puts the bytes at `path`.
 pub fn write(path: &Path, rope: &Rope) -> Result<()> {
+    replace(path, rope.parts().iter().map(AsRef::as_ref))
+}
+
+/// Puts bytes that come in parts at `path`.
+pub(crate) fn replace<'p>(path: &Path, parts: impl IntoIterator<Item = &'p [u8]>) -> Result<()> {
     let temporary = temporary_name(path)?;
-    let written = write_durably(&temporary, rope)
+    let written = write_durably(&temporary, parts)
         .and_then(|()| fs::rename(&temporary, path).map_err(failed("replace", path)))
         .and_then(|()| sync_directory(path));
     if written.is_err() {
@@ -38,12 +43,12 @@ fn temporary_name(path: &Path) -> Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-fn write_durably(path: &Path, rope: &Rope) -> Result<()> {
+fn write_durably<'p>(path: &Path, parts: impl IntoIterator<Item = &'p [u8]>) -> Result<()> {
     // A leftover of a process that had this number before. What is created next is ours alone, and no link is followed.
     let _ = fs::remove_file(path);
     let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed("create", path))?;
     let mut out = BufWriter::with_capacity(256 << 10, file);
-    for part in rope.parts() {
+    for part in parts {
         out.write_all(part).map_err(failed("write", path))?;
     }
     out.flush().map_err(failed("write", path))?;

@@ -81,6 +81,15 @@ pub(crate) trait ErasedColumn: Send + Sync {
         portable: bool,
     ) -> Result<StagedColumn<'s>>;
 
+    /// Decodes rows that come one by one: `next` writes the bytes of each.
+    fn decode_each<'s>(
+        &self,
+        count: usize,
+        present: Option<&Bitmap>,
+        context: &LoadContext<'_>,
+        next: &mut dyn FnMut(&mut Writer) -> Result<()>,
+    ) -> Result<StagedColumn<'s>>;
+
     /// Calls `found` with the rows whose saved part is not the same on both sides.
     ///
     /// # Safety
@@ -271,6 +280,28 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         }
         let Staging { rows, lost, .. } = staging;
         Ok(StagedColumn::owned(rows, Bitmap::without(column.present.as_ref(), count, &lost)))
+    }
+
+    fn decode_each<'s>(
+        &self,
+        count: usize,
+        present: Option<&Bitmap>,
+        context: &LoadContext<'_>,
+        next: &mut dyn FnMut(&mut Writer) -> Result<()>,
+    ) -> Result<StagedColumn<'s>> {
+        context.claim_memory(count, size_of::<C::Row>())?;
+        let (rows, share) = (bulk::reserve(count)?, None);
+        let mut staging = Staging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
+        let mut bytes = Writer::new();
+        for number in 0..count {
+            bytes.clear();
+            next(&mut bytes)?;
+            let mut input = Reader::new(bytes.as_bytes(), context);
+            staging.row(number, &mut input)?;
+            input.finish()?;
+        }
+        let Staging { rows, lost, .. } = staging;
+        Ok(StagedColumn::owned(rows, Bitmap::without(present, count, &lost)))
     }
 
     #[expect(unsafe_code, reason = "rows without their type")]

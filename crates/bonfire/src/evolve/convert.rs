@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::change::Change;
+use super::note::Note;
 use super::number;
 use crate::error::{Error, Result};
 use crate::schema::{Field, Fields, Node, Schema, Type, Variant, fixed_sizes, node_text};
@@ -93,14 +94,15 @@ impl Conversion {
             steps: Vec::new(),
             nodes: Vec::new(),
             path: Vec::new(),
-            in_place: true,
-            changes: Vec::new(),
+            notes: Vec::new(),
         };
         compiler.pair(Node::ROOT, Node::ROOT)?;
-        let Compiler { mut steps, nodes, changes, .. } = compiler;
+        let Compiler { mut steps, nodes, notes, .. } = compiler;
         let sizes = fixed_sizes(source.nodes(), Some(size_of::<u64>() as u64));
         simplify(&mut steps, &nodes, &sizes);
-        Ok(Self { source, target, steps, nodes, sizes, changes })
+        let mut conversion = Self { source, target, steps, nodes, sizes, changes: Vec::new() };
+        conversion.changes = super::note::changes(&conversion, &notes);
+        Ok(conversion)
     }
 
     /// Whether values stay as they are.
@@ -124,9 +126,8 @@ struct Compiler<'a> {
     steps: Vec<Step>,
     nodes: Vec<(Node, Node)>,
     path: Vec<String>,
-    /// Whether the path leads through structs only, so that it names one place in a value.
-    in_place: bool,
-    changes: Vec<Change>,
+    /// What is different, by the step that bridges it.
+    notes: Vec<(usize, Note)>,
 }
 
 impl Compiler<'_> {
@@ -142,54 +143,51 @@ impl Compiler<'_> {
         // Until it is known: what contains itself is the same as long as nothing says otherwise.
         self.steps.push(Step::Same);
         self.nodes.push((from, to));
-        self.steps[number] = self.step(from, to)?;
+        self.steps[number] = self.step(number, from, to)?;
         Ok(number)
     }
 
-    fn inside(&mut self, name: &str, in_place: bool, from: Node, to: Node) -> Result<usize> {
+    fn inside(&mut self, name: &str, from: Node, to: Node) -> Result<usize> {
         self.path.push(name.to_owned());
-        let outer = self.in_place;
-        self.in_place &= in_place;
         let step = self.pair(from, to);
-        self.in_place = outer;
         self.path.pop();
         step
     }
 
-    fn step(&mut self, from: Node, to: Node) -> Result<Step> {
+    fn step(&mut self, number: usize, from: Node, to: Node) -> Result<Step> {
         let (source, target) = (&self.source[from.index()], &self.target[to.index()]);
         Ok(match (source, target) {
             (Type::Dynamic, Type::Dynamic) => Step::Same,
             (Type::Dynamic, _) => Step::FromDynamic(to),
             (_, Type::Dynamic) => Step::ToDynamic,
-            (Type::Option(a), Type::Option(b)) => Step::Option(self.inside("some", false, *a, *b)?),
+            (Type::Option(a), Type::Option(b)) => Step::Option(self.inside("some", *a, *b)?),
             (_, Type::Option(some)) => {
-                self.widened(from, to);
+                self.widened(number, from, to);
                 Step::Some(self.pair(from, *some)?)
             }
-            (Type::List(a), Type::List(b)) => Step::List(self.inside("element", false, *a, *b)?),
-            (Type::Set(a), Type::Set(b)) => Step::Set(self.inside("element", false, *a, *b)?),
+            (Type::List(a), Type::List(b)) => Step::List(self.inside("element", *a, *b)?),
+            (Type::Set(a), Type::Set(b)) => Step::Set(self.inside("element", *a, *b)?),
             (Type::Set(a), Type::List(b)) => {
-                self.widened(from, to);
-                Step::List(self.inside("element", false, *a, *b)?)
+                self.widened(number, from, to);
+                Step::List(self.inside("element", *a, *b)?)
             }
             (Type::Array(a, len), Type::Array(b, other)) if len == other => {
-                let element = self.inside("element", false, *a, *b)?;
+                let element = self.inside("element", *a, *b)?;
                 Step::Array { element, len: *len, counted: false }
             }
             (Type::Array(a, len), Type::List(b)) => {
-                self.widened(from, to);
-                let element = self.inside("element", false, *a, *b)?;
+                self.widened(number, from, to);
+                let element = self.inside("element", *a, *b)?;
                 Step::Array { element, len: *len, counted: true }
             }
             (Type::Array(a, len), Type::Bytes) if self.source[a.index()] == Type::U8 => {
-                self.widened(from, to);
+                self.widened(number, from, to);
                 let element = self.element_of_bytes(*a, to);
                 Step::Array { element, len: *len, counted: true }
             }
             (Type::Bytes, Type::List(b)) => match &self.target[b.index()] {
                 ty if number::widens(&Type::U8, ty) => {
-                    self.widened(from, to);
+                    self.widened(number, from, to);
                     self.steps.push(Step::Number(Type::U8, ty.clone()));
                     self.nodes.push((from, *b));
                     Step::List(self.steps.len() - 1)
@@ -197,22 +195,22 @@ impl Compiler<'_> {
                 _ => return Err(self.mismatch(from, to)),
             },
             (Type::Map(a, x), Type::Map(b, y)) => {
-                let key = self.inside("key", false, *a, *b)?;
-                Step::Map(key, self.inside("value", false, *x, *y)?)
+                let key = self.inside("key", *a, *b)?;
+                Step::Map(key, self.inside("value", *x, *y)?)
             }
-            (Type::Struct(a), Type::Struct(b)) => self.named(a, b)?,
-            (Type::Tuple(a), Type::Tuple(b)) => self.positional(a, b)?,
+            (Type::Struct(a), Type::Struct(b)) => self.named(number, a, b)?,
+            (Type::Tuple(a), Type::Tuple(b)) => self.positional(number, a, b)?,
             // A tag that got fields, and one that lost them.
-            (Type::Unit, Type::Struct(b)) => self.named(&Fields::default(), b)?,
-            (Type::Unit, Type::Tuple(b)) => self.positional(&Fields::default(), b)?,
-            (Type::Struct(a), Type::Unit) => self.named(a, &Fields::default())?,
-            (Type::Tuple(a), Type::Unit) => self.positional(a, &Fields::default())?,
-            (Type::Enum(a), Type::Enum(b)) => self.variants(a, b)?,
+            (Type::Unit, Type::Struct(b)) => self.named(number, &Fields::default(), b)?,
+            (Type::Unit, Type::Tuple(b)) => self.positional(number, &Fields::default(), b)?,
+            (Type::Struct(a), Type::Unit) => self.named(number, a, &Fields::default())?,
+            (Type::Tuple(a), Type::Unit) => self.positional(number, a, &Fields::default())?,
+            (Type::Enum(a), Type::Enum(b)) => self.variants(number, a, b)?,
             (a, b) if number::is_number(a) && number::is_number(b) && a != b => {
                 if !number::widens(a, b) {
                     return Err(self.mismatch(from, to));
                 }
-                self.widened(from, to);
+                self.widened(number, from, to);
                 Step::Number(a.clone(), b.clone())
             }
             (a, b) if a == b && a.children().next().is_none() => Step::Same,
@@ -226,7 +224,7 @@ impl Compiler<'_> {
         self.steps.len() - 1
     }
 
-    fn named(&mut self, source: &Fields, target: &Fields) -> Result<Step> {
+    fn named(&mut self, step: usize, source: &Fields, target: &Fields) -> Result<Step> {
         let mut taken = vec![false; source.len()];
         let numbers: HashMap<&str, usize> = source.iter().map(|field| &*field.name).zip(0..).collect();
         let mut fields = Vec::with_capacity(target.len());
@@ -234,71 +232,63 @@ impl Compiler<'_> {
             let names = std::iter::once(&field.name).chain(&field.rules.aliases);
             let found = names.filter_map(|name| numbers.get(&**name)).find(|number| !taken[**number]);
             let Some(&number) = found else {
-                fields.push(self.missing(field, &field.name)?);
+                fields.push(self.missing(step, field, &field.name)?);
                 continue;
             };
             taken[number] = true;
             let saved = &source[number];
             if saved.name != field.name {
-                let (from, to) = (self.at(&saved.name), self.at(&field.name));
-                self.changes.push(Change::Renamed { from, to });
+                let (from, to) = (saved.name.to_string(), field.name.to_string());
+                self.notes.push((step, Note::Renamed { from, to }));
             }
-            let step = self.inside(&field.name, true, saved.node, field.node)?;
-            fields.push(FieldStep::Saved(number, step));
+            fields.push(FieldStep::Saved(number, self.inside(&field.name, saved.node, field.node)?));
         }
         for (field, _) in source.iter().zip(taken).filter(|(_, taken)| !taken) {
-            let name = self.at(&field.name);
-            let dropped = target.is_removed(&field.name) || !self.in_place;
-            self.changes.push(match dropped {
-                true => Change::Dropped { field: name },
-                false => Change::Unknown { field: name },
-            });
+            let (name, removed) = (field.name.to_string(), target.is_removed(&field.name));
+            self.notes.push((step, Note::Unknown { name, removed }));
         }
         Ok(Step::Fields(FieldsStep::new(source, fields)))
     }
 
-    fn positional(&mut self, source: &Fields, target: &Fields) -> Result<Step> {
+    fn positional(&mut self, step: usize, source: &Fields, target: &Fields) -> Result<Step> {
         let mut fields = Vec::with_capacity(target.len());
         for (i, field) in target.iter().enumerate() {
             let name = i.to_string();
             fields.push(match source.get(i) {
-                Some(saved) => FieldStep::Saved(i, self.inside(&name, false, saved.node, field.node)?),
-                None => self.missing(field, &name)?,
+                Some(saved) => FieldStep::Saved(i, self.inside(&name, saved.node, field.node)?),
+                None => self.missing(step, field, &name)?,
             });
         }
         for i in target.len()..source.len() {
-            let field = self.at(&i.to_string());
-            self.changes.push(Change::Dropped { field });
+            self.notes.push((step, Note::Unknown { name: i.to_string(), removed: true }));
         }
         Ok(Step::Fields(FieldsStep::new(source, fields)))
     }
 
-    fn variants(&mut self, source: &[Variant], target: &[Variant]) -> Result<Step> {
+    fn variants(&mut self, step: usize, source: &[Variant], target: &[Variant]) -> Result<Step> {
         let mut steps = Vec::with_capacity(source.len());
         for saved in source {
             let named = |variant: &Variant| variant.name == saved.name;
             let known = |variant: &Variant| variant.aliases.contains(&saved.name);
             let found = target.iter().position(named).or_else(|| target.iter().position(known));
             let Some(number) = found else {
-                let variant = self.at(&saved.name);
-                self.changes.push(Change::VariantGone { variant });
+                self.notes.push((step, Note::VariantGone(saved.name.to_string())));
                 steps.push(VariantStep::Gone(saved.name.to_string()));
                 continue;
             };
             let variant = &target[number];
             if variant.name != saved.name {
-                let (from, to) = (self.at(&saved.name), self.at(&variant.name));
-                self.changes.push(Change::Renamed { from, to });
+                let (from, to) = (saved.name.to_string(), variant.name.to_string());
+                self.notes.push((step, Note::Renamed { from, to }));
             }
-            let step = self.inside(&saved.name, false, saved.node, variant.node)?;
-            steps.push(VariantStep::To(number as u64, step));
+            let content = self.inside(&variant.name, saved.node, variant.node)?;
+            steps.push(VariantStep::To(number as u64, content));
         }
         Ok(Step::Enum(steps))
     }
 
     /// A field that the save does not have.
-    fn missing(&mut self, field: &Field, name: &str) -> Result<FieldStep> {
-        let path = self.at(name);
+    fn missing(&mut self, step: usize, field: &Field, name: &str) -> Result<FieldStep> {
         let bytes = match (&field.rules.default, &self.target[field.node.index()]) {
             (Some(default), _) => {
                 let mut out = Writer::new();
@@ -316,26 +306,17 @@ impl Compiler<'_> {
                 return Err(self.place(error.in_field(name)));
             }
         };
-        self.changes.push(Change::Added { field: path });
+        self.notes.push((step, Note::Added(name.to_owned())));
         Ok(FieldStep::Default(bytes.into()))
     }
 
-    fn widened(&mut self, from: Node, to: Node) {
-        let field = if self.path.is_empty() { "the value".to_owned() } else { self.path.join(".") };
+    fn widened(&mut self, step: usize, from: Node, to: Node) {
         let (from, to) = (node_text(self.source, from), node_text(self.target, to));
-        self.changes.push(Change::Widened { field, from, to });
-    }
-
-    fn at(&self, name: &str) -> String {
-        let mut path = self.path.join(".");
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path + name
+        self.notes.push((step, Note::Widened { from, to }));
     }
 
     fn place(&self, error: Error) -> Error {
-        self.path.iter().rev().fold(error, |error, field| error.in_field(field))
+        self.path.iter().rev().fold(error, Error::in_field)
     }
 
     fn mismatch(&self, from: Node, to: Node) -> Error {

@@ -193,7 +193,7 @@ impl Lenient<'_> {
     }
 
     fn place(&self, error: Error) -> Error {
-        self.path.iter().rev().fold(error, |error, field| error.in_field(field))
+        self.path.iter().rev().fold(error, Error::in_field)
     }
 
     fn mismatch(&self, node: Node, value: &Value) -> Error {

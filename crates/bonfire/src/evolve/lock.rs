@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::convert::Conversion;
+use super::lock_text::rules;
 use super::run::Running;
 use crate::context::LoadContext;
 use crate::descriptor::{ColumnKind, Descriptor};
@@ -17,7 +18,6 @@ use crate::load::resolve;
 use crate::registry::Registry;
 use crate::row::RowLayout;
 use crate::schema::{Node, Schema, Type};
-use crate::snapshot::carry::CarryKind;
 use crate::snapshot::{Component, Snapshot};
 use crate::value::decode_value;
 use crate::wire::{Reader, Writer};
@@ -82,15 +82,12 @@ impl fmt::Display for LockProblem {
 }
 
 impl SchemaLock {
-    /// The schemas of a save.
+    /// The schemas of a save, without what it carries for others.
     pub fn of_snapshot(snapshot: &Snapshot) -> Result<Self> {
-        let fields: BTreeSet<u32> = (snapshot.carried.iter())
-            .filter(|record| record.kind == CarryKind::Fields)
-            .map(|record| record.column.component)
-            .collect();
+        let carried: BTreeSet<u32> = snapshot.carried.iter().map(|record| record.column.component).collect();
         let mut lock = Self::default();
         for (component, number) in snapshot.components().iter().zip(0..) {
-            if !fields.contains(&number) {
+            if !carried.contains(&number) {
                 let schema = Arc::clone(component.schema()?);
                 lock.keys.entry(component.key.clone()).or_default().put(component.version, schema);
             }
@@ -164,9 +161,14 @@ impl SchemaLock {
         for descriptor in saved(registry) {
             let locked = self.keys.get(descriptor.key());
             let missing = |(version, schema): (u32, Arc<Schema>)| {
-                !locked.is_some_and(|locked| locked.has(&Locked { version, schema }))
+                !locked.is_some_and(|locked| locked.has_with_rules(&Locked { version, schema }))
             };
-            if forms(descriptor).any(missing) {
+            let aliases = locked.map(|locked| &*locked.aliases).unwrap_or_default();
+            let newest = locked.and_then(LockedKey::newest).map(|newest| &newest.schema);
+            if forms(descriptor).any(missing)
+                || newest != Some(&descriptor.schema)
+                || !descriptor.aliases().iter().eq(aliases)
+            {
                 problems.push(LockProblem {
                     key: descriptor.key().to_owned(),
                     message: "its schema is not locked yet".to_owned(),
@@ -183,8 +185,8 @@ impl SchemaLock {
         for (key, new) in &newer.keys {
             let was = new.aliases.iter().find(|alias| self.keys.contains_key(*alias));
             let old = self.keys.get(key).or_else(|| was.and_then(|alias| self.keys.get(alias)));
-            let (Some(new_form), shown) = (new.schemas.last(), key.escape_debug()) else { continue };
-            match old.and_then(|old| old.schemas.last()) {
+            let (Some(new_form), shown) = (new.newest(), key.escape_debug()) else { continue };
+            match old.and_then(LockedKey::newest) {
                 None => lines.push(format!("+ `{shown}` version {}: {}", new_form.version, new_form.schema)),
                 Some(old_form) => {
                     if let Some(alias) = was.filter(|_| !self.keys.contains_key(key)) {
@@ -211,12 +213,10 @@ impl SchemaLock {
     /// A registry of the newest schemas, with values in the place of Rust types: for tools that have no game at hand.
     pub fn registry(&self) -> Result<Registry> {
         let mut registry = Registry::new();
-        for (key, locked) in self.keys.iter().filter(|(_, locked)| !locked.removed) {
-            let newest = locked.schemas.iter().max_by_key(|schema| schema.version);
-            let Some(newest) = newest.map(|found| found.version) else { continue };
-            let Some(newest) = locked.schemas.iter().rfind(|schema| schema.version == newest) else {
-                continue;
-            };
+        let older: BTreeSet<&String> = self.keys.values().flat_map(|locked| &locked.aliases).collect();
+        for (key, locked) in self.keys.iter().filter(|(key, locked)| !locked.removed && !older.contains(key))
+        {
+            let Some(newest) = locked.newest() else { continue };
             let mut descriptor =
                 Descriptor::dynamic(key.clone(), (*newest.schema).clone()).with_version(newest.version);
             for alias in &locked.aliases {
@@ -265,13 +265,22 @@ impl LockedKey {
         self.schemas.iter().any(|known| known.version == form.version && known.schema == form.schema)
     }
 
-    /// Adds a schema, or takes over the rules of one that is known.
+    /// Whether it knows a schema, and all that a build says about the past of it.
+    fn has_with_rules(&self, form: &Locked) -> bool {
+        let same = |known: &Locked| known.version == form.version && known.schema == form.schema;
+        self.schemas.iter().any(|known| same(known) && rules(&known.schema) == rules(&form.schema))
+    }
+
+    /// The schema that the last build with the highest version had.
+    fn newest(&self) -> Option<&Locked> {
+        // Of several with one version, the last one.
+        self.schemas.iter().max_by_key(|schema| schema.version)
+    }
+
+    /// Adds a schema with its rules as the last one, wherever it was.
     fn put(&mut self, version: u32, schema: Arc<Schema>) {
-        let same = |known: &&mut Locked| known.version == version && known.schema == schema;
-        match self.schemas.iter_mut().find(same) {
-            Some(known) => known.schema = schema,
-            None => self.schemas.push(Locked { version, schema }),
-        }
+        self.schemas.retain(|known| known.version != version || known.schema != schema);
+        self.schemas.push(Locked { version, schema });
     }
 
     fn check(&self, descriptor: &Descriptor, registry: &Registry, problem: &mut dyn FnMut(String, String)) {
@@ -309,7 +318,11 @@ impl LockedKey {
     fn check_defaults(&self, version: u32, schema: &Schema, problem: &mut dyn FnMut(String, String)) {
         let Some(locked) = self.schemas.iter().rfind(|locked| locked.version == version) else { return };
         let now = defaults(schema);
-        for (path, then) in defaults(&locked.schema) {
+        // A default that every released schema could do without was never used.
+        let released = self.schemas.iter().filter(|locked| locked.version == version);
+        let released: Vec<BTreeSet<String>> = released.map(|locked| paths(&locked.schema)).collect();
+        let is_used = |path: &String| released.iter().any(|paths| !paths.contains(path));
+        for (path, then) in defaults(&locked.schema).into_iter().filter(|(path, _)| is_used(path)) {
             if let Some(now) =
                 now.get(&path).filter(|now| then.became(&now.schema).is_some_and(|then| then != now.bytes))
             {
@@ -420,6 +433,15 @@ fn defaults(schema: &Schema) -> BTreeMap<String, Frozen> {
 }
 
 /// The path to each field.
+fn paths(schema: &Schema) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    visit(schema.ruled_nodes(), &mut |path, _| {
+        found.insert(path.to_owned());
+    });
+    found
+}
+
+/// The path to each field that has a name.
 fn names(schema: &Schema) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     visit(schema.ruled_nodes(), &mut |path, field| {

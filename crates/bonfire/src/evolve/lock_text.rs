@@ -30,62 +30,86 @@ impl Display for SchemaLock {
             if locked.removed {
                 writeln!(f, "removed")?;
             }
-            locked.aliases.iter().try_for_each(|alias| writeln!(f, "alias {}", alias.escape_debug()))?;
-            locked.returned.iter().try_for_each(|name| writeln!(f, "returned {}", name.escape_debug()))?;
+            locked.aliases.iter().try_for_each(|alias| writeln!(f, "alias {}", Name(alias)))?;
+            locked.returned.iter().try_for_each(|name| writeln!(f, "returned {}", Name(name)))?;
             for Locked { version, schema } in &locked.schemas {
                 writeln!(f, "version {version}: {schema}")?;
                 writeln!(f, "  nodes {}", hex(&schema.to_bytes()))?;
-                write_rules(f, schema)?;
+                f.write_str(&rules(schema))?;
             }
         }
         Ok(())
     }
 }
 
-fn write_rules(f: &mut fmt::Formatter<'_>, schema: &Schema) -> fmt::Result {
+/// What a schema says about its past, line by line.
+pub(super) fn rules(schema: &Schema) -> String {
+    let mut text = String::new();
+    let mut line = |line: fmt::Arguments<'_>, name: &str| {
+        let comment = if name.is_empty() { "" } else { " # " };
+        let _ = writeln!(text, "  {line}{comment}{}", name.escape_debug());
+    };
     let ruled = schema.ruled_nodes();
     let bytes = Schema::bytes_of(ruled);
     if bytes != schema.to_bytes() {
-        writeln!(f, "  ruled {}", hex(&bytes))?;
+        line(format_args!("ruled {}", hex(&bytes)), "");
     }
     for (node, ty) in ruled.iter().enumerate() {
         match ty {
             Type::Struct(fields) | Type::Tuple(fields) => {
                 for (number, field) in fields.iter().enumerate() {
-                    let comment = if field.name.is_empty() {
-                        String::new()
-                    } else {
-                        format!(" # {}", field.name.escape_debug())
-                    };
                     for alias in &field.rules.aliases {
-                        writeln!(f, "  alias {node}.{number} {}{comment}", alias.escape_debug())?;
+                        line(format_args!("alias {node}.{number} {}", Name(alias)), &field.name);
                     }
                     if let Some(default) = &field.rules.default {
                         let mut out = Writer::new();
                         default.write(&mut out);
-                        writeln!(f, "  default {node}.{number} {}{comment}", hex(out.as_bytes()))?;
+                        line(format_args!("default {node}.{number} {}", hex(out.as_bytes())), &field.name);
                     }
                 }
                 for name in fields.removed_names() {
-                    writeln!(f, "  removed {node} {}", name.escape_debug())?;
+                    line(format_args!("removed {node} {}", Name(name)), "");
                 }
             }
             Type::Enum(variants) => {
                 for (number, variant) in variants.iter().enumerate() {
                     for alias in &variant.aliases {
-                        writeln!(
-                            f,
-                            "  alias {node}.{number} {} # {}",
-                            alias.escape_debug(),
-                            variant.name.escape_debug()
-                        )?;
+                        line(format_args!("alias {node}.{number} {}", Name(alias)), &variant.name);
                     }
                 }
             }
             _ => {}
         }
     }
-    Ok(())
+    text
+}
+
+/// A name as it stands in the text: in quotes, unless it is a plain word.
+struct Name<'a>(&'a str);
+
+impl Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |char: char| char.is_alphanumeric() || "._-".contains(char);
+        match !self.0.is_empty() && self.0.chars().all(plain) {
+            true => f.write_str(self.0),
+            false => write!(f, "\"{}\"", self.0.escape_debug()),
+        }
+    }
+}
+
+/// Reads what [`Name`] wrote, and what a person writes without quotes.
+fn name(text: &str) -> Parsed<String> {
+    let text = text.trim();
+    let Some(quoted) = text.strip_prefix('"') else {
+        return Ok(text.split(" #").next().unwrap_or(text).trim().to_owned());
+    };
+    let mut escaped = false;
+    let end = quoted.find(|char| {
+        let is_end = char == '"' && !escaped;
+        escaped = char == '\\' && !escaped;
+        is_end
+    });
+    unescape(&quoted[..end.ok_or_else(|| format!("`{text}` has no closing quote"))?])
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -147,7 +171,6 @@ impl Parser {
             return Ok(());
         }
         if let Some(line) = line.strip_prefix("  ") {
-            let line = line.split(" # ").next().unwrap_or(line);
             return self.form_line(line.trim());
         }
         self.finish_form(lock)?;
@@ -159,8 +182,8 @@ impl Parser {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "removed" => key.removed = true,
-            "alias" => key.aliases.push(unescape(rest)?),
-            "returned" => key.returned.push(unescape(rest)?),
+            "alias" => key.aliases.push(name(rest)?),
+            "returned" => key.returned.push(name(rest)?),
             "version" => {
                 let (version, _) = rest.split_once(':').ok_or("a version and a colon")?;
                 let version = version.trim().parse().map_err(|_| "a version is a number")?;
@@ -174,8 +197,9 @@ impl Parser {
     fn form_line(&mut self, line: &str) -> Parsed<()> {
         let form = self.form.as_mut().ok_or("a version comes first")?;
         let (word, rest) = line.split_once(' ').ok_or("a word and a value")?;
-        let decode =
-            |text: &str| Schema::decode(&unhex(text)?, &Limits::default()).map_err(|error| error.to_string());
+        let decode = |text: &str| {
+            Schema::decode(&unhex(&name(text)?)?, &Limits::default()).map_err(|error| error.to_string())
+        };
         match word {
             "nodes" => {
                 let schema = decode(rest)?;
@@ -210,17 +234,17 @@ fn rule(nodes: &mut [Type], word: &str, place: &str, value: &str) -> Parsed<()> 
     let ty = nodes.get_mut(node).ok_or_else(|| format!("there is no node {node}"))?;
     let missing = || format!("node {node} has no part {number}");
     match (ty, word) {
-        (Type::Struct(fields), "removed") => *fields = std::mem::take(fields).removed(unescape(value)?),
+        (Type::Struct(fields), "removed") => *fields = std::mem::take(fields).removed(name(value)?),
         (Type::Struct(fields) | Type::Tuple(fields), word) => {
             let field = fields.get_mut(number).ok_or_else(missing)?;
             match word {
-                "alias" => field.rules.aliases.push(unescape(value)?.into()),
-                "default" => field.rules.default = Some(FieldDefault::Bytes(unhex(value)?.into())),
+                "alias" => field.rules.aliases.push(name(value)?.into()),
+                "default" => field.rules.default = Some(FieldDefault::Bytes(unhex(&name(value)?)?.into())),
                 _ => return Err(missing()),
             }
         }
         (Type::Enum(variants), "alias") => {
-            variants.get_mut(number).ok_or_else(missing)?.aliases.push(unescape(value)?.into());
+            variants.get_mut(number).ok_or_else(missing)?.aliases.push(name(value)?.into());
         }
         _ => return Err(missing()),
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::context::LoadContext;
-use crate::descriptor::{ColumnKind, Descriptor};
+use crate::descriptor::ColumnKind;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
@@ -20,141 +20,174 @@ use crate::snapshot::{Archetype, Component, Snapshot};
 use crate::value::{Value, decode_value, encode_value};
 use crate::wire::{Reader, Writer};
 
-/// The snapshot with carried fields where they belong. Nothing if this build knows none of them.
+/// The snapshot with carried fields where they belong, known to this build or not: what runs on the values must see all of
+/// them, and what is still unknown at the end is carried again. Nothing if there are none.
 pub(super) fn merge(snapshot: &Snapshot, registry: &Registry) -> Result<Option<Snapshot>> {
     if !is_needed(snapshot, registry) {
         return Ok(None);
     }
-    let known = |record: &Carried| is_known(snapshot, registry, record);
     let limits = Limits::default();
     let mut merged = snapshot.clone();
-    let (back, rest) = snapshot.carried.iter().cloned().partition(known);
+    let belongs = |record: &Carried| has_owner(snapshot, registry, record);
+    let (back, rest): (Vec<Carried>, Vec<Carried>) = snapshot.carried.iter().cloned().partition(belongs);
     merged.carried = rest;
-    let back: Vec<Carried> = back;
     for record in &back {
-        merge_record(&mut merged, snapshot, record, &limits)?;
+        Merge { from: snapshot, registry, record, limits: &limits }.run(&mut merged)?;
     }
     merged.order_components();
     Ok(Some(merged))
 }
 
-/// Whether there are carried fields that this build knows.
+/// Whether there are carried fields whose component is in the save.
 pub(super) fn is_needed(snapshot: &Snapshot, registry: &Registry) -> bool {
-    snapshot.carried.iter().any(|record| is_known(snapshot, registry, record))
+    snapshot.carried.iter().any(|record| has_owner(snapshot, registry, record))
 }
 
-fn is_known(snapshot: &Snapshot, registry: &Registry, record: &Carried) -> bool {
-    let component = &snapshot.components[record.column.component as usize];
-    let target = registry.index_of_saved(&component.key).map(|index| &registry.descriptors()[index]);
-    record.kind == CarryKind::Fields && target.is_some_and(|target| knows(target, component))
-}
-
-/// Whether a type has one of some carried fields.
-fn knows(target: &Descriptor, carried: &Component) -> bool {
-    let Ok(schema) = carried.schema() else { return false };
-    let nodes = target.schema.ruled_nodes();
-    carried.version == target.version && knows_at(nodes, Node::ROOT, schema.nodes(), Node::ROOT, 0)
-}
-
-fn knows_at(target: &[Type], at: Node, carried: &[Type], from: Node, depth: usize) -> bool {
-    let (Type::Struct(target_fields), Type::Struct(carried_fields)) =
-        (&target[at.index()], &carried[from.index()])
-    else {
-        // Inside a struct that both know, only other structs were taken apart.
-        return depth > 0;
-    };
-    let find = |name: &str| {
-        target_fields
-            .iter()
-            .find(|field| field.name == name || field.rules.aliases.iter().any(|alias| alias == name))
-    };
-    depth < 32
-        && carried_fields.iter().any(|field| {
-            find(&field.name)
-                .is_some_and(|known| knows_at(target, known.node, carried, field.node, depth + 1))
-        })
-}
-
-fn merge_record(merged: &mut Snapshot, from: &Snapshot, record: &Carried, limits: &Limits) -> Result<()> {
-    let part = &from.components[record.column.component as usize];
-    let ids = record.ids();
-    let dense = from.dense(&record.column, ids.len(), limits, &|_| false)?;
-    let parts: HashMap<EntityId, &[u8]> =
-        ids.iter().zip(dense.iter()).filter_map(|(id, bytes)| Some((*id, bytes?))).collect();
-    let mut archetypes = Vec::with_capacity(merged.archetypes.len());
-    for archetype in std::mem::take(&mut merged.archetypes) {
-        let key_of = |column: &Column| &merged.components[column.component as usize].key;
-        let has = archetype.columns.iter().any(|column| *key_of(column) == part.key);
-        let owners: HashSet<EntityId> =
-            archetype.ids().iter().copied().filter(|id| has && parts.contains_key(id)).collect();
-        if owners.is_empty() {
-            archetypes.push(archetype);
-            continue;
-        }
-        let rest = merged.pick_rows(&archetype, limits, |id| !owners.contains(&id))?;
-        if rest.rows > 0 {
-            archetypes.push(rest);
-        }
-        let mut own = merged.pick_rows(&archetype, limits, |id| owners.contains(&id))?;
-        complete(merged, &mut own, part, &parts, limits)?;
-        archetypes.push(own);
+fn has_owner(snapshot: &Snapshot, registry: &Registry, record: &Carried) -> bool {
+    if record.kind != CarryKind::Fields {
+        return false;
     }
-    merged.archetypes = archetypes;
-    if parts.contains_key(&EntityId::NULL) {
-        let mut resources =
-            Archetype { rows: 1, columns: std::mem::take(&mut merged.resources), ..Archetype::default() };
-        resources.set_ids(&[EntityId::NULL]);
-        complete(merged, &mut resources, part, &parts, limits)?;
-        merged.resources = resources.columns;
-    }
-    Ok(())
+    let part = &snapshot.components[record.column.component as usize];
+    let columns = snapshot.archetypes.iter().flat_map(|archetype| &archetype.columns);
+    let carried = snapshot.carried.iter().filter(|record| record.kind != CarryKind::Fields);
+    let mut columns = columns.chain(&snapshot.resources).chain(carried.map(|record| &record.column));
+    columns.any(|column| is_owner(registry, &snapshot.components[column.component as usize], part))
 }
 
-/// Puts the carried part of each value into the column of its component.
-fn complete(
-    snapshot: &mut Snapshot,
-    archetype: &mut Archetype,
-    part: &Component,
-    parts: &HashMap<EntityId, &[u8]>,
-    limits: &Limits,
-) -> Result<()> {
-    let key_of = |column: &Column| &snapshot.components[column.component as usize].key;
-    let Some(number) = archetype.columns.iter().position(|column| *key_of(column) == part.key) else {
-        return Ok(());
+/// Whether fields were once part of a component, which may have got another key since.
+fn is_owner(registry: &Registry, component: &Component, part: &Component) -> bool {
+    let same = || {
+        let number = registry.index_of_saved(&component.key);
+        number.is_some() && number == registry.index_of_saved(&part.key)
     };
-    let column = archetype.columns.remove(number);
-    let component = snapshot.components[column.component as usize].clone();
-    let (schema, part_schema) = (component.schema()?, part.schema()?);
-    let whole = Arc::new(merged_schema(schema, part_schema));
-    let ids = archetype.ids();
-    let dense = snapshot.dense(&column, ids.len(), limits, &|_| false)?;
-    let context = LoadContext::new(limits);
-    let value =
-        |schema: &Schema, bytes: &[u8]| decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context));
-    let mut rows: Vec<Option<Vec<u8>>> = Vec::with_capacity(ids.len());
-    for (id, bytes) in ids.iter().zip(dense.iter()) {
-        let (Some(bytes), Some(part)) = (bytes, parts.get(id)) else {
-            rows.push(None);
-            continue;
+    component.version == part.version && (component.key == part.key || same())
+}
+
+struct Merge<'a> {
+    from: &'a Snapshot,
+    registry: &'a Registry,
+    record: &'a Carried,
+    limits: &'a Limits,
+}
+
+impl Merge<'_> {
+    fn run(&self, merged: &mut Snapshot) -> Result<()> {
+        let Self { from, registry, record, limits } = *self;
+        let part = &from.components[record.column.component as usize];
+        let ids = record.ids();
+        let dense = from.dense(&record.column, ids.len(), limits, &|_| false)?;
+        let parts: HashMap<EntityId, &[u8]> =
+            ids.iter().zip(dense.iter()).filter_map(|(id, bytes)| Some((*id, bytes?))).collect();
+        let mut archetypes = Vec::with_capacity(merged.archetypes.len());
+        for archetype in std::mem::take(&mut merged.archetypes) {
+            let owns =
+                |column: &Column| is_owner(registry, &merged.components[column.component as usize], part);
+            let owners: HashSet<EntityId> = match archetype.columns.iter().any(owns) {
+                true => archetype.ids().iter().copied().filter(|id| parts.contains_key(id)).collect(),
+                false => HashSet::new(),
+            };
+            if owners.is_empty() {
+                archetypes.push(archetype);
+                continue;
+            }
+            let rest = merged.pick_rows(&archetype, limits, |id| !owners.contains(&id))?;
+            if rest.rows > 0 {
+                archetypes.push(rest);
+            }
+            let mut own = merged.pick_rows(&archetype, limits, |id| owners.contains(&id))?;
+            self.complete(merged, &mut own, part, &parts)?;
+            archetypes.push(own);
+        }
+        merged.archetypes = archetypes;
+        if parts.contains_key(&EntityId::NULL) {
+            let columns = std::mem::take(&mut merged.resources);
+            let mut resources = Archetype { rows: 1, columns, ..Archetype::default() };
+            resources.set_ids(&[EntityId::NULL]);
+            self.complete(merged, &mut resources, part, &parts)?;
+            merged.resources = resources.columns;
+        }
+        self.carried(merged, part, &parts)
+    }
+
+    /// Components that are carried themselves.
+    fn carried(
+        &self,
+        merged: &mut Snapshot,
+        part: &Component,
+        parts: &HashMap<EntityId, &[u8]>,
+    ) -> Result<()> {
+        let mut carried = Vec::with_capacity(merged.carried.len());
+        for record in std::mem::take(&mut merged.carried) {
+            let component = &merged.components[record.column.component as usize];
+            let null = [EntityId::NULL];
+            let ids = if record.kind == CarryKind::Resource { null.as_slice().into() } else { record.ids() };
+            let has = ids.iter().any(|id| parts.contains_key(id));
+            if record.kind == CarryKind::Fields || !has || !is_owner(self.registry, component, part) {
+                carried.push(record);
+                continue;
+            }
+            let mut whole =
+                Archetype { rows: ids.len(), columns: vec![record.column.clone()], ..Archetype::default() };
+            whole.set_ids(&ids);
+            let rest = merged.pick_rows(&whole, self.limits, |id| !parts.contains_key(&id))?;
+            let mut own = merged.pick_rows(&whole, self.limits, |id| parts.contains_key(&id))?;
+            self.complete(merged, &mut own, part, parts)?;
+            for mut picked in [rest, own].into_iter().filter(|picked| picked.rows > 0) {
+                let Some(column) = picked.columns.pop() else { continue };
+                let ids = if record.kind == CarryKind::Resource { record.ids.clone() } else { picked.ids };
+                carried.push(Carried { kind: record.kind, rows: picked.rows, ids, column });
+            }
+        }
+        merged.carried = carried;
+        Ok(())
+    }
+
+    /// Puts the carried part of each value into the column of its component.
+    fn complete(
+        &self,
+        snapshot: &mut Snapshot,
+        archetype: &mut Archetype,
+        part: &Component,
+        parts: &HashMap<EntityId, &[u8]>,
+    ) -> Result<()> {
+        let owns =
+            |column: &Column| is_owner(self.registry, &snapshot.components[column.component as usize], part);
+        let Some(number) = archetype.columns.iter().position(owns) else { return Ok(()) };
+        let column = archetype.columns.remove(number);
+        let component = snapshot.components[column.component as usize].clone();
+        let (schema, part_schema) = (component.schema()?, part.schema()?);
+        let whole = Arc::new(merged_schema(schema, part_schema));
+        let ids = archetype.ids();
+        let dense = snapshot.dense(&column, ids.len(), self.limits, &|_| false)?;
+        let context = LoadContext::new(self.limits);
+        let value = |schema: &Schema, bytes: &[u8]| {
+            decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context))
         };
-        let value = merged_value(value(schema, bytes)?, value(part_schema, part)?);
-        let mut out = Writer::new();
-        encode_value(&whole, Node::ROOT, &value, &mut out)?;
-        rows.push(Some(out.finish()?));
+        let mut rows: Vec<Option<Vec<u8>>> = Vec::with_capacity(ids.len());
+        for (id, bytes) in ids.iter().zip(dense.iter()) {
+            let (Some(bytes), Some(part)) = (bytes, parts.get(id)) else {
+                rows.push(None);
+                continue;
+            };
+            let value = merged_value(value(schema, bytes)?, value(part_schema, part)?);
+            let mut out = Writer::new();
+            encode_value(&whole, Node::ROOT, &value, &mut out)?;
+            rows.push(Some(out.finish()?));
+        }
+        let component = Component {
+            kind: ColumnKind::Rows,
+            schema_fingerprint: whole.fingerprint(),
+            row: RowLayout::default(),
+            schema: Some(whole),
+            ..component
+        };
+        let number = snapshot.components.len() as u32;
+        let column = column_from(number, &component, rows.iter().map(Option::as_deref))?;
+        drop(dense);
+        archetype.columns.extend(column);
+        snapshot.components.push(component);
+        Ok(())
     }
-    let component = Component {
-        kind: ColumnKind::Rows,
-        schema_fingerprint: whole.fingerprint(),
-        row: RowLayout::default(),
-        schema: Some(whole),
-        ..component
-    };
-    let number = snapshot.components.len() as u32;
-    let column = column_from(number, &component, rows.iter().map(Option::as_deref))?;
-    drop(dense);
-    archetype.columns.extend(column);
-    snapshot.components.push(component);
-    Ok(())
 }
 
 fn merged_schema(saved: &Schema, part: &Schema) -> Schema {

@@ -3,9 +3,10 @@
 //! | file | |
 //! |---|---|
 //! | `convert` | from one schema to another by name, decided once; `run` does it, `fixed` does it for whole columns |
+//! | `note` | what a conversion bridges, place by place |
 //! | `lenient` | the same for values that carry their own types |
 //! | `step` | steps between versions: typed ones, upgraders, and the shortest way through them |
-//! | `way` | what happens to a saved component from its bytes to rows of this build |
+//! | `way`, `rows` | what happens to a saved component from its bytes to rows of this build |
 //! | `fields`, `merge` | fields that a build does not know and must not lose, and how they come back |
 //! | `track`, `world` | versions of whole worlds, and what a migration may do to one |
 //! | `rewrite` | a save as this build would have written it |
@@ -21,8 +22,10 @@ mod lock;
 mod lock_text;
 mod merge;
 pub(crate) mod natural;
+mod note;
 mod number;
 mod rewrite;
+mod rows;
 mod run;
 pub(crate) mod step;
 pub(crate) mod track;

@@ -235,9 +235,10 @@ pub(crate) fn skip(nodes: &[Type], sizes: &[Option<u64>], node: Node, input: &mu
             skip_many(nodes, sizes, &[*key, *value], count as u64, input)?;
         }
         Type::Array(element, len) => skip_many(nodes, sizes, &[*element], *len, input)?,
-        ty @ (Type::Tuple(_) | Type::Struct(_)) => {
+        Type::Tuple(fields) | Type::Struct(fields) => {
             let start = input.offset();
-            input.inside(|input| ty.children().try_for_each(|child| skip(nodes, sizes, child, input)))?;
+            input
+                .inside(|input| fields.iter().try_for_each(|field| skip(nodes, sizes, field.node, input)))?;
             if input.offset() == start {
                 input.context().claim_empty(1)?;
             }
@@ -284,13 +285,6 @@ fn skip_many(
             Ok(())
         })
     })
-}
-
-/// Where a value ends that starts at the beginning of `input`.
-pub(crate) fn row<'a>(nodes: &[Type], sizes: &[Option<u64>], input: &mut Reader<'a>) -> Result<&'a [u8]> {
-    let (bytes, start) = (input.rest(), input.offset());
-    skip(nodes, sizes, Node::ROOT, input)?;
-    Ok(&bytes[..input.offset() - start])
 }
 
 /// A value of one schema as a `T`, by name.

@@ -30,7 +30,7 @@ pub(crate) type OnBytes = dyn Fn(&mut Reader<'_>, &mut Writer) -> Result<()> + S
 /// // Version 1 was one text. The bytes of a value go in on one side and out on the other.
 /// registry.upgrade("game.tags", Upgrader::bytes::<String, Vec<String>>(1, 2, |source, target| {
 ///     target.varint(1);
-///     target.text(source.text()?);
+///     target.blob(source.blob()?); // text is bytes with their length in front
 ///     Ok(())
 /// }))?;
 /// // Version 2 had a list, version 3 has a struct around it.

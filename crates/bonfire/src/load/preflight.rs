@@ -62,7 +62,9 @@ impl Preflight {
 impl fmt::Display for Preflight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Prelude { entity_count, archetype_count, .. } = &self.prelude;
-        writeln!(f, "{entity_count} entities in {archetype_count} archetypes")?;
+        let entities = if *entity_count == 1 { "entity" } else { "entities" };
+        let archetypes = if *archetype_count == 1 { "archetype" } else { "archetypes" };
+        writeln!(f, "{entity_count} {entities} in {archetype_count} {archetypes}")?;
         for (name, state) in &self.tracks {
             writeln!(f, "track `{}`: {state}", name.escape_debug())?;
         }

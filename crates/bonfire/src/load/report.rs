@@ -47,7 +47,7 @@ impl ComponentReport {
 /// One line per component, and one for each of its changes.
 impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} entities", self.entities)?;
+        writeln!(f, "{} {}", self.entities, if self.entities == 1 { "entity" } else { "entities" })?;
         for line in &self.components {
             let ComponentReport { key, outcome, rows, dangling, left_out, changes } = line;
             write!(f, "`{}`: {rows} {outcome}", key.escape_debug())?;

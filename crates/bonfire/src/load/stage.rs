@@ -260,7 +260,7 @@ impl<'s> Stager<'_, 's, '_> {
         let staged = staged.map_err(|error| error.in_key(&component.key))?;
         let dangling = self.context.take_dangling_count();
         if let Some(way) = &self.plan.ways[column.component as usize] {
-            self.unknown_fields(column, way, kind, ids)?;
+            self.unknown_fields(column, descriptor.key(), way, kind, ids)?;
         }
         let (rows, left_out) = (column.rows, column.rows - staged.len());
         let lost = std::mem::take(&mut self.running.lost);
@@ -294,6 +294,7 @@ impl<'s> Stager<'_, 's, '_> {
     fn unknown_fields(
         &mut self,
         column: &Column,
+        key: &str,
         way: &Way,
         kind: CarryKind,
         ids: &[EntityId],
@@ -302,6 +303,7 @@ impl<'s> Stager<'_, 's, '_> {
         let carried = self.carry.keep_fields(
             self.plan.snapshot,
             column,
+            key,
             fields,
             kind == CarryKind::Resource,
             ids,

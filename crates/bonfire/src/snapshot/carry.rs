@@ -209,6 +209,7 @@ impl Carry {
         &mut self,
         snapshot: &Snapshot,
         column: &Column,
+        key: &str,
         fields: &UnknownFields,
         is_resource: bool,
         ids: &[EntityId],
@@ -234,6 +235,7 @@ impl Carry {
             kept.push((id, bytes));
         }
         let component = Component {
+            key: key.to_owned(),
             kind: ColumnKind::Rows,
             schema_fingerprint: fields.schema.fingerprint(),
             row: RowLayout::default(),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use bonfire::{
-    Carry, Compression, EncodeOptions, EntityId, EntityMap, LoadOptions, LoadPlan, Persist, Registry,
-    Snapshot, SnapshotWriter, Value,
+    Carry, Compression, EncodeOptions, EntityId, EntityMap, Keyed, LoadOptions, LoadPlan, Persist, Registry,
+    SchemaLock, Snapshot, SnapshotWriter, Value,
 };
 use tempfile::TempDir;
 
@@ -60,6 +60,54 @@ pub(crate) struct Mana {
 #[persist(key = "mod.weather")]
 pub(crate) struct Weather {
     pub(crate) rain: bool,
+}
+
+/// A component through the releases of a game.
+pub(crate) mod release {
+    use bonfire::Persist;
+
+    #[derive(Persist)]
+    #[persist(key = "game.health")]
+    pub(crate) struct First {
+        pub(crate) current: f32,
+    }
+
+    /// What saves of the first can become.
+    #[derive(Debug, PartialEq, Persist)]
+    #[persist(key = "game.health")]
+    pub(crate) struct Second {
+        pub(crate) current: f64,
+        #[persist(default = 100.0)]
+        pub(crate) max: f32,
+    }
+
+    /// What they cannot become.
+    #[derive(Persist)]
+    #[persist(key = "game.health")]
+    pub(crate) struct Stuck {
+        pub(crate) current: bool,
+    }
+
+    /// Another version: what they become is the game's business.
+    #[derive(Persist)]
+    #[persist(key = "game.health", version = 2)]
+    pub(crate) struct Raised {
+        pub(crate) hearts: u8,
+    }
+
+    #[derive(Persist)]
+    #[persist(key = "game.state")]
+    pub(crate) enum State {
+        Idle,
+        Walk { speed: f32 },
+    }
+
+    /// Without a variant that old saves may have.
+    #[derive(Persist)]
+    #[persist(key = "game.state")]
+    pub(crate) enum Idle {
+        Idle,
+    }
 }
 
 pub(crate) const WOLF: EntityId = EntityId::new(7, 1);
@@ -190,6 +238,39 @@ pub(crate) fn save(bytes: &[u8]) -> Saved {
     Saved { directory, path }
 }
 
+impl Saved {
+    /// Another file in the same directory.
+    pub(crate) fn beside(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path.with_file_name(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The names of all files in the directory.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// The bytes of a save with one entity that has one value.
+pub(crate) fn save_of<T: Keyed>(value: T) -> Vec<u8> {
+    let registry = Registry::new().with::<T>().unwrap();
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[WOLF]).unwrap().column(&[value]).unwrap();
+    encode(&writer.finish().unwrap())
+}
+
+/// The lock of a game that has one component.
+pub(crate) fn lock_of<T: Keyed>() -> String {
+    let mut lock = SchemaLock::default();
+    lock.add(&Registry::new().with::<T>().unwrap()).unwrap();
+    lock.to_string()
+}
+
 /// What a run of the binary printed and how it ended.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -217,9 +298,18 @@ pub(crate) fn binary() -> Command {
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Run {
-    let Output { status, stdout, stderr } = binary().args(arguments).output().unwrap();
+    finished(binary().args(arguments))
+}
+
+fn finished(command: &mut Command) -> Run {
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Runs a command in the directory of a file, so that its arguments may be plain names.
+pub(crate) fn run_beside(saved: &Saved, arguments: &[&str]) -> Run {
+    finished(binary().current_dir(saved.directory.path()).args(arguments))
 }
 
 /// Runs a command on a file; more arguments follow the path.
