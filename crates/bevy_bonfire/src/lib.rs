@@ -17,6 +17,7 @@ pub use app::PersistExt;
 pub use bonfire::*;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInBevy as Persist;
+pub use bonfire_store::check_schemas;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::SaveOptions;

@@ -602,6 +602,46 @@ fn equal_values_are_one_value_again_after_a_load() {
 }
 
 #[test]
+fn values_are_stored_once_where_that_is_smaller() {
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.species", dictionary)]
+    struct Species(String);
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.friends", shared)]
+    struct Friends(Vec<EntityId>);
+    let registry = Registry::new().with::<Species>().unwrap().with::<Friends>().unwrap();
+    let ids: Vec<EntityId> = (0..50).map(|i| EntityId::new(i, 0)).collect();
+    let save = |names: &dyn Fn(usize) -> String, friends: &dyn Fn(usize) -> Vec<EntityId>| {
+        let mut writer = SnapshotWriter::new(&registry);
+        let mut archetype = writer.archetype(&ids).unwrap();
+        archetype.column(&(0..50).map(|i| Species(names(i))).collect::<Vec<_>>()).unwrap();
+        archetype.column(&(0..50).map(|i| Friends(friends(i))).collect::<Vec<_>>()).unwrap();
+        Snapshot::open(&writer.finish().unwrap().to_bytes().unwrap()).unwrap()
+    };
+    let encodings = |snapshot: &Snapshot| -> Vec<&'static str> {
+        snapshot.archetypes().next().unwrap().columns().map(|column| column.encoding()).collect()
+    };
+    let few = save(&|i| format!("a rather long name {}", i % 3), &|i| vec![ids[i % 2], ids[(i + 1) % 2]]);
+    assert_eq!(encodings(&few), ["shared", "dictionary"]);
+    let many = save(&|i| format!("{i}"), &|i| vec![ids[i]]);
+    assert_eq!(encodings(&many), ["rows", "rows"]);
+    // Two entities that share a list of each other: a circle through references, mapped in the one value.
+    let plan = LoadPlan::new(&few, &registry, LoadOptions::default()).unwrap();
+    let new: Vec<EntityId> = (0..50).map(|i| EntityId::new(i + 7, 3)).collect();
+    let map = plan.entity_map(new.clone()).unwrap();
+    let friends = plan.stage(&map, None).unwrap().take_all::<Friends>(&map);
+    for (i, (id, friends)) in friends.iter().enumerate() {
+        assert_eq!((*id, &*friends.0), (new[i], &[new[i % 2], new[(i + 1) % 2]][..]));
+    }
+    for (snapshot, first) in [(&few, "a rather long name 0"), (&many, "0")] {
+        let plan = LoadPlan::new(snapshot, &registry, LoadOptions::default()).unwrap();
+        let map = plan.same_entities().unwrap();
+        let species = plan.stage(&map, None).unwrap().take_all::<Species>(&map);
+        assert_eq!((species.len(), &*species[0].1.0), (50, first));
+    }
+}
+
+#[test]
 fn a_report_says_what_was_different() {
     #[derive(Persist)]
     #[persist(key = "game.door")]

@@ -11,6 +11,7 @@ mod slots;
 pub use bonfire::*;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
+pub use bonfire_store::check_schemas;
 pub use capture::{SaveOptions, SaveSummary};
 pub use load::{LoadMode, Loaded};
 pub use registry::{Bonfire, Saved};

@@ -1,5 +1,6 @@
 //! Fields of a save that this build's type does not have: found, and kept as a value of their own.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::convert::{Conversion, FieldStep, Step};
@@ -22,8 +23,8 @@ pub(crate) struct UnknownFields {
 struct Part {
     /// Its number among the fields of the saved struct.
     number: usize,
-    /// Its unknown fields, if others of it are known.
-    inner: Option<Vec<Part>>,
+    /// Its name here and its unknown fields, if others of it are known.
+    inner: Option<(Cow<'static, str>, Vec<Part>)>,
 }
 
 impl UnknownFields {
@@ -47,25 +48,28 @@ fn parts(conversion: &Conversion, step: usize, depth: usize, left: &mut usize) -
     let Step::Fields(fields) = &conversion.steps[step] else { return None };
     let (source, target) = conversion.nodes[step];
     let Type::Struct(source) = conversion.source.get(source) else { return None };
-    let removed = match &conversion.target.ruled_nodes()[target.index()] {
-        Type::Struct(fields) => Some(fields),
-        _ => None,
+    // A type that has lost all its fields knows of none.
+    let none = Fields::default();
+    let target = match &conversion.target.ruled_nodes()[target.index()] {
+        Type::Struct(fields) => fields,
+        _ => &none,
     };
-    let mut inner: Vec<Option<Option<usize>>> = vec![None; source.len()];
-    for field in &fields.target {
-        if let FieldStep::Saved(number, step) = field {
-            inner[*number] = Some(Some(*step));
+    let mut known: Vec<Option<(&Field, usize)>> = vec![None; source.len()];
+    for (field, step) in target.iter().zip(&fields.target) {
+        if let FieldStep::Saved(number, step) = step {
+            known[*number] = Some((field, *step));
         }
     }
     let mut parts = Vec::new();
     for (number, field) in source.iter().enumerate() {
-        let inner = match inner[number] {
-            None if removed.is_some_and(|fields| fields.is_removed(&field.name)) => continue,
+        let inner = match known[number] {
+            None if target.is_removed(&field.name) => continue,
             None => None,
             Some(_) if depth == 0 => continue,
-            Some(step) => match step.and_then(|step| self::parts(conversion, step, depth - 1, left)) {
+            Some((field, step)) => match self::parts(conversion, step, depth - 1, left) {
                 None => continue,
-                inner => inner,
+                // The rest of it will be saved under the name that it has here.
+                Some(inner) => Some((field.name.clone(), inner)),
             },
         };
         *left = left.checked_sub(1)?;
@@ -83,11 +87,10 @@ fn partial(nodes: &mut Vec<Type>, of: Node, parts: &[Part]) -> Node {
     let mut kept = Vec::with_capacity(parts.len());
     for part in parts {
         let field = &fields[part.number];
-        let node = match &part.inner {
-            Some(inner) => partial(nodes, field.node, inner),
-            None => field.node,
-        };
-        kept.push(Field::new(field.name.clone(), node));
+        kept.push(match &part.inner {
+            Some((name, inner)) => Field::new(name.clone(), partial(nodes, field.node, inner)),
+            None => Field::new(field.name.clone(), field.node),
+        });
     }
     nodes.push(Type::Struct(kept.into()));
     Node(nodes.len() as u32 - 1)
@@ -98,13 +101,10 @@ fn pick(parts: &[Part], value: Value) -> Value {
     let mut fields: Vec<Option<(String, Value)>> = fields.into_iter().map(Some).collect();
     let take = |part: &Part| {
         let (name, value) = fields.get_mut(part.number)?.take()?;
-        Some((
-            name,
-            match &part.inner {
-                Some(inner) => pick(inner, value),
-                None => value,
-            },
-        ))
+        Some(match &part.inner {
+            Some((name, inner)) => (name.to_string(), pick(inner, value)),
+            None => (name, value),
+        })
     };
     Value::Struct(parts.iter().filter_map(take).collect())
 }

@@ -34,6 +34,7 @@ impl Lenient<'_> {
             (Type::Dynamic, value) => value.encode(out),
             (Type::Unit, Value::Unit) => {}
             (Type::Unit, Value::Struct(fields)) => self.lose(fields.iter().map(|(name, _)| name.as_str())),
+            (Type::Unit, Value::Tuple(values)) => self.positional(&Fields::default(), values, out)?,
             (Type::Bool, Value::Bool(value)) => value.encode(out),
             (Type::U128, Value::U128(value)) => value.encode(out),
             (Type::F32, Value::F32(value)) => value.encode(out),

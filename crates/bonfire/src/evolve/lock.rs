@@ -125,6 +125,7 @@ impl SchemaLock {
             let locked = self.keys.entry(key.clone()).or_default();
             let new = older.schemas.iter().filter(|schema| !locked.has(schema)).cloned().collect::<Vec<_>>();
             locked.schemas.splice(0..0, new);
+            locked.schemas.sort_by_key(|known| known.version);
         }
     }
 
@@ -277,10 +278,11 @@ impl LockedKey {
         self.schemas.iter().max_by_key(|schema| schema.version)
     }
 
-    /// Adds a schema with its rules as the last one, wherever it was.
+    /// Adds a schema with its rules as the last one of its version, wherever it was.
     fn put(&mut self, version: u32, schema: Arc<Schema>) {
         self.schemas.retain(|known| known.version != version || known.schema != schema);
         self.schemas.push(Locked { version, schema });
+        self.schemas.sort_by_key(|known| known.version);
     }
 
     fn check(&self, descriptor: &Descriptor, registry: &Registry, problem: &mut dyn FnMut(String, String)) {

@@ -85,10 +85,24 @@ struct SharedValues {
     numbers: HashMap<Vec<u8>, u32>,
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// How many rows have one of them.
+    rows: usize,
 }
 
 impl SharedValues {
+    /// Some of the values one after the other.
+    fn rows(&self, numbers: &[u32]) -> Groups {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        for &number in numbers {
+            let start = (number as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
+            bytes.extend_from_slice(&self.bytes[start..self.ends[number as usize]]);
+            ends.push(bytes.len());
+        }
+        Groups::new(Bytes::from(bytes), group_rows(&ends))
+    }
+
     fn number(&mut self, value: &[u8]) -> u32 {
+        self.rows += 1;
         if let Some(&number) = self.numbers.get(value) {
             return number;
         }
@@ -251,6 +265,9 @@ impl<'r> SnapshotWriter<'r> {
 
         let mut shared = Vec::new();
         let mut tables = HashMap::new();
+        // Values that nobody shares are stored like all others.
+        let unshared: HashMap<usize, SharedValues> =
+            self.shared.extract_if(|_, values| values.rows == values.ends.len()).collect();
         for &index in &used {
             if let Some(values) = self.shared.remove(&index) {
                 tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
@@ -261,7 +278,7 @@ impl<'r> SnapshotWriter<'r> {
         }
 
         let sealed = self.arena.finish();
-        let resolve = |column: PendingColumn| resolve(column, &numbers, &tables, &sealed);
+        let resolve = |column: PendingColumn| resolve(column, &numbers, &tables, &unshared, &sealed);
         let archetypes: Vec<Archetype> = (self.archetypes.into_iter())
             .map(|pending| {
                 let mut columns: Vec<Column> = pending.columns.into_iter().map(resolve).collect();
@@ -321,6 +338,7 @@ fn resolve(
     column: PendingColumn,
     numbers: &HashMap<usize, u32>,
     tables: &HashMap<usize, (u32, u8)>,
+    unshared: &HashMap<usize, SharedValues>,
     sealed: &Sealed,
 ) -> Column {
     let body = match column.body {
@@ -331,6 +349,10 @@ fn resolve(
             values: Groups::new(sealed.bytes(values), groups),
             indices: Indices { width, bytes: sealed.bytes(indices) },
         },
+        PendingBody::Shared(rows) if let Some(values) = unshared.get(&column.component) => {
+            let groups = values.rows(&rows);
+            if groups.bytes.is_empty() { Body::Tag } else { Body::Rows(groups) }
+        }
         PendingBody::Shared(rows) => {
             let (table, width) = tables[&column.component];
             let bytes = Bytes::from(Indices::encode(&rows, width));
