@@ -112,3 +112,7 @@ pub mod __private {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/evolving-saves.md")]
+struct EvolvingSaves;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::{
-    Change, EntityId, Error, Keyed, LoadOptions, LoadPlan, LoadReport, Persist, Registry, Snapshot,
-    SnapshotWriter, Upgrader, Value, decode_one, encode_one,
+    Change, EntityId, Keyed, LoadOptions, LoadPlan, LoadReport, Persist, Registry, Snapshot, SnapshotWriter,
+    decode_one, encode_one,
 };
 
 /// Saves a value of one type and loads it as another that has the same key.
@@ -354,177 +354,6 @@ fn types_that_are_saved_alike_keep_their_own_rules() {
     assert_eq!(loaded, new::Pair { left: new::Left { n: 1 }, right: new::Right { n: 2 } });
 }
 
-mod chain {
-    use super::*;
-
-    #[derive(Clone, Debug, PartialEq, Persist)]
-    #[persist(key = "game.health")]
-    pub(crate) struct HealthV1(pub u32);
-
-    #[derive(Clone, Debug, PartialEq, Persist)]
-    #[persist(key = "game.health", version = 2, from = HealthV1)]
-    pub(crate) struct HealthV2 {
-        pub current: f32,
-        /// What it meant in version 2, for ever.
-        #[persist(default = 100.0)]
-        pub max: f32,
-    }
-    impl From<HealthV1> for HealthV2 {
-        fn from(HealthV1(points): HealthV1) -> Self {
-            Self { current: points as f32, max: 50.0 }
-        }
-    }
-
-    #[derive(Clone, Debug, PartialEq, Persist)]
-    #[persist(key = "game.health", version = 5, from = HealthV2)]
-    pub(crate) struct Health {
-        pub fraction: f64,
-        #[persist(default = 1.0)]
-        pub max: f32,
-    }
-    impl From<HealthV2> for Health {
-        fn from(old: HealthV2) -> Self {
-            Self { fraction: f64::from(old.current / old.max), max: old.max }
-        }
-    }
-}
-
-#[test]
-fn typed_chains_have_any_length() {
-    use chain::{Health, HealthV1, HealthV2};
-    assert_eq!(turn::<_, Health>(&HealthV1(25)).unwrap(), Health { fraction: 0.5, max: 50.0 });
-    let second = HealthV2 { current: 25.0, max: 100.0 };
-    assert_eq!(turn::<_, Health>(&second).unwrap(), Health { fraction: 0.25, max: 100.0 });
-    let now = Health { fraction: 0.75, max: 4.0 };
-    assert_eq!(turn::<_, Health>(&now).unwrap(), now);
-    let error = turn::<Health, HealthV2>(&now).unwrap_err();
-    assert!(error.is_newer_format());
-    assert_eq!(error.to_string(), "`game.health`: version 5 is newer than this build (2): update the game");
-}
-
-#[test]
-fn defaults_are_frozen_with_the_version_that_brought_them() {
-    /// Version 2 as it was before it had `max`.
-    #[derive(Persist)]
-    #[persist(key = "game.health", version = 2)]
-    struct Early {
-        current: f32,
-    }
-    // The newest type has another default for `max`. What an old save means is what version 2 said.
-    let loaded: chain::Health = turn(&Early { current: 50.0 }).unwrap();
-    assert_eq!(loaded, chain::Health { fraction: 0.5, max: 100.0 });
-}
-
-#[derive(Debug, PartialEq, Persist)]
-#[persist(key = "game.tags", version = 4)]
-struct Tags {
-    tags: Vec<String>,
-}
-
-#[derive(Persist)]
-#[persist(key = "game.tags")]
-struct TagsV1(String);
-
-fn tag_steps(steps: &[(u32, u32)]) -> bonfire::Result<Registry> {
-    let mut registry = Registry::new().with::<Tags>()?;
-    for &(from, to) in steps {
-        registry.upgrade(
-            "game.tags",
-            match (from, to) {
-                (1, 2) => Upgrader::bytes::<(String,), Vec<String>>(1, 2, |source, target| {
-                    target.varint(1);
-                    target.text(source.text()?);
-                    Ok(())
-                }),
-                (2, 3) => Upgrader::bytes::<Vec<String>, Vec<String>>(2, 3, |source, target| {
-                    let count = source.varint()?;
-                    target.varint(count + 1);
-                    (0..count).try_for_each(|_| source.text().map(|text| target.text(text)))?;
-                    target.text("three");
-                    Ok(())
-                }),
-                (from, to) => Upgrader::values(from, to, move |value| {
-                    let mut tags = match value {
-                        Value::List(tags) => tags,
-                        Value::Tuple(parts) => parts,
-                        other => vec![other],
-                    };
-                    tags.push(Value::from(format!("{from}-{to}")));
-                    Ok(if to == 4 {
-                        Value::Struct(vec![("tags".into(), Value::List(tags))])
-                    } else {
-                        Value::List(tags)
-                    })
-                }),
-            },
-        )?;
-    }
-    Ok(registry)
-}
-
-fn load_tags(registry: &Registry) -> bonfire::Result<Vec<String>> {
-    let snapshot = Snapshot::open(&encode_one(&TagsV1("a".into()))?)?;
-    let plan = LoadPlan::new(&snapshot, registry, LoadOptions::default())?;
-    let map = plan.same_entities()?;
-    let mut staged = plan.stage(&map, None)?;
-    Ok(staged.take_resource::<Tags>().unwrap().tags)
-}
-
-#[test]
-fn the_shortest_chain_through_all_steps_is_found() {
-    let tags = |steps: &[(u32, u32)]| load_tags(&tag_steps(steps).unwrap()).unwrap();
-    assert_eq!(tags(&[(3, 4), (1, 2), (2, 3)]), ["a", "three", "3-4"]);
-    assert_eq!(tags(&[(3, 4), (1, 2), (2, 3), (2, 4)]), ["a", "2-4"]);
-    assert_eq!(tags(&[(3, 4), (1, 2), (2, 3), (2, 4), (1, 4)]), ["a", "1-4"]);
-    assert_eq!(tags(&[(1, 3), (3, 4)]), ["a", "1-3", "3-4"]);
-}
-
-#[test]
-fn each_mistake_with_steps_has_its_own_answer() {
-    let message = |steps: &[(u32, u32)]| match tag_steps(steps).and_then(|registry| load_tags(&registry)) {
-        Ok(_) => panic!("it loads"),
-        Err(error) => error.to_string(),
-    };
-    assert_eq!(
-        message(&[]),
-        "`game.tags`: version 1 needs a migration to version 4, and none is registered: add `#[persist(from = Old)]` or an \
-         upgrader"
-    );
-    assert_eq!(
-        message(&[(2, 3), (3, 4)]),
-        "`game.tags`: no step leads from version 1 towards version 4; there are steps from 2, 3"
-    );
-    assert_eq!(
-        message(&[(1, 2), (3, 4)]),
-        "`game.tags`: a step leads from version 1 to version 2, but none leads on from there to version 4"
-    );
-    assert_eq!(
-        message(&[(1, 2), (1, 2)]),
-        "`game.tags`: there are two steps from version 1 to version 2: keep one of them"
-    );
-    assert_eq!(
-        message(&[(3, 3)]),
-        "`game.tags`: the upgrader from version 3 to version 3 goes nowhere: an upgrader leads to a later version"
-    );
-    assert_eq!(
-        message(&[(3, 2)]),
-        "`game.tags`: the upgrader from version 3 to version 2 goes back: an upgrader leads to a later version"
-    );
-    assert_eq!(
-        message(&[(3, 5)]),
-        "`game.tags`: an upgrader leads to version 5, but the component is at version 4: raise its version"
-    );
-    let dead = tag_steps(&[(1, 2), (3, 4)]).unwrap().check().unwrap_err();
-    assert_eq!(
-        dead.to_string(),
-        "`game.tags`: the step from version 1 to version 2 leads nowhere: none leads on to version 4"
-    );
-    let mut early = Registry::new();
-    early.upgrade("game.tags", Upgrader::values(1, 9, Ok)).unwrap();
-    assert!(early.check().unwrap_err().to_string().contains("it is not registered"));
-    assert!(early.register::<Tags>().unwrap_err().to_string().contains("leads to version 9"));
-}
-
 fn report<T: Keyed>(snapshot: &Snapshot) -> LoadReport {
     let registry = Registry::new().with::<T>().unwrap();
     let plan = LoadPlan::new(snapshot, &registry, LoadOptions::default()).unwrap();
@@ -663,5 +492,4 @@ fn a_report_says_what_was_different() {
             .to_string()
             .contains("`game.door`: 1 loaded by name\n    `locked` is new and gets its default\n")
     );
-    let _: Option<Error> = None;
 }

@@ -4,10 +4,13 @@
 //! The model world is simple on purpose: maps of boxed values, one pass, no cleverness. What it does is what a front end
 //! must do, so it is also the shortest example of one.
 
+pub mod edit;
 pub mod fixture;
 mod generate;
+pub mod life;
 pub mod raw;
 pub mod script;
+pub mod shape;
 mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};

@@ -10,7 +10,7 @@
 //! | `fields`, `merge` | fields that a build does not know and must not lose, and how they come back |
 //! | `track`, `world` | versions of whole worlds, and what a migration may do to one |
 //! | `rewrite` | a save as this build would have written it |
-//! | `lock`, `lock_text` | the schemas that were ever released, and what a new build may not do to them |
+//! | `lock`, `lock_path`, `lock_text` | the schemas that were ever released, and what a new build may not do to them |
 //! | `natural` | what the derive needs |
 
 mod change;
@@ -19,6 +19,7 @@ mod fields;
 mod fixed;
 mod lenient;
 mod lock;
+mod lock_path;
 mod lock_text;
 mod merge;
 pub(crate) mod natural;
