@@ -66,7 +66,9 @@ fn build(shape: &Shape, types: &mut SchemaBuilder) -> bonfire::Node {
         Shape::Set(inner) => Type::Set(build(inner, types)),
         Shape::Array(inner, len) => Type::Array(build(inner, types), *len),
         Shape::Map(key, value) => Type::Map(build(key, types), build(value, types)),
-        Shape::Tuple(fields) => Type::tuple(fields.iter().map(|field| build(field, types)).collect::<Vec<_>>()),
+        Shape::Tuple(fields) => {
+            Type::tuple(fields.iter().map(|field| build(field, types)).collect::<Vec<_>>())
+        }
         Shape::Struct(fields) => {
             let field = |(i, field): (usize, &Shape)| Field::new(format!("field_{i}"), build(field, types));
             Type::Struct(fields.iter().enumerate().map(field).collect())
@@ -134,7 +136,9 @@ pub fn values_of(schema: &Schema, node: bonfire::Node) -> BoxedStrategy<Value> {
         Type::Map(key, value) => {
             sorted(vec((of(key), of(value)), 0..4), schema, *key).prop_map(Value::Map).boxed()
         }
-        Type::Tuple(fields) => fields.iter().map(|field| of(&field.node)).collect::<Vec<_>>().prop_map(Value::Tuple).boxed(),
+        Type::Tuple(fields) => {
+            fields.iter().map(|field| of(&field.node)).collect::<Vec<_>>().prop_map(Value::Tuple).boxed()
+        }
         Type::Struct(fields) => {
             let names: Vec<String> = fields.iter().map(|field| field.name.to_string()).collect();
             let values = fields.iter().map(|field| of(&field.node)).collect::<Vec<_>>();
