@@ -1,10 +1,11 @@
 //! What decoding a value may need besides its bytes: the id map, the policies, the budget.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
+use crate::evolve::Change;
 use crate::limits::Limits;
 
 /// What happens to a reference whose target was not saved.
@@ -33,6 +34,8 @@ pub struct LoadContext<'a> {
     empty_left: Cell<u64>,
     dangling_count: Cell<u64>,
     dangling_in_row: Cell<bool>,
+    /// What was different about data that was read by name, by its key.
+    data_changes: RefCell<Vec<(String, Change)>>,
 }
 
 impl<'a> LoadContext<'a> {
@@ -48,6 +51,7 @@ impl<'a> LoadContext<'a> {
             empty_left: Cell::new(limits.empty_elements_max),
             dangling_count: Cell::new(0),
             dangling_in_row: Cell::new(false),
+            data_changes: RefCell::default(),
         }
     }
 
@@ -94,6 +98,15 @@ impl<'a> LoadContext<'a> {
                 Ok(EntityId::NULL)
             }
         }
+    }
+
+    pub(crate) fn note_changes(&self, key: &str, changes: impl IntoIterator<Item = Change>) {
+        let changes = changes.into_iter().map(|change| (key.to_owned(), change));
+        self.data_changes.borrow_mut().extend(changes);
+    }
+
+    pub(crate) fn take_changes(&self) -> Vec<(String, Change)> {
+        self.data_changes.take()
     }
 
     /// Whether a reference of the row that is being decoded dangles.

@@ -206,6 +206,11 @@ impl<W> LoadStarting<W> {
                 if let Err(error) = callback(world, entry, context) {
                     report.callback_errors.push(error.in_key(key));
                 }
+                for change in context.take_changes() {
+                    if !report.data_changes.contains(&change) {
+                        report.data_changes.push(change);
+                    }
+                }
             }
             if !claimed {
                 report.unclaimed_data.push(entry.key().to_owned());

@@ -244,3 +244,43 @@ fn reserved_keys_are_dispatched_first_wherever_they_are_saved() {
     world.load(&snapshot).unwrap();
     assert_eq!(log.take(), ["bonfire.b", "game.a"]);
 }
+
+#[test]
+fn data_is_read_by_name_and_what_was_different_is_reported() {
+    #[derive(Persist)]
+    struct Quests {
+        open: Vec<String>,
+        done: u8,
+        tips: bool,
+    }
+    #[derive(Persist)]
+    struct OlderQuests {
+        open: Vec<String>,
+        done: u32,
+        failed: Vec<String>,
+    }
+    let mut world = world();
+    world.hooks.on_save(|_, save| {
+        save.attach("game.quests", &Quests { open: vec!["find".into()], done: 3, tips: true })
+    });
+    let snapshot = world.save().unwrap();
+    world.hooks.on_load(|load| {
+        load.on_data("game.quests", |_: &mut ModelWorld, entry, context| {
+            let quests: OlderQuests = entry.get_in(context)?;
+            assert_eq!((&*quests.open, quests.done, quests.failed.len()), (&["find".to_owned()][..], 3, 0));
+            Ok(())
+        });
+    });
+    let report = world.load(&snapshot).unwrap().report;
+    assert!(!report.is_complete());
+    let changes: Vec<String> =
+        report.data_changes.iter().map(|(key, change)| format!("{key}: {change}")).collect();
+    assert_eq!(
+        changes,
+        [
+            "game.quests: `failed` is new and gets its default",
+            "game.quests: `tips` is dropped",
+            "game.quests: `done` was u8 and is u32",
+        ]
+    );
+}

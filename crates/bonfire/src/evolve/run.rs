@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::change::Change;
 use super::convert::{Conversion, FieldStep, FieldsStep, Step, VariantStep};
 use super::lenient;
 use super::number::widen;
@@ -287,8 +288,9 @@ fn skip_many(
     })
 }
 
-/// A value of one schema as a `T`, by name.
+/// A value of one schema as a `T`, by name. What was different is noted in the context, under the key.
 pub(crate) fn decode_by_name<T: Persist>(
+    key: &str,
     source: &std::sync::Arc<crate::schema::Schema>,
     bytes: &[u8],
     context: &LoadContext<'_>,
@@ -305,8 +307,15 @@ pub(crate) fn decode_by_name<T: Persist>(
     // References are mapped when the value is decoded, and not before.
     let unmapped = LoadContext::new(context.limits);
     let mut input = Reader::new(bytes, &unmapped);
-    let mut out = Writer::new();
-    conversion.run(&mut input, &mut out, &mut Running::default())?;
+    let (mut out, mut running) = (Writer::new(), Running::default());
+    conversion.run(&mut input, &mut out, &mut running)?;
     input.finish()?;
+    // Nobody carries what a value of its own has lost.
+    let dropped = |change: &Change| match change {
+        Change::Unknown { field } => Change::Dropped { field: field.clone() },
+        change => change.clone(),
+    };
+    let lost = running.lost.into_iter().map(|field| Change::Dropped { field });
+    context.note_changes(key, conversion.changes.iter().map(dropped).chain(lost));
     decode(&out.finish()?)
 }

@@ -151,7 +151,7 @@ impl WorldEdit {
         let table = &self.tables[key];
         let Some((form, bytes)) = table.rows.get(&entity) else { return Ok(None) };
         let context = LoadContext::new(&self.limits);
-        let value = decode_by_name(&table.forms[*form].schema, bytes, &context);
+        let value = decode_by_name(key, &table.forms[*form].schema, bytes, &context);
         value.map(Some).map_err(|error| error.in_key(key))
     }
 

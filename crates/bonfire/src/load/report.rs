@@ -15,6 +15,8 @@ pub struct LoadReport {
     pub components: Vec<ComponentReport>,
     /// Keys of data entries that no callback asked for: carried, or dropped if unknown data is dropped.
     pub unclaimed_data: Vec<String>,
+    /// How data that callbacks read through the load differed from what they asked for, by key.
+    pub data_changes: Vec<(String, Change)>,
     /// What callbacks reported after the world was changed.
     pub callback_errors: Vec<Error>,
     /// What a salvaged file had lost.
@@ -32,6 +34,7 @@ impl LoadReport {
         self.damage.is_empty()
             && self.callback_errors.is_empty()
             && self.unclaimed_data.is_empty()
+            && !self.data_changes.iter().any(|(_, change)| change.is_loss())
             && self.components.iter().all(ComponentReport::is_complete)
     }
 }
@@ -62,6 +65,9 @@ impl fmt::Display for LoadReport {
         }
         for key in &self.unclaimed_data {
             writeln!(f, "`{}`: data that nobody asked for", key.escape_debug())?;
+        }
+        for (key, change) in &self.data_changes {
+            writeln!(f, "`{}`: {change}", key.escape_debug())?;
         }
         self.callback_errors.iter().try_for_each(|error| writeln!(f, "{error}"))?;
         if !self.damage.is_empty() {

@@ -99,7 +99,7 @@ impl DataEntry {
     pub fn get_in<T: Persist>(&self, context: &LoadContext<'_>) -> Result<T> {
         let decode = || {
             if self.fingerprint != Schema::of::<T>().fingerprint() {
-                return decode_by_name(self.schema()?, &self.bytes, context);
+                return decode_by_name(&self.key, self.schema()?, &self.bytes, context);
             }
             let mut input = Reader::new(&self.bytes, context);
             T::decode(&mut input).and_then(|value| input.finish().map(|()| value))
