@@ -116,12 +116,14 @@ impl Way {
             && let [ByteStep::ByName { conversion, .. }] = &**steps
         {
             way.unknown = UnknownFields::of(conversion);
-        } else {
-            way.changes.iter_mut().for_each(|change| {
+        }
+        if way.unknown.is_none() {
+            // Between versions, names have no place where they could wait.
+            for change in &mut way.changes {
                 if let Change::Unknown { field } = change {
                     *change = Change::Dropped { field: std::mem::take(field) };
                 }
-            });
+            }
         }
         Ok(way)
     }
