@@ -142,7 +142,7 @@ impl<'a> LoadContext<'a> {
 
     /// Allows for rows that take no bytes themselves, such as tags with type parameters.
     pub(crate) fn grant_rows(&self, rows: usize) {
-        self.empty_left.set(self.empty_left.get().saturating_add(rows as u64 * 8));
+        self.empty_left.set(self.empty_left.get().saturating_add((rows as u64).saturating_mul(8)));
     }
 
     pub(crate) fn claim_empty(&self, count: u64) -> Result<()> {

@@ -139,7 +139,7 @@ impl Registry {
     }
 
     /// Names a version line of the game, or of a plugin that saves state of its own: every save lists it from now on.
-    /// Versions count from 1; a save without the track is at version 0.
+    /// Versions count from 1; a save without the track is at version 0 and gets all migrations.
     pub fn track(&mut self, name: &str, version: u32) -> Result<()> {
         if name.is_empty() || name.len() > 255 || version == 0 {
             let name = name.escape_debug();

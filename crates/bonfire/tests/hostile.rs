@@ -414,3 +414,53 @@ fn many_archetypes_and_components_take_linear_time() {
     let staged = plan.stage(&EntityMap::identity(&plan.entities()).unwrap(), None).unwrap();
     assert_eq!(staged.carry.component_rows().len(), 2_000);
 }
+
+#[test]
+fn a_schema_that_doubles_is_no_endless_conversion() {
+    #[derive(Default, Persist)]
+    #[persist(key = "game.x")]
+    struct Tree {
+        left: Option<Box<Tree>>,
+        right: Option<Box<Tree>>,
+    }
+    // Each struct holds the next one twice, and nothing has any bytes. Of each, a game's tree would have two branches.
+    let mut types = SchemaBuilder::new();
+    let mut node = types.add(Type::Struct(Fields::default()));
+    for _ in 0..60 {
+        node = types.add(Type::Struct(vec![Field::new("left", node), Field::new("right", node)].into()));
+    }
+    let snapshot = Snapshot::open(&file_with_value(&types.finish(node), &[])).unwrap();
+    let registry = Registry::new().with::<Tree>().unwrap();
+    let limits = Limits { empty_elements_max: 1000, ..Limits::default() };
+    let options = LoadOptions { limits, ..LoadOptions::default() };
+    let plan = LoadPlan::new(&snapshot, &registry, options).unwrap();
+    let map = plan.same_entities().unwrap();
+    assert!(plan.stage(&map, None).map(drop).unwrap_err().is_limit());
+    let _ = (Tree::default().left.is_some(), Tree::default().right.is_some());
+}
+
+#[test]
+fn differences_in_very_many_places_are_not_all_listed() {
+    // Structs with a thousand fields that nobody knows, each used twice by the one around it.
+    let mut types = SchemaBuilder::new();
+    let byte = types.add(Type::U8);
+    let unknown = || (0..1000).map(|i| Field::new(format!("unknown_{i}"), byte));
+    let mut node = types.add(Type::Struct(unknown().collect()));
+    for _ in 0..12 {
+        let sides = [Field::new("left", node), Field::new("right", node)];
+        node = types.add(Type::Struct(unknown().chain(sides).collect()));
+    }
+    let mut other = SchemaBuilder::new();
+    let mut target = other.add(Type::Struct(Fields::default()));
+    for _ in 0..12 {
+        target =
+            other.add(Type::Struct(vec![Field::new("left", target), Field::new("right", target)].into()));
+    }
+    let snapshot = Snapshot::open(&file_with_value(&types.finish(node), &[])).unwrap();
+    let mut registry = Registry::new();
+    registry.add(Descriptor::dynamic("game.x", other.finish(target))).unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
+    let changes = plan.resolutions()[0].changes();
+    assert!(changes.len() < 10_000, "{} changes", changes.len());
+    assert!(changes.iter().any(|change| change.to_string().contains("..")), "that there are more is said");
+}

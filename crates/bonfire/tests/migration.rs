@@ -458,3 +458,98 @@ fn values_without_rust_types_migrate_too() {
     let masses = plan.stage(&map, None).unwrap().take_all::<Mass>(&map);
     assert_eq!(masses.iter().map(|(_, mass)| mass.0).sum::<f32>(), 3.0);
 }
+
+#[test]
+fn values_that_a_migration_does_not_touch_stay_what_they_are() {
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.body")]
+    struct Light {
+        mass: f32,
+    }
+    // Some values have fields that others do not: an older build carried them.
+    let mut world = ModelWorld::new();
+    world.register::<Body>().unwrap();
+    for i in 0..2 {
+        let id = world.spawn();
+        world.insert(
+            id,
+            Body { mass: i as f32, health: 40.0 + i as f32, name: "from the first build".into() },
+        );
+    }
+    let saved = world.save().unwrap();
+    let mut older = ModelWorld::new();
+    older.register::<Light>().unwrap();
+    older.load(&saved).unwrap();
+    for _ in 0..2 {
+        let id = older.spawn();
+        older.insert(id, Light { mass: 9.0 });
+    }
+    let saved = Snapshot::open(&older.save().unwrap().to_bytes().unwrap()).unwrap();
+
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.body")]
+    struct Whole {
+        mass: f32,
+        #[persist(default = 7.0)]
+        health: f32,
+        name: String,
+    }
+    for touch in [false, true] {
+        let mut registry = Registry::new().with::<Whole>().unwrap();
+        registry.track("game", 2).unwrap();
+        let migrate = move |world: &mut WorldEdit| {
+            let bodies = world.with("game.body")?;
+            assert_eq!(bodies.len(), 4);
+            if touch {
+                // A frozen type with fewer fields, for one of them only.
+                for entity in bodies {
+                    if world.get::<Light>(entity, "game.body")? == Some(Light { mass: 9.0 }) {
+                        world.insert(entity, &Light { mass: 10.0 })?;
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        };
+        registry.migration("game", 0, 1, migrate).unwrap();
+        let migrated = saved.migrated(&registry).unwrap().into_owned();
+        let migrated = Snapshot::open(&migrated.to_bytes().unwrap()).unwrap();
+        let plan = LoadPlan::new(&migrated, &registry, LoadOptions::default()).unwrap();
+        let map = plan.same_entities().unwrap();
+        let mut bodies = plan.stage(&map, None).unwrap().take_all::<Whole>(&map);
+        bodies.sort_by(|a, b| a.1.mass.total_cmp(&b.1.mass));
+        let bodies: Vec<(f32, f32)> = bodies.iter().map(|(_, body)| (body.mass, body.health)).collect();
+        let last = if touch { 10.0 } else { 9.0 };
+        assert_eq!(bodies, [(0.0, 40.0), (1.0, 41.0), (9.0, 7.0), (last, 7.0)]);
+    }
+}
+
+#[test]
+fn a_rename_that_is_refused_takes_nothing_away() {
+    let mut registry = Registry::new().with::<Follows>().unwrap().with::<Body>().unwrap();
+    registry.track("game", 2).unwrap();
+    registry
+        .migration("game", 1, 2, |world| {
+            let error = world.rename("game.follows", "game.body").unwrap_err();
+            assert!(error.is_schema() && error.to_string().contains("has it already"), "{error}");
+            world.rename("game.follows", "game.follows")?;
+            assert_eq!(world.with("game.follows")?.len(), 2);
+            Ok(())
+        })
+        .unwrap();
+    let migrated = old_world().migrated(&registry).unwrap().into_owned();
+    assert_eq!(migrated.component_rows()["game.follows"], 2);
+}
+
+#[test]
+fn a_rewrite_keeps_data_whatever_happens_to_what_is_unknown() {
+    let registry = Registry::new().with::<Title>().unwrap();
+    let old = old_world();
+    for unknown in [Unknown::Keep, Unknown::Drop] {
+        let options = LoadOptions { unknown, ..LoadOptions::default() };
+        let (new, report) = old.rewritten(&registry, options).unwrap();
+        assert_eq!(new.data().len(), old.data().len());
+        assert_eq!(new.components().is_empty(), unknown == Unknown::Drop);
+        assert!(!report.is_complete());
+    }
+}

@@ -64,6 +64,10 @@ impl Walk<'_> {
         }
         self.left -= 1;
         for note in self.notes[step].clone() {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
             let change = self.change(note, in_place);
             self.found.push(change);
         }

@@ -7,7 +7,6 @@ use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::load::{LoadOptions, LoadPlan, LoadReport};
 use crate::registry::Registry;
-use crate::snapshot::data::FREE_LIST_KEY;
 use crate::snapshot::{Snapshot, SnapshotWriter};
 
 impl Snapshot {
@@ -36,8 +35,8 @@ impl Snapshot {
         for (name, value) in migrated.metadata().iter().filter(|(name, _)| name != TRACKS) {
             writer.metadata(name.clone(), value.clone());
         }
-        let free_list = migrated.data().iter().find(|entry| entry.key() == FREE_LIST_KEY);
-        free_list.into_iter().for_each(|entry| writer.data_entry(entry.clone()));
+        // Ids stay as they are, and so does all data: it is not unknown, there is only nobody who asks for it.
+        migrated.data().iter().for_each(|entry| writer.data_entry(entry.clone()));
         for archetype in &staged.archetypes {
             let mut target = writer.archetype(&archetype.ids)?;
             for (number, column) in &archetype.columns {
@@ -64,7 +63,6 @@ impl Snapshot {
         }
         writer.carry(&staged.carry);
         let mut report = staged.report;
-        // Nobody was there to ask for data.
         report.unclaimed_data.clear();
         Ok((writer.finish()?, report))
     }

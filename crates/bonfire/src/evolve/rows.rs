@@ -30,7 +30,15 @@ pub(super) struct Rows<'j> {
 }
 
 impl<'j> Rows<'j> {
-    pub(super) fn new(steps: &'j [ByteStep], context: &'j LoadContext<'j>, running: &'j mut Running) -> Self {
+    pub(super) fn new(
+        steps: &'j [ByteStep],
+        rows: usize,
+        context: &'j LoadContext<'j>,
+        running: &'j mut Running,
+    ) -> Self {
+        // A row may have several parts without bytes: as many as its type has, and not more.
+        let parts = steps.iter().map(ByteStep::parts).sum::<usize>();
+        context.grant_rows(rows.saturating_mul(parts));
         let end = RowEnd::of(steps[0].source());
         Self { steps, context, running, scratch: (Writer::new(), Writer::new()), end, done: 0 }
     }
@@ -267,7 +275,7 @@ pub(super) fn convert(
         }
         Body::Tag | Body::Raw(_) | Body::Rows(_) => {
             let mut source = Source::new(column, component, context)?;
-            let mut rows = Rows::new(steps, context, journey.running);
+            let mut rows = Rows::new(steps, column.rows, context, journey.running);
             let mut converted = Converted::with_capacity(column.rows, column.body.len());
             for _ in 0..column.rows {
                 converted.add(context, |out| source.next(|input| rows.one(input, out)))?;
@@ -276,7 +284,7 @@ pub(super) fn convert(
             if groups.bytes.is_empty() { Body::Tag } else { Body::Rows(groups) }
         }
         Body::Dictionary { values, indices } => {
-            let values = Rows::new(steps, context, journey.running).groups(values)?;
+            let values = Rows::new(steps, values.rows() as usize, context, journey.running).groups(values)?;
             Body::Dictionary { values, indices: indices.clone() }
         }
         Body::Shared { table: number, indices } => {
@@ -284,7 +292,8 @@ pub(super) fn convert(
                 Some(values) => values.clone(),
                 None => {
                     let shared = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
-                    let values = Rows::new(steps, context, journey.running).groups(shared)?;
+                    let values =
+                        Rows::new(steps, shared.rows() as usize, context, journey.running).groups(shared)?;
                     journey.tables.insert(*number, values.clone());
                     values
                 }

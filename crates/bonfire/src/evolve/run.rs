@@ -97,7 +97,14 @@ impl Conversion {
                 }
                 write_sorted(entries, out)?;
             }
-            Step::Fields(fields) => input.inside(|input| self.fields(fields, input, out, running))?,
+            Step::Fields(fields) => {
+                let start = input.offset();
+                input.inside(|input| self.fields(fields, input, out, running))?;
+                if input.offset() == start {
+                    // A schema can nest types without bytes so that a value of no bytes is endless work.
+                    input.context().claim_empty(1)?;
+                }
+            }
             Step::Enum(variants) => {
                 let variant = input.varint()?;
                 let step = usize::try_from(variant).ok().and_then(|number| variants.get(number));

@@ -100,14 +100,10 @@ impl Track {
         }
     }
 
-    /// The migrations that a save of some version needs, in order. One without the track begins at 0, and needs none if
-    /// nothing leads on from there.
+    /// The migrations that a save of some version needs, in order. One without the track begins at 0.
     fn path(&self, saved: Option<u32>) -> Result<Vec<&Migration>> {
         let mut at = saved.unwrap_or(0);
         let mut path = Vec::new();
-        if saved.is_none() && !self.migrations.iter().any(|migration| migration.from == 0) {
-            return Ok(path);
-        }
         while at < self.version {
             // From the nearest version on that something begins at; of those, the one that leads farthest.
             let ahead = self.migrations.iter().filter(|migration| migration.from >= at);

@@ -53,6 +53,13 @@ impl ByteStep {
             Self::Upgrade { target, .. } | Self::Values { target, .. } => target,
         }
     }
+    /// How many parts a row has, as far as that is not absurd.
+    pub(super) fn parts(&self) -> usize {
+        match self {
+            Self::ByName { conversion, .. } => conversion.steps.len().min(64),
+            _ => 1,
+        }
+    }
     pub(super) fn source(&self) -> &Arc<Schema> {
         match self {
             Self::ByName { conversion, .. } => conversion.source(),
@@ -182,7 +189,7 @@ impl Way {
                     if number + 1 == self.links.len() && rows::is_direct(steps, column, component) =>
                 {
                     let mut source = Source::new(column, component, journey.unmapped)?;
-                    let mut rows = Rows::new(steps, journey.unmapped, journey.running);
+                    let mut rows = Rows::new(steps, column.rows, journey.unmapped, journey.running);
                     let next = &mut |out: &mut Writer| source.next(|input| rows.one(input, out));
                     let context = journey.mapped;
                     return descriptor.column.decode_each(

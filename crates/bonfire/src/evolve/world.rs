@@ -4,11 +4,10 @@
 //! Components that nobody asks for stay as they are, columns and all. Those that are asked for are taken apart into one
 //! value per entity and put together again at the end.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::convert::Conversion;
-use super::run::{Running, decode_by_name};
+use super::run::decode_by_name;
 use crate::context::LoadContext;
 use crate::descriptor::ColumnKind;
 use crate::entity::EntityId;
@@ -20,7 +19,7 @@ use crate::schema::Schema;
 use crate::snapshot::carry::CarryKind;
 use crate::snapshot::dense::{column_from, dense_rows};
 use crate::snapshot::{Archetype, Component, DataEntry, Snapshot};
-use crate::wire::{Reader, Writer};
+use crate::wire::Writer;
 
 /// A saved world, open for changes.
 ///
@@ -120,10 +119,12 @@ impl WorldEdit {
 
     /// Gives a component another key.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
         self.table(to)?;
         self.table(from)?;
-        let Some(table) = self.tables.get_mut(from).map(std::mem::take) else { return Ok(()) };
-        if let Some(id) = table.rows.keys().find(|id| self.tables[to].rows.contains_key(id)) {
+        if let Some(id) = self.tables[from].rows.keys().find(|id| self.tables[to].rows.contains_key(id)) {
             let what = if id.is_null() {
                 "there is such a resource".to_owned()
             } else {
@@ -131,6 +132,7 @@ impl WorldEdit {
             };
             return Err(Error::schema(format!("{what} already, so `{from}` cannot become it")).in_key(to));
         }
+        let table = self.tables.get_mut(from).map(std::mem::take).unwrap_or_default();
         let target = self.tables.entry(to.to_owned()).or_default();
         let first = target.forms.len();
         target.forms.extend(table.forms);
@@ -365,50 +367,55 @@ impl Table {
         Ok(())
     }
 
-    /// All rows in the newest form that one of them has.
-    fn unify(&mut self, limits: &Limits) -> Result<Option<Form>> {
-        let used: HashSet<usize> = self.rows.values().map(|(form, _)| *form).collect();
-        let newest = used.iter().copied().max_by_key(|form| (self.forms[*form].version, *form));
-        let Some(newest) = newest else { return Ok(None) };
-        let target = self.forms[newest].clone();
-        let context = LoadContext::new(limits);
-        for number in used.into_iter().filter(|number| *number != newest) {
-            let form = &self.forms[number];
-            if form.version != target.version {
-                let (old, new) = (form.version, target.version);
-                return Err(Error::schema(format!(
-                    "a migration left some values at version {old} and made others of version {new}: change all of them"
-                )));
-            }
-            let conversion = Conversion::new(Arc::clone(&form.schema), Arc::clone(&target.schema))?;
-            let mut running = Running::default();
-            for (form, bytes) in self.rows.values_mut().filter(|(form, _)| *form == number) {
-                let mut out = Writer::new();
-                conversion.run(&mut Reader::new(bytes, &context), &mut out, &mut running)?;
-                (*form, *bytes) = (newest, out.finish()?);
-            }
+    /// Puts the component together again. Values keep the form that they have, so entities whose values have different ones
+    /// become archetypes of their own.
+    fn write(self, key: &str, snapshot: &mut Snapshot, limits: &Limits) -> Result<()> {
+        let used: BTreeSet<usize> = self.rows.values().map(|(form, _)| *form).collect();
+        let mut numbers = HashMap::new();
+        for form in used {
+            let Form { version, schema } = &self.forms[form];
+            numbers.insert(form, snapshot.components.len() as u32);
+            snapshot.components.push(Component {
+                key: key.to_owned(),
+                version: *version,
+                kind: ColumnKind::Rows,
+                schema_fingerprint: schema.fingerprint(),
+                row: RowLayout::default(),
+                schema: Some(Arc::clone(schema)),
+            });
         }
-        Ok(Some(target))
-    }
-
-    fn write(mut self, key: &str, snapshot: &mut Snapshot, limits: &Limits) -> Result<()> {
-        let Some(form) = self.unify(limits)? else { return Ok(()) };
-        let component = Component {
-            key: key.to_owned(),
-            version: form.version,
-            kind: ColumnKind::Rows,
-            schema_fingerprint: form.schema.fingerprint(),
-            row: RowLayout::default(),
-            schema: Some(form.schema),
+        let column = |form: usize, ids: &[EntityId], components: &[Component]| {
+            let value = |id: &EntityId| self.rows.get(id).filter(|row| row.0 == form).map(|row| &*row.1);
+            let number = numbers[&form];
+            column_from(number, &components[number as usize], ids.iter().map(value))
         };
-        let number = snapshot.components.len() as u32;
-        let value = |id: &EntityId| self.rows.get(id).map(|(_, bytes)| &**bytes);
-        for archetype in &mut snapshot.archetypes {
+        let mut archetypes = Vec::with_capacity(snapshot.archetypes.len());
+        for mut archetype in std::mem::take(&mut snapshot.archetypes) {
             let ids = archetype.ids().into_owned();
-            archetype.columns.extend(column_from(number, &component, ids.iter().map(value))?);
+            let form = |id: &EntityId| self.rows.get(id).map(|(form, _)| *form);
+            let forms: BTreeSet<usize> = ids.iter().filter_map(form).collect();
+            if forms.len() < 2 {
+                for form in forms {
+                    archetype.columns.extend(column(form, &ids, &snapshot.components)?);
+                }
+                archetypes.push(archetype);
+                continue;
+            }
+            let groups = forms.into_iter().map(Some).chain([None]);
+            for group in groups {
+                let mut picked = snapshot.pick_rows(&archetype, limits, |id| form(&id) == group)?;
+                if let Some(form) = group {
+                    picked.columns.extend(column(form, &picked.ids().into_owned(), &snapshot.components)?);
+                }
+                if picked.rows > 0 {
+                    archetypes.push(picked);
+                }
+            }
         }
-        snapshot.resources.extend(column_from(number, &component, [EntityId::NULL].iter().map(value))?);
-        snapshot.components.push(component);
+        snapshot.archetypes = archetypes;
+        if let Some((form, _)) = self.rows.get(&EntityId::NULL) {
+            snapshot.resources.extend(column(*form, &[EntityId::NULL], &snapshot.components)?);
+        }
         Ok(())
     }
 }
