@@ -464,3 +464,24 @@ fn differences_in_very_many_places_are_not_all_listed() {
     assert!(changes.len() < 10_000, "{} changes", changes.len());
     assert!(changes.iter().any(|change| change.to_string().contains("..")), "that there are more is said");
 }
+
+#[test]
+fn a_large_schema_is_compared_in_linear_time() {
+    // A chain of many structs, each with a field that got wider: the last one decides about all.
+    let chain = |number: Type| {
+        let mut types = SchemaBuilder::new();
+        let mut node = types.add(number);
+        for _ in 0..100 {
+            let fields = (0..200).map(|i| Field::new(format!("field_{i}"), node)).collect();
+            node = types.add(Type::Struct(fields));
+            node = types.add(Type::Option(node));
+        }
+        types.finish(node)
+    };
+    let snapshot = Snapshot::open(&file_with_value(&chain(Type::U8), &[0])).unwrap();
+    let mut registry = Registry::new();
+    registry.add(Descriptor::dynamic("game.x", chain(Type::U16))).unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
+    let map = plan.same_entities().unwrap();
+    assert_eq!(plan.stage(&map, None).unwrap().report.components[0].rows, 1);
+}

@@ -553,3 +553,69 @@ fn a_rewrite_keeps_data_whatever_happens_to_what_is_unknown() {
         assert!(!report.is_complete());
     }
 }
+
+#[test]
+fn what_was_stored_once_is_not_spelled_out() {
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.story", dictionary)]
+    struct Story {
+        text: String,
+        title: String,
+    }
+    #[derive(Clone, Debug, PartialEq, Persist)]
+    #[persist(key = "game.story", dictionary)]
+    struct OlderStory {
+        text: String,
+    }
+    let registry = Registry::new().with::<Story>().unwrap().with::<Title>().unwrap();
+    let ids: Vec<EntityId> = (0..1000).map(|i| EntityId::new(i, 0)).collect();
+    let mut writer = SnapshotWriter::new(&registry);
+    let mut archetype = writer.archetype(&ids).unwrap();
+    let story = |i: usize| Story { text: format!("{}", i % 2).repeat(5000), title: format!("{}", i % 2) };
+    archetype.column(&(0..1000).map(story).collect::<Vec<_>>()).unwrap();
+    archetype.column(&vec![Title("t".into()); 1000]).unwrap();
+    let saved = Snapshot::open(&writer.finish().unwrap().to_bytes().unwrap()).unwrap();
+    let size = |snapshot: &Snapshot| snapshot.column_bytes();
+    assert!(size(&saved) < 30_000);
+
+    let mut edited = registry.clone();
+    edited.track("game", 1).unwrap();
+    edited
+        .migration("game", 0, 1, |world| {
+            world.rename("game.story", "game.tale")?;
+            let last = world.entities().pop().unwrap();
+            world.despawn(last)
+        })
+        .unwrap();
+    let migrated = saved.migrated(&edited).unwrap();
+    assert!(size(&migrated) < 40_000, "{} bytes", size(&migrated));
+    assert_eq!(migrated.component_rows()["game.tale"], 999);
+
+    // Fields that an older build carried for all of them, and for one that has them no more.
+    let older = Registry::new().with::<OlderStory>().unwrap();
+    let plan = LoadPlan::new(&saved, &older, LoadOptions::default()).unwrap();
+    let staged = plan.stage(&plan.same_entities().unwrap(), None).unwrap();
+    let mut writer = SnapshotWriter::new(&older);
+    let mut archetype = writer.archetype(&ids).unwrap();
+    let story = |i: usize| OlderStory { text: format!("{}", i % 2).repeat(5000) };
+    archetype.column(&(0..1000).map(story).collect::<Vec<_>>()).unwrap();
+    writer.carry(&staged.carry);
+    let saved = Snapshot::open(&writer.finish().unwrap().to_bytes().unwrap()).unwrap();
+    let plain = saved.migrated(&older).unwrap();
+    let plan = LoadPlan::new(&plain, &registry, LoadOptions::default()).unwrap();
+    let map = plan.same_entities().unwrap();
+    let stories = plan.stage(&map, None).unwrap().take_all::<Story>(&map);
+    assert!(stories.len() == 1000 && stories.iter().all(|(_, story)| story.text.starts_with(&story.title)));
+}
+
+#[test]
+fn the_last_id_there_is_leaves_no_room() {
+    let mut registry = Registry::new().with::<Title>().unwrap();
+    let last = EntityId::new(u32::MAX, 0);
+    let mut writer = SnapshotWriter::new(&registry);
+    writer.archetype(&[last]).unwrap().column(&[Title("last".into())]).unwrap();
+    let saved = writer.finish().unwrap();
+    registry.track("game", 1).unwrap();
+    registry.migration("game", 0, 1, |world| world.spawn().map(drop)).unwrap();
+    assert!(saved.migrated(&registry).unwrap_err().is_limit());
+}

@@ -362,16 +362,16 @@ impl FieldsStep {
 fn simplify(steps: &mut [Step], nodes: &[(Node, Node)], sizes: &[Option<u64>]) {
     // Which steps change something: those that do so themselves, and all that lead to one of them.
     let mut changes: Vec<bool> = steps.iter().map(changes_itself).collect();
-    loop {
-        let mut more = false;
-        for (number, step) in steps.iter().enumerate() {
-            if !changes[number] && inner(step).into_iter().any(|inner| changes[inner]) {
-                changes[number] = true;
-                more = true;
+    let mut outer: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
+    for (number, step) in steps.iter().enumerate() {
+        inner(step).into_iter().for_each(|inner| outer[inner].push(number));
+    }
+    let mut open: Vec<usize> = (0..steps.len()).filter(|&number| changes[number]).collect();
+    while let Some(number) = open.pop() {
+        for &outer in &outer[number] {
+            if !std::mem::replace(&mut changes[outer], true) {
+                open.push(outer);
             }
-        }
-        if !more {
-            break;
         }
     }
     for (number, step) in steps.iter_mut().enumerate() {

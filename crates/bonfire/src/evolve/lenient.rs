@@ -24,7 +24,14 @@ pub(crate) fn write(
 struct Lenient<'a> {
     nodes: &'a [Type],
     lost: &'a mut BTreeSet<String>,
-    path: Vec<String>,
+    path: Vec<Place>,
+}
+
+/// A step into a value.
+enum Place {
+    Name(String),
+    /// An element of a list, all of which are one place when something is lost.
+    Element(usize),
 }
 
 impl Lenient<'_> {
@@ -58,7 +65,7 @@ impl Lenient<'_> {
             (Type::Option(some), value) => {
                 out.u8(1);
                 let value = if let Value::Some(value) = value { value } else { value };
-                self.nested(*some, "some", value, out)?;
+                self.nested(*some, Place::Name("some".into()), value, out)?;
             }
             (Type::List(element), Value::List(values) | Value::Tuple(values)) => {
                 out.varint(values.len() as u64);
@@ -91,7 +98,7 @@ impl Lenient<'_> {
             (Type::Tuple(fields), Value::Unit) => self.positional(fields, &[], out)?,
             // A struct around one value is that value, for serde.
             (Type::Tuple(fields), value) if fields.len() == 1 => {
-                self.nested(fields[0].node, "0", value, out)?;
+                self.nested(fields[0].node, Place::Name("0".into()), value, out)?;
             }
             (Type::Struct(fields), Value::Struct(values)) => self.named(fields, values, out)?,
             (Type::Struct(fields), Value::Unit) => self.named(fields, &[], out)?,
@@ -108,7 +115,7 @@ impl Lenient<'_> {
                     })
                     .ok_or_else(|| self.mismatch(node, value))?;
                 out.varint(number as u64);
-                self.nested(variants[number].node, name, content, out)?;
+                self.nested(variants[number].node, Place::Name(name.clone()), content, out)?;
             }
             _ => {
                 let integer = integer(value).ok_or_else(|| self.mismatch(node, value))?;
@@ -120,8 +127,8 @@ impl Lenient<'_> {
         Ok(())
     }
 
-    fn nested(&mut self, node: Node, name: &str, value: &Value, out: &mut Writer) -> Result<()> {
-        self.path.push(name.to_owned());
+    fn nested(&mut self, node: Node, place: Place, value: &Value, out: &mut Writer) -> Result<()> {
+        self.path.push(place);
         let mut result = Ok(());
         out.nested(|out| result = self.write(node, value, out));
         self.path.pop();
@@ -130,7 +137,7 @@ impl Lenient<'_> {
 
     fn elements(&mut self, element: Node, values: &[Value], out: &mut Writer) -> Result<()> {
         let mut each = values.iter().enumerate();
-        each.try_for_each(|(i, value)| self.nested(element, &i.to_string(), value, out))
+        each.try_for_each(|(i, value)| self.nested(element, Place::Element(i), value, out))
     }
 
     fn apart(&mut self, node: Node, value: &Value, out: &Writer) -> Result<Vec<u8>> {
@@ -142,7 +149,7 @@ impl Lenient<'_> {
     fn positional(&mut self, fields: &Fields, values: &[Value], out: &mut Writer) -> Result<()> {
         for (i, field) in fields.iter().enumerate() {
             match values.get(i) {
-                Some(value) => self.nested(field.node, &i.to_string(), value, out)?,
+                Some(value) => self.nested(field.node, Place::Name(i.to_string()), value, out)?,
                 None => self.missing(field, &i.to_string(), out)?,
             }
         }
@@ -159,7 +166,7 @@ impl Lenient<'_> {
             match found.filter(|number| !taken[*number]) {
                 Some(number) => {
                     taken[number] = true;
-                    self.nested(field.node, &field.name, &values[number].1, out)?;
+                    self.nested(field.node, Place::Name(field.name.to_string()), &values[number].1, out)?;
                 }
                 None => self.missing(field, &field.name, out)?,
             }
@@ -188,13 +195,20 @@ impl Lenient<'_> {
 
     fn lose<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         for name in names {
-            let path = self.path.iter().map(String::as_str).chain([name]);
+            let place = |place: &'_ Place| match place {
+                Place::Name(name) => name.clone(),
+                Place::Element(_) => "element".to_owned(),
+            };
+            let path = self.path.iter().map(place).chain([name.to_owned()]);
             self.lost.insert(path.collect::<Vec<_>>().join("."));
         }
     }
 
     fn place(&self, error: Error) -> Error {
-        self.path.iter().rev().fold(error, Error::in_field)
+        self.path.iter().rev().fold(error, |error, place| match place {
+            Place::Name(name) => error.in_field(name),
+            Place::Element(number) => error.in_field(number),
+        })
     }
 
     fn mismatch(&self, node: Node, value: &Value) -> Error {

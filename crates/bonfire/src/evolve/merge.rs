@@ -5,6 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::context::LoadContext;
 use crate::descriptor::ColumnKind;
 use crate::entity::EntityId;
@@ -163,16 +165,26 @@ impl Merge<'_> {
         let value = |schema: &Schema, bytes: &[u8]| {
             decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context))
         };
-        let mut rows: Vec<Option<Vec<u8>>> = Vec::with_capacity(ids.len());
+        // What was one value stays one.
+        let mut known: HashMap<[(*const u8, usize); 2], Bytes> = HashMap::new();
+        let mut rows: Vec<Option<Bytes>> = Vec::with_capacity(ids.len());
         for (id, bytes) in ids.iter().zip(dense.iter()) {
             let (Some(bytes), Some(part)) = (bytes, parts.get(id)) else {
                 rows.push(None);
                 continue;
             };
+            let place = [(bytes.as_ptr(), bytes.len()), (part.as_ptr(), part.len())];
+            if let Some(merged) = known.get(&place) {
+                rows.push(Some(merged.clone()));
+                continue;
+            }
             let value = merged_value(value(schema, bytes)?, value(part_schema, part)?);
             let mut out = Writer::new();
             encode_value(&whole, Node::ROOT, &value, &mut out)?;
-            rows.push(Some(out.finish()?));
+            let merged = Bytes::from(out.finish()?);
+            context.claim_memory(merged.len(), 1)?;
+            known.insert(place, merged.clone());
+            rows.push(Some(merged));
         }
         let component = Component {
             kind: ColumnKind::Rows,

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::run::decode_by_name;
 use crate::context::LoadContext;
 use crate::descriptor::ColumnKind;
@@ -58,7 +60,7 @@ pub struct WorldEdit {
     spawned: Vec<EntityId>,
     despawned: HashSet<EntityId>,
     entities: HashSet<EntityId>,
-    next_index: u32,
+    next_index: u64,
 }
 
 /// A component taken apart.
@@ -67,7 +69,7 @@ struct Table {
     /// All schemas that rows of it have.
     forms: Vec<Form>,
     /// By entity, or null for a resource: which form, and the encoded value.
-    rows: HashMap<EntityId, (usize, Vec<u8>)>,
+    rows: HashMap<EntityId, (usize, Bytes)>,
 }
 
 #[derive(Clone)]
@@ -79,8 +81,8 @@ struct Form {
 impl WorldEdit {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         let entities: HashSet<EntityId> = snapshot.entities().into_iter().collect();
-        let used = entities.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        let next = u32::try_from(snapshot.next_entity_id).unwrap_or(u32::MAX);
+        let used = entities.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
+        let next = snapshot.next_entity_id;
         Self {
             snapshot,
             limits: Limits::default(),
@@ -198,14 +200,14 @@ impl WorldEdit {
         let schema = Schema::of::<T>();
         let table = self.tables.entry(key.to_owned()).or_default();
         let form = table.form(version, Arc::new(schema));
-        table.rows.insert(owner, (form, bytes));
+        table.rows.insert(owner, (form, bytes.into()));
         Ok(())
     }
 
     /// A new entity without components.
     pub fn spawn(&mut self) -> Result<EntityId> {
-        let index = self.next_index;
-        self.next_index = index.checked_add(1).ok_or_else(|| Error::limit("there are no ids left"))?;
+        let index = u32::try_from(self.next_index).map_err(|_| Error::limit("there are no ids left"))?;
+        self.next_index += 1;
         let id = EntityId::new(index, 0);
         self.entities.insert(id);
         self.spawned.push(id);
@@ -330,7 +332,9 @@ impl WorldEdit {
         for (key, table) in tables {
             table.write(&key, &mut self.snapshot, &self.limits).map_err(|error| error.in_key(&key))?;
         }
-        self.snapshot.next_entity_id = self.snapshot.next_entity_id.max(u64::from(self.next_index));
+        if !self.spawned.is_empty() {
+            self.snapshot.next_entity_id = self.snapshot.next_entity_id.max(self.next_index);
+        }
         self.snapshot.order_components();
         Ok(self.snapshot)
     }
@@ -362,8 +366,8 @@ impl Table {
         let shared = snapshot.shared_values(column);
         let dense = dense_rows(column, component, shared, ids.len(), limits, &|_| false)
             .map_err(|error| error.in_key(&component.key))?;
-        let rows = dense.iter().zip(ids).filter_map(|(bytes, id)| Some((*id, (form, bytes?.to_vec()))));
-        self.rows.extend(rows);
+        let rows = ids.iter().enumerate();
+        self.rows.extend(rows.filter_map(|(row, id)| Some((*id, (form, dense.shared(row)?)))));
         Ok(())
     }
 

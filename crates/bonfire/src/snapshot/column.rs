@@ -60,6 +60,14 @@ impl Rope {
             _ => Cow::Owned(self.to_vec()),
         }
     }
+    /// All bytes in one piece: shared if they lie in one, else copied.
+    pub(crate) fn shared(&self) -> Bytes {
+        match &*self.parts {
+            [] => Bytes::new(),
+            [part] => part.clone(),
+            _ => self.to_vec().into(),
+        }
+    }
     /// A copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len);

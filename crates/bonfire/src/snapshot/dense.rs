@@ -1,10 +1,12 @@
 //! Rows of any column as encoded values, one by one: for tools, for the JSON table, for carrying, for the canonical
 //! form, for salvage. The fast paths never come here.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use super::bitmap::Bitmap;
-use super::column::{Body, Column, Groups, row_spans};
+use super::column::{Body, Column, Groups, Indices, row_spans};
 use super::{Component, Snapshot};
 use crate::context::LoadContext;
 use crate::descriptor::{group_rows, permute};
@@ -15,17 +17,21 @@ use crate::value::{decode_value, encode_value};
 use crate::wire::{Reader, Writer};
 
 /// The rows of an archetype for one component; `None` for entities that do not have it.
-pub(crate) struct DenseRows<'a> {
-    bytes: std::borrow::Cow<'a, [u8]>,
+pub(crate) struct DenseRows {
+    bytes: Bytes,
     spans: Vec<Option<(usize, usize)>>,
 }
 
-impl DenseRows<'_> {
+impl DenseRows {
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
     }
     pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
         self.spans[row].map(|(start, end)| &self.bytes[start..end])
+    }
+    /// As [`DenseRows::get`], sharing memory with all rows that have the same value.
+    pub(crate) fn shared(&self, row: usize) -> Option<Bytes> {
+        self.spans[row].map(|(start, end)| self.bytes.slice(start..end))
     }
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + '_ {
         (0..self.len()).map(|row| self.get(row))
@@ -35,35 +41,35 @@ impl DenseRows<'_> {
 impl Snapshot {
     /// The rows of a column of an archetype with `rows` entities. `lost` tells which of the column's own rows are
     /// damaged and must not be looked at.
-    pub(crate) fn dense<'a>(
-        &'a self,
-        column: &'a Column,
+    pub(crate) fn dense(
+        &self,
+        column: &Column,
         rows: usize,
         limits: &Limits,
         lost: &dyn Fn(usize) -> bool,
-    ) -> Result<DenseRows<'a>> {
+    ) -> Result<DenseRows> {
         let component = &self.components[column.component as usize];
         dense_rows(column, component, self.shared_values(column), rows, limits, lost)
             .map_err(|error| error.in_key(&component.key))
     }
 }
 
-pub(crate) fn dense_rows<'a>(
-    column: &'a Column,
+pub(crate) fn dense_rows(
+    column: &Column,
     component: &Component,
-    shared: Option<&'a Groups>,
+    shared: Option<&Groups>,
     rows: usize,
     limits: &Limits,
     lost: &dyn Fn(usize) -> bool,
-) -> Result<DenseRows<'a>> {
+) -> Result<DenseRows> {
     let schema = component.schema()?;
-    let (bytes, spans): (std::borrow::Cow<'a, [u8]>, Vec<(usize, usize)>) = match &column.body {
-        Body::Tag => (b"".into(), vec![(0, 0); column.rows]),
+    let (bytes, spans): (Bytes, Vec<(usize, usize)>) = match &column.body {
+        Body::Tag => (Bytes::new(), vec![(0, 0); column.rows]),
         Body::Raw(rope) => {
             let leaves = component.row.check(schema)?;
             let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
             let moves = component.row.moves_encoded(&leaves, true);
-            let raw = rope.contiguous();
+            let raw = rope.shared();
             let spans = (0..column.rows).map(|row| (row * size, (row + 1) * size)).collect();
             let dense = if moves.len() == 1 && size == component.row.stride as usize {
                 raw
@@ -75,15 +81,15 @@ pub(crate) fn dense_rows<'a>(
             };
             (dense, spans)
         }
-        Body::Rows(groups) => ((&*groups.bytes).into(), row_spans(groups, schema, limits, lost)?),
+        Body::Rows(groups) => (groups.bytes.clone(), row_spans(groups, schema, limits, lost)?),
         Body::Dictionary { values, indices } => {
             let spans = pick(values.spans(schema, limits)?, indices.iter(), lost)?;
-            ((&*values.bytes).into(), spans)
+            (values.bytes.clone(), spans)
         }
         Body::Shared { indices, .. } => {
             let values = shared.ok_or_else(|| Error::corrupt("shared values are missing"))?;
             let spans = pick(values.spans(schema, limits)?, indices.iter(), lost)?;
-            ((&*values.bytes).into(), spans)
+            (values.bytes.clone(), spans)
         }
     };
     let mut own = 0;
@@ -114,7 +120,8 @@ fn pick(
         .collect()
 }
 
-/// A column made of encoded values: raw if the component has a row layout, else rows. `None` if nobody has it.
+/// A column made of encoded values: raw if the component has a row layout, else rows, or a dictionary of values that share
+/// their memory if that is smaller by half. `None` if nobody has it.
 pub(crate) fn column_from<'a>(
     number: u32,
     component: &Component,
@@ -138,20 +145,44 @@ pub(crate) fn column_from<'a>(
             permute(from, size, to, stride, &moves);
         }
         Body::Raw(raw.share().into())
+    } else if let Some(body) = dictionary_from(rows.clone().flatten(), count) {
+        body
     } else {
-        let mut bytes = Vec::new();
-        let mut ends = Vec::with_capacity(count);
-        for row in rows.flatten() {
-            bytes.extend_from_slice(row);
-            ends.push(bytes.len());
-        }
-        if bytes.is_empty() {
-            Body::Tag
-        } else {
-            Body::Rows(Groups::new(Bytes::from(bytes), group_rows(&ends)))
-        }
+        let groups = groups_from(rows.flatten());
+        if groups.bytes.is_empty() { Body::Tag } else { Body::Rows(groups) }
     };
     Ok(Some(Column { component: number, present, rows: count, body }))
+}
+
+fn groups_from<'a>(rows: impl Iterator<Item = &'a [u8]>) -> Groups {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for row in rows {
+        bytes.extend_from_slice(row);
+        ends.push(bytes.len());
+    }
+    Groups::new(Bytes::from(bytes), group_rows(&ends))
+}
+
+/// Values that lie in the same place are one. What a few bytes of a dictionary stood for must not be spelled out.
+fn dictionary_from<'a>(rows: impl Iterator<Item = &'a [u8]>, count: usize) -> Option<Body> {
+    let mut known: HashMap<(*const u8, usize), u32> = HashMap::new();
+    let (mut values, mut numbers) = (Vec::new(), Vec::with_capacity(count));
+    let (mut all, mut distinct) = (0, 0);
+    for row in rows {
+        all += row.len();
+        let place = if row.is_empty() { std::ptr::null() } else { row.as_ptr() };
+        numbers.push(*known.entry((place, row.len())).or_insert_with(|| {
+            values.push(row);
+            distinct += row.len();
+            values.len() as u32 - 1
+        }));
+    }
+    let width = Indices::width_for(values.len());
+    if distinct == 0 || all < 2 * (distinct + numbers.len() * usize::from(width)) {
+        return None;
+    }
+    let indices = Indices { width, bytes: Bytes::from(Indices::encode(&numbers, width)) };
+    Some(Body::Dictionary { values: groups_from(values.into_iter()), indices })
 }
 
 /// An encoded value with its references mapped.

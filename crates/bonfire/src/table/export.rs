@@ -165,7 +165,7 @@ impl Json<'_> {
         snapshot: &'s Snapshot,
         columns: &'s [Column],
         rows: usize,
-    ) -> Result<Vec<(&'s Component, crate::snapshot::dense::DenseRows<'s>)>> {
+    ) -> Result<Vec<(&'s Component, crate::snapshot::dense::DenseRows)>> {
         self.context.grant_rows(rows.saturating_mul(columns.len()));
         (columns.iter())
             .map(|column| {
