@@ -145,3 +145,27 @@ fn schemas_are_locked() {
     let error = check_schemas(&path, new().registry()).unwrap_err();
     assert!(error.to_string().contains("`game.body`: it is no longer registered"), "{error}");
 }
+
+#[test]
+fn an_entity_that_a_migration_spawns_is_one_of_hecs() {
+    let (_, saved) = saved();
+    for mode in [LoadMode::Replace, LoadMode::SameIds] {
+        let mut bonfire = Bonfire::new();
+        bonfire.persist::<OldHealth>().unwrap().persist::<OwnedBy>().unwrap().track("game", 2).unwrap();
+        let spawn = |world: &mut bonfire_hecs::WorldEdit| {
+            let leader = world.spawn()?;
+            world.insert(leader, &OldHealth(999))?;
+            for entity in world.with(Body::KEY)? {
+                world.remove(entity, Body::KEY)?;
+                world.insert(entity, &OwnedBy(leader.into()))?;
+            }
+            Ok(())
+        };
+        bonfire.migration("game", 1, 2, spawn).unwrap();
+        let mut world = World::new();
+        bonfire.load(&mut world, &saved, mode).unwrap();
+        let owners: Vec<Entity> = world.query::<&OwnedBy>().iter().map(|owner| owner.0).collect();
+        assert_eq!(owners.len(), 3);
+        assert!(owners.iter().all(|owner| *world.get::<&OldHealth>(*owner).unwrap() == OldHealth(999)));
+    }
+}

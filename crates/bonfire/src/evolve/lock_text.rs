@@ -35,15 +35,15 @@ impl Display for SchemaLock {
             for Locked { version, schema } in &locked.schemas {
                 writeln!(f, "version {version}: {schema}")?;
                 writeln!(f, "  nodes {}", hex(&schema.to_bytes()))?;
-                f.write_str(&rules(schema))?;
+                f.write_str(&rules(schema, true))?;
             }
         }
         Ok(())
     }
 }
 
-/// What a schema says about its past, line by line.
-pub(super) fn rules(schema: &Schema) -> String {
+/// What a schema says about its past, line by line, with the bytes of defaults or without them.
+pub(super) fn rules(schema: &Schema, with_defaults: bool) -> String {
     let mut text = String::new();
     let mut line = |line: fmt::Arguments<'_>, name: &str| {
         let comment = if name.is_empty() { "" } else { " # " };
@@ -63,7 +63,9 @@ pub(super) fn rules(schema: &Schema) -> String {
                     }
                     if let Some(default) = &field.rules.default {
                         let mut out = Writer::new();
-                        default.write(&mut out);
+                        if with_defaults {
+                            default.write(&mut out);
+                        }
                         line(format_args!("default {node}.{number} {}", hex(out.as_bytes())), &field.name);
                     }
                 }

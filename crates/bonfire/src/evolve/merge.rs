@@ -2,7 +2,7 @@
 //!
 //! Entities whose values have such fields are saved alike no longer, so they become an archetype of their own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use crate::row::RowLayout;
 use crate::schema::{Field, Fields, Node, Schema, Type};
 use crate::snapshot::carry::{Carried, CarryKind};
 use crate::snapshot::column::Column;
-use crate::snapshot::dense::column_from;
+use crate::snapshot::dense::{DenseRows, column_from};
 use crate::snapshot::{Archetype, Component, Snapshot};
 use crate::value::{Value, decode_value, encode_value};
 use crate::wire::{Reader, Writer};
@@ -25,16 +25,36 @@ use crate::wire::{Reader, Writer};
 /// The snapshot with carried fields where they belong, known to this build or not: what runs on the values must see all of
 /// them, and what is still unknown at the end is carried again. Nothing if there are none.
 pub(super) fn merge(snapshot: &Snapshot, registry: &Registry) -> Result<Option<Snapshot>> {
-    if !is_needed(snapshot, registry) {
+    let owners = owners(snapshot, registry);
+    let belongs = |record: &Carried| is_part(snapshot, registry, &owners, record);
+    if !snapshot.carried.iter().any(belongs) {
         return Ok(None);
     }
     let limits = Limits::default();
-    let mut merged = snapshot.clone();
-    let belongs = |record: &Carried| has_owner(snapshot, registry, record);
     let (back, rest): (Vec<Carried>, Vec<Carried>) = snapshot.carried.iter().cloned().partition(belongs);
-    merged.carried = rest;
+    let mut parts: HashMap<Identity, Parts> = HashMap::new();
     for record in &back {
-        Merge { from: snapshot, registry, record, limits: &limits }.run(&mut merged)?;
+        let component = record.column.component;
+        let rows = snapshot.dense(&record.column, record.rows, &limits, &|_| false)?;
+        let numbers: HashMap<EntityId, usize> = record.ids().iter().copied().zip(0..).collect();
+        let parts = parts.entry(identity(registry, &snapshot.components[component as usize])).or_default();
+        numbers.keys().for_each(|id| parts.by_entity.entry(*id).or_default().push(parts.list.len()));
+        parts.list.push(Part { component, rows, numbers });
+    }
+    let mut merged = snapshot.clone();
+    let mut merge = Merge { registry, parts, limits: &limits, made: HashMap::new() };
+    merged.archetypes = Vec::with_capacity(snapshot.archetypes.len());
+    for archetype in &snapshot.archetypes {
+        let archetypes = merge.archetype(&mut merged, archetype)?;
+        merged.archetypes.extend(archetypes);
+    }
+    let mut resources = Archetype { rows: 1, columns: snapshot.resources.clone(), ..Archetype::default() };
+    resources.set_ids(&[EntityId::NULL]);
+    merged.resources = merge.archetype(&mut merged, &resources)?.pop().unwrap_or_default().columns;
+    merged.carried = Vec::with_capacity(rest.len());
+    for record in rest {
+        let carried = merge.carried(&mut merged, record)?;
+        merged.carried.extend(carried);
     }
     merged.order_components();
     Ok(Some(merged))
@@ -42,125 +62,135 @@ pub(super) fn merge(snapshot: &Snapshot, registry: &Registry) -> Result<Option<S
 
 /// Whether there are carried fields whose component is in the save.
 pub(super) fn is_needed(snapshot: &Snapshot, registry: &Registry) -> bool {
-    snapshot.carried.iter().any(|record| has_owner(snapshot, registry, record))
+    let owners = owners(snapshot, registry);
+    snapshot.carried.iter().any(|record| is_part(snapshot, registry, &owners, record))
 }
 
-fn has_owner(snapshot: &Snapshot, registry: &Registry, record: &Carried) -> bool {
-    if record.kind != CarryKind::Fields {
-        return false;
+/// What a component is, whatever key it had when it was saved: its number in this build or else its key, and its version.
+type Identity = (Option<usize>, Option<String>, u32);
+
+fn identity(registry: &Registry, component: &Component) -> Identity {
+    let number = registry.index_of_saved(&component.key);
+    let key = number.is_none().then(|| component.key.clone());
+    (number, key, component.version)
+}
+
+/// The components that fields may be part of.
+fn owners(snapshot: &Snapshot, registry: &Registry) -> HashSet<Identity> {
+    let mut fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields).peekable();
+    if fields.peek().is_none() {
+        return HashSet::new();
     }
-    let part = &snapshot.components[record.column.component as usize];
-    let columns = snapshot.archetypes.iter().flat_map(|archetype| &archetype.columns);
-    let carried = snapshot.carried.iter().filter(|record| record.kind != CarryKind::Fields);
-    let mut columns = columns.chain(&snapshot.resources).chain(carried.map(|record| &record.column));
-    columns.any(|column| is_owner(registry, &snapshot.components[column.component as usize], part))
+    let fields: HashSet<u32> = fields.map(|record| record.column.component).collect();
+    let components = snapshot.components.iter().zip(0..).filter(|(_, number)| !fields.contains(number));
+    components.map(|(component, _)| identity(registry, component)).collect()
 }
 
-/// Whether fields were once part of a component, which may have got another key since.
-fn is_owner(registry: &Registry, component: &Component, part: &Component) -> bool {
-    let same = || {
-        let number = registry.index_of_saved(&component.key);
-        number.is_some() && number == registry.index_of_saved(&part.key)
-    };
-    component.version == part.version && (component.key == part.key || same())
+fn is_part(snapshot: &Snapshot, registry: &Registry, owners: &HashSet<Identity>, record: &Carried) -> bool {
+    let component = &snapshot.components[record.column.component as usize];
+    record.kind == CarryKind::Fields && owners.contains(&identity(registry, component))
+}
+
+/// All carried fields of one component.
+#[derive(Default)]
+struct Parts {
+    list: Vec<Part>,
+    by_entity: HashMap<EntityId, Vec<usize>>,
+}
+
+/// Carried fields that have one schema.
+struct Part {
+    component: u32,
+    rows: DenseRows,
+    /// By entity, its row.
+    numbers: HashMap<EntityId, usize>,
 }
 
 struct Merge<'a> {
-    from: &'a Snapshot,
     registry: &'a Registry,
-    record: &'a Carried,
+    parts: HashMap<Identity, Parts>,
     limits: &'a Limits,
+    /// The component of values of one with the fields of another in them.
+    made: HashMap<(u32, u32), u32>,
 }
 
+/// The parts that a row gets: the column, and the number of the part among those of its component.
+type Wanted = Vec<(usize, usize)>;
+
 impl Merge<'_> {
-    fn run(&self, merged: &mut Snapshot) -> Result<()> {
-        let Self { from, registry, record, limits } = *self;
-        let part = &from.components[record.column.component as usize];
-        let ids = record.ids();
-        let dense = from.dense(&record.column, ids.len(), limits, &|_| false)?;
-        let parts: HashMap<EntityId, &[u8]> =
-            ids.iter().zip(dense.iter()).filter_map(|(id, bytes)| Some((*id, bytes?))).collect();
-        let mut archetypes = Vec::with_capacity(merged.archetypes.len());
-        for archetype in std::mem::take(&mut merged.archetypes) {
-            let owns =
-                |column: &Column| is_owner(registry, &merged.components[column.component as usize], part);
-            let owners: HashSet<EntityId> = match archetype.columns.iter().any(owns) {
-                true => archetype.ids().iter().copied().filter(|id| parts.contains_key(id)).collect(),
-                false => HashSet::new(),
+    /// An archetype with its fields in place: several if not all of its entities have the same ones.
+    fn archetype(&mut self, merged: &mut Snapshot, archetype: &Archetype) -> Result<Vec<Archetype>> {
+        let mut wanted: BTreeMap<Wanted, HashSet<EntityId>> = BTreeMap::new();
+        let parts: Vec<(usize, &Parts)> = (archetype.columns.iter().enumerate())
+            .filter_map(|(number, column)| {
+                let identity = identity(self.registry, &merged.components[column.component as usize]);
+                self.parts.get(&identity).map(|parts| (number, parts))
+            })
+            .collect();
+        if parts.is_empty() {
+            return Ok(vec![archetype.clone()]);
+        }
+        for id in archetype.ids().iter() {
+            let mut own = Wanted::new();
+            for (column, parts) in &parts {
+                own.extend(parts.by_entity.get(id).into_iter().flatten().map(|part| (*column, *part)));
+            }
+            wanted.entry(own).or_default().insert(*id);
+        }
+        let mut archetypes = Vec::with_capacity(wanted.len());
+        for (wanted, ids) in wanted {
+            let mut picked = match ids.len() == archetype.rows {
+                true => archetype.clone(),
+                false => merged.pick_rows(archetype, self.limits, |id| ids.contains(&id))?,
             };
-            if owners.is_empty() {
-                archetypes.push(archetype);
-                continue;
+            for (column, part) in wanted {
+                let component = archetype.columns[column].component;
+                self.complete(merged, &mut picked, component, part)?;
             }
-            let rest = merged.pick_rows(&archetype, limits, |id| !owners.contains(&id))?;
-            if rest.rows > 0 {
-                archetypes.push(rest);
-            }
-            let mut own = merged.pick_rows(&archetype, limits, |id| owners.contains(&id))?;
-            self.complete(merged, &mut own, part, &parts)?;
-            archetypes.push(own);
+            archetypes.push(picked);
         }
-        merged.archetypes = archetypes;
-        if parts.contains_key(&EntityId::NULL) {
-            let columns = std::mem::take(&mut merged.resources);
-            let mut resources = Archetype { rows: 1, columns, ..Archetype::default() };
-            resources.set_ids(&[EntityId::NULL]);
-            self.complete(merged, &mut resources, part, &parts)?;
-            merged.resources = resources.columns;
-        }
-        self.carried(merged, part, &parts)
+        Ok(archetypes)
     }
 
-    /// Components that are carried themselves.
-    fn carried(
-        &self,
-        merged: &mut Snapshot,
-        part: &Component,
-        parts: &HashMap<EntityId, &[u8]>,
-    ) -> Result<()> {
-        let mut carried = Vec::with_capacity(merged.carried.len());
-        for record in std::mem::take(&mut merged.carried) {
-            let component = &merged.components[record.column.component as usize];
-            let null = [EntityId::NULL];
-            let ids = if record.kind == CarryKind::Resource { null.as_slice().into() } else { record.ids() };
-            let has = ids.iter().any(|id| parts.contains_key(id));
-            if record.kind == CarryKind::Fields || !has || !is_owner(self.registry, component, part) {
-                carried.push(record);
-                continue;
-            }
-            let mut whole =
-                Archetype { rows: ids.len(), columns: vec![record.column.clone()], ..Archetype::default() };
-            whole.set_ids(&ids);
-            let rest = merged.pick_rows(&whole, self.limits, |id| !parts.contains_key(&id))?;
-            let mut own = merged.pick_rows(&whole, self.limits, |id| parts.contains_key(&id))?;
-            self.complete(merged, &mut own, part, parts)?;
-            for mut picked in [rest, own].into_iter().filter(|picked| picked.rows > 0) {
-                let Some(column) = picked.columns.pop() else { continue };
-                let ids = if record.kind == CarryKind::Resource { record.ids.clone() } else { picked.ids };
-                carried.push(Carried { kind: record.kind, rows: picked.rows, ids, column });
-            }
+    /// A component that is carried itself.
+    fn carried(&mut self, merged: &mut Snapshot, record: Carried) -> Result<Vec<Carried>> {
+        if record.kind == CarryKind::Fields {
+            return Ok(vec![record]);
         }
-        merged.carried = carried;
-        Ok(())
+        let is_resource = record.kind == CarryKind::Resource;
+        let ids = if is_resource { vec![EntityId::NULL] } else { record.ids().into_owned() };
+        let mut whole = Archetype { rows: ids.len(), columns: vec![record.column], ..Archetype::default() };
+        whole.set_ids(&ids);
+        let archetypes = self.archetype(merged, &whole)?;
+        let carried = archetypes.into_iter().filter_map(|mut archetype| {
+            let ids = if is_resource { record.ids.clone() } else { archetype.ids };
+            Some(Carried { kind: record.kind, rows: archetype.rows, ids, column: archetype.columns.pop()? })
+        });
+        Ok(carried.collect())
     }
 
-    /// Puts the carried part of each value into the column of its component.
+    /// Puts one part of the values of a component into the column that they have in an archetype.
     fn complete(
-        &self,
-        snapshot: &mut Snapshot,
+        &mut self,
+        merged: &mut Snapshot,
         archetype: &mut Archetype,
-        part: &Component,
-        parts: &HashMap<EntityId, &[u8]>,
+        component: u32,
+        part: usize,
     ) -> Result<()> {
-        let owns =
-            |column: &Column| is_owner(self.registry, &snapshot.components[column.component as usize], part);
-        let Some(number) = archetype.columns.iter().position(owns) else { return Ok(()) };
+        let identity = identity(self.registry, &merged.components[component as usize]);
+        let of_it = |column: &Column| {
+            self::identity(self.registry, &merged.components[column.component as usize]) == identity
+        };
+        let Some(number) = archetype.columns.iter().position(of_it) else { return Ok(()) };
         let column = archetype.columns.remove(number);
-        let component = snapshot.components[column.component as usize].clone();
-        let (schema, part_schema) = (component.schema()?, part.schema()?);
-        let whole = Arc::new(merged_schema(schema, part_schema));
+        let fields = self.parts[&identity].list[part].component;
+        let component = self.component(merged, column.component, fields)?;
+        let part = &self.parts[&identity].list[part];
+        let saved = merged.components[column.component as usize].schema()?;
+        let fields = merged.components[part.component as usize].schema()?;
+        let whole = merged.components[component as usize].schema()?;
         let ids = archetype.ids();
-        let dense = snapshot.dense(&column, ids.len(), self.limits, &|_| false)?;
+        let dense = merged.dense(&column, ids.len(), self.limits, &|_| false)?;
         let context = LoadContext::new(self.limits);
         let value = |schema: &Schema, bytes: &[u8]| {
             decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context))
@@ -169,36 +199,48 @@ impl Merge<'_> {
         let mut known: HashMap<[(*const u8, usize); 2], Bytes> = HashMap::new();
         let mut rows: Vec<Option<Bytes>> = Vec::with_capacity(ids.len());
         for (id, bytes) in ids.iter().zip(dense.iter()) {
-            let (Some(bytes), Some(part)) = (bytes, parts.get(id)) else {
+            let row = part.numbers.get(id).and_then(|row| part.rows.get(*row));
+            let (Some(bytes), Some(row)) = (bytes, row) else {
                 rows.push(None);
                 continue;
             };
-            let place = [(bytes.as_ptr(), bytes.len()), (part.as_ptr(), part.len())];
+            let place = [(bytes.as_ptr(), bytes.len()), (row.as_ptr(), row.len())];
             if let Some(merged) = known.get(&place) {
                 rows.push(Some(merged.clone()));
                 continue;
             }
-            let value = merged_value(value(schema, bytes)?, value(part_schema, part)?);
+            let value = merged_value(value(saved, bytes)?, value(fields, row)?);
             let mut out = Writer::new();
-            encode_value(&whole, Node::ROOT, &value, &mut out)?;
-            let merged = Bytes::from(out.finish()?);
-            context.claim_memory(merged.len(), 1)?;
-            known.insert(place, merged.clone());
-            rows.push(Some(merged));
+            encode_value(whole, Node::ROOT, &value, &mut out)?;
+            let bytes = Bytes::from(out.finish()?);
+            context.claim_memory(bytes.len(), 1)?;
+            known.insert(place, bytes.clone());
+            rows.push(Some(bytes));
         }
+        let rows = rows.iter().map(Option::as_deref);
+        let column = column_from(component, &merged.components[component as usize], rows)?;
+        archetype.columns.extend(column);
+        Ok(())
+    }
+
+    /// The component of one component's values with the fields of another in them.
+    fn component(&mut self, merged: &mut Snapshot, saved: u32, part: u32) -> Result<u32> {
+        if let Some(&number) = self.made.get(&(saved, part)) {
+            return Ok(number);
+        }
+        let component = &merged.components[saved as usize];
+        let whole = merged_schema(component.schema()?, merged.components[part as usize].schema()?);
         let component = Component {
             kind: ColumnKind::Rows,
             schema_fingerprint: whole.fingerprint(),
             row: RowLayout::default(),
-            schema: Some(whole),
-            ..component
+            schema: Some(Arc::new(whole)),
+            ..component.clone()
         };
-        let number = snapshot.components.len() as u32;
-        let column = column_from(number, &component, rows.iter().map(Option::as_deref))?;
-        drop(dense);
-        archetype.columns.extend(column);
-        snapshot.components.push(component);
-        Ok(())
+        let number = merged.components.len() as u32;
+        merged.components.push(component);
+        self.made.insert((saved, part), number);
+        Ok(number)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A save as this build would have written it, without a world in between: what `bonfire migrate` does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::track::TRACKS;
+use crate::descriptor::StagedColumn;
 use crate::entity::EntityId;
-use crate::error::{Error, Result};
-use crate::load::{LoadOptions, LoadPlan, LoadReport};
+use crate::error::Result;
+use crate::load::{LoadOptions, LoadPlan, LoadReport, StagedArchetype, StagedExtra};
 use crate::registry::Registry;
 use crate::snapshot::{Snapshot, SnapshotWriter};
 
@@ -37,33 +38,55 @@ impl Snapshot {
         }
         // Ids stay as they are, and so does all data: it is not unknown, there is only nobody who asks for it.
         migrated.data().iter().for_each(|entry| writer.data_entry(entry.clone()));
+        let extras: Vec<Extra<'_>> = staged.extras.iter().map(Extra::new).collect();
         for archetype in &staged.archetypes {
             let mut target = writer.archetype(&archetype.ids)?;
-            for (number, column) in &archetype.columns {
-                target.staged(*number, column)?;
-            }
-            for extra in &staged.extras {
-                let present = (0..extra.ids.len()).filter(|&row| extra.column.is_present(row));
-                let rows: HashMap<EntityId, usize> = present.map(|row| extra.ids[row]).zip(0..).collect();
-                let rows: Vec<Option<usize>> = archetype.ids.iter().map(|id| rows.get(id).copied()).collect();
-                if rows.iter().all(Option::is_none) {
-                    continue;
-                }
-                if archetype.columns.iter().any(|(number, _)| *number == extra.component) {
-                    let key = registry.descriptors()[extra.component].key();
-                    let message =
-                        "some entities have it and others had it carried: load and save it with the game";
-                    return Err(Error::unsupported(message).in_key(key));
-                }
-                target.staged_some(extra.component, &extra.column, &rows)?;
+            for (number, rows) in rows_of(archetype, &extras) {
+                target.staged(number, &rows)?;
             }
         }
         for (number, column) in &staged.resources {
-            writer.resources().staged(*number, column)?;
+            writer.resources().staged(*number, &[Some((column, 0))])?;
         }
         writer.carry(&staged.carry);
         let mut report = staged.report;
         report.unclaimed_data.clear();
         Ok((writer.finish()?, report))
     }
+}
+
+/// A component for entities of any archetypes, by their ids.
+struct Extra<'a> {
+    component: usize,
+    column: &'a StagedColumn<'a>,
+    rows: HashMap<EntityId, usize>,
+}
+
+impl<'a> Extra<'a> {
+    fn new(extra: &'a StagedExtra<'a>) -> Self {
+        let present = (0..extra.ids.len()).filter(|&row| extra.column.is_present(row));
+        let rows = present.map(|row| extra.ids[row]).zip(0..).collect();
+        Self { component: extra.component, column: &extra.column, rows }
+    }
+}
+
+type Rows<'a> = Vec<Option<(&'a StagedColumn<'a>, usize)>>;
+
+/// Where the values of an archetype's entities lie, by component. What comes back from being carried wins, as in a load.
+fn rows_of<'a>(archetype: &'a StagedArchetype<'a>, extras: &[Extra<'a>]) -> BTreeMap<usize, Rows<'a>> {
+    let mut components: BTreeMap<usize, Rows<'a>> = BTreeMap::new();
+    for (number, column) in &archetype.columns {
+        let mut next = 0..column.len();
+        let row = |row: usize| column.is_present(row).then(|| next.next().map(|row| (column, row))).flatten();
+        components.insert(*number, (0..archetype.ids.len()).map(row).collect());
+    }
+    for extra in extras {
+        for (place, id) in archetype.ids.iter().enumerate() {
+            if let Some(&row) = extra.rows.get(id) {
+                let rows = components.entry(extra.component);
+                rows.or_insert_with(|| vec![None; archetype.ids.len()])[place] = Some((extra.column, row));
+            }
+        }
+    }
+    components
 }

@@ -208,7 +208,8 @@ impl WorldEdit {
     pub fn spawn(&mut self) -> Result<EntityId> {
         let index = u32::try_from(self.next_index).map_err(|_| Error::limit("there are no ids left"))?;
         self.next_index += 1;
-        let id = EntityId::new(index, 0);
+        // Not every engine has a generation 0.
+        let id = EntityId::new(index, 1);
         self.entities.insert(id);
         self.spawned.push(id);
         Ok(id)

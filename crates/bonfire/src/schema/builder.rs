@@ -178,6 +178,9 @@ impl Schema {
     }
 }
 
+/// More pairs of types than this are none that a game has.
+const PAIRS_MAX: usize = 1 << 16;
+
 /// Whether two tables of nodes describe the same saved values, however they share nodes.
 fn are_alike(a: &[Type], b: &[Type]) -> bool {
     let shape = |ty: &Type| {
@@ -188,6 +191,9 @@ fn are_alike(a: &[Type], b: &[Type]) -> bool {
     let mut seen = HashSet::new();
     let mut stack = vec![(Node::ROOT, Node::ROOT)];
     while let Some((left, right)) = stack.pop() {
+        if seen.len() > PAIRS_MAX {
+            return false;
+        }
         if seen.insert((left, right)) {
             let (Some(left), Some(right)) = (a.get(left.index()), b.get(right.index())) else { return false };
             if shape(left) != shape(right) {

@@ -444,36 +444,24 @@ impl ArchetypeWriter<'_, '_> {
         unsafe { self.encode(component, rows, None) }
     }
 
-    /// Decoded rows as a column again.
+    /// Decoded rows as a column again: for each entity the column and the row that its value lies in.
     #[expect(unsafe_code, reason = "staged rows are what `encode` asks for")]
-    pub(crate) fn staged(&mut self, component: usize, column: &StagedColumn<'_>) -> Result<()> {
-        let rows = self.pending().rows;
-        self.check_rows(component, rows)?;
-        assert_eq!(self.writer.registry.descriptors()[component].type_id, column.row_type());
-        let slice = RawRows::Slice { base: column.as_ptr(), len: column.len() };
-        // SAFETY: these are values of the component's type, borrowed for the call.
-        unsafe { self.encode(component, slice, column.presence().cloned()) }
-    }
-
-    /// Decoded rows of entities from anywhere, for those of this archetype.
-    #[expect(unsafe_code, reason = "staged rows are what `encode` asks for")]
-    pub(crate) fn staged_some(
+    pub(crate) fn staged(
         &mut self,
         component: usize,
-        column: &StagedColumn<'_>,
-        rows: &[Option<usize>],
+        rows: &[Option<(&StagedColumn<'_>, usize)>],
     ) -> Result<()> {
         self.check_rows(component, rows.len())?;
-        assert_eq!(self.writer.registry.descriptors()[component].type_id, column.row_type());
-        assert!(rows.iter().flatten().all(|row| *row < column.len()));
-        let picked: Vec<u32> = rows.iter().flatten().map(|row| *row as u32).collect();
-        if picked.is_empty() {
-            return Ok(());
-        }
+        let type_id = self.writer.registry.descriptors()[component].type_id;
+        let pointer = |&(column, row): &(&StagedColumn<'_>, usize)| {
+            assert!(column.row_type() == type_id && row < column.len());
+            // SAFETY: there are more rows than `row`.
+            unsafe { column.as_ptr().add(row * column.stride()) }
+        };
+        let pointers: Vec<*const u8> = rows.iter().flatten().map(pointer).collect();
         let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
-        let rows = RawRows::Picked { base: column.as_ptr(), rows: &picked };
-        // SAFETY: as above, and all rows are below the number of them.
-        unsafe { self.encode(component, rows, present) }
+        // SAFETY: these are values of the component's type, borrowed for the call.
+        unsafe { self.encode(component, RawRows::Pointers(&pointers), present) }
     }
 
     fn check_rows(&mut self, component: usize, rows: usize) -> Result<()> {
