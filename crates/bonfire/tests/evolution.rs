@@ -236,6 +236,10 @@ fn containers_follow_their_elements() {
     assert_eq!(some.0, Some(new(4)));
     let ordered: Of<Vec<u8>> = turn(&Of(vec![3_u8])).unwrap();
     assert_eq!(ordered.0, [3]);
+    let bytes: Of<Vec<u8>> = turn(&Of(BTreeSet::from([3_u8, 1]))).unwrap();
+    assert_eq!(bytes.0, [1, 3]);
+    let some: Of<Vec<Option<u16>>> = turn(&Of(vec![7_u8, 255])).unwrap();
+    assert_eq!(some.0, [Some(7), Some(255)]);
     let unset: Of<Vec<i64>> = turn(&Of(BTreeSet::from([3_i64, 1]))).unwrap();
     assert_eq!(unset.0, [1, 3]);
 

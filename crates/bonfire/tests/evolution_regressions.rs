@@ -133,3 +133,21 @@ fn a_default_that_differs_each_time_can_be_locked_as_long_as_nobody_needs_it() {
     lock.check(&registry).unwrap();
     let _ = Item { serial: Serial(0) }.serial.0;
 }
+
+#[test]
+fn two_forms_of_one_component_are_both_reported() {
+    // Rows as the build has them, and rows with a field that it does not know.
+    let (_, saved) = save(&[Whole { a: 1, b: 42 }]);
+    let half = Registry::new().with::<Half>().unwrap();
+    let (carried, _) = through(&saved, &half);
+    let plan_source = carried.migrated(&half).unwrap();
+    let plan = LoadPlan::new(&plan_source, &half, LoadOptions::default()).unwrap();
+    let carry = plan.stage(&plan.same_entities().unwrap(), None).unwrap().carry;
+    let mut writer = SnapshotWriter::new(&half);
+    let ids = [EntityId::new(0, 1), EntityId::new(1, 1)];
+    writer.archetype(&ids).unwrap().column(&[Half { a: 1 }, Half { a: 2 }]).unwrap();
+    writer.carry(&carry);
+    let (_, report) = through(&writer.finish().unwrap(), &half);
+    assert_eq!(report.components[0].changes, [Change::Unknown { field: "b".into() }]);
+    assert!(!report.is_complete() && report.components[0].rows == 2, "{report}");
+}

@@ -176,7 +176,7 @@ fn removed_keys_and_names_are_remembered() {
     assert_eq!(
         found,
         [
-            "`game.health`: it is no longer registered: old saves carry it along and nobody reads it\n    if that is meant, write \
+            "`game.health`: it is no longer registered: old saves carry it along, unless a world migration takes it\n    if that is meant, write \
           below `[game.health]`: removed"
         ]
     );
@@ -319,4 +319,28 @@ fn a_lock_follows_a_key_that_was_renamed_and_a_schema_that_came_back() {
     lock.check(&back).unwrap();
     let newest = lock.registry().unwrap().by_key("game.health").unwrap().schema().to_string();
     assert_eq!(newest, "{current: f32, max: f32}");
+}
+
+#[test]
+fn tracks_are_locked_with_what_their_worlds_need() {
+    let mut registry = Registry::new().with::<Health>().unwrap();
+    registry.track("game", 7).unwrap();
+    registry.track("a mod", 2).unwrap();
+    registry.migration("game", 3, 4, |_| Ok(())).unwrap();
+    let mut lock = lock_of::<Health>();
+    assert_eq!(lock.problems(&registry).len(), 2);
+    lock.add(&registry).unwrap();
+    let text = lock.to_string();
+    assert!(text.contains("\ntrack 2 0 \"a mod\"\ntrack 7 4 game\n\n[game.health]\n"), "{text}");
+    let lock = SchemaLock::parse(&text).unwrap();
+    assert_eq!(lock.to_string(), text);
+    lock.check(&registry).unwrap();
+    let saved = |version: u32| {
+        let mut registry = Registry::new();
+        registry.track("game", version).unwrap();
+        bonfire::SnapshotWriter::new(&registry).finish().unwrap()
+    };
+    assert_eq!(lock.pending_migrations(&saved(3)), [("game".to_owned(), 3, 4)]);
+    assert!(lock.pending_migrations(&saved(4)).is_empty());
+    assert!(saved(8).rewritten(&lock.registry().unwrap(), Default::default()).unwrap_err().is_newer_format());
 }

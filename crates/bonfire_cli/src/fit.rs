@@ -7,7 +7,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use bonfire::{Error, LoadOptions, LoadPlan, Preflight, Registry, Resolution, Snapshot, preflight};
+use bonfire::{
+    Error, LoadOptions, LoadPlan, Preflight, Registry, Resolution, SchemaLock, Snapshot, TrackState,
+    preflight,
+};
 
 use crate::exit::{Exit, Failure};
 use crate::file::SaveFile;
@@ -20,6 +23,9 @@ pub(crate) struct Fit {
     pub(crate) errors: Vec<Error>,
     /// What is of an older version.
     pub(crate) steps: Vec<MissingStep>,
+    /// World migrations that the save needs: track, version of the save, version that worlds must have.
+    pub(crate) worlds: Vec<(String, u32, u32)>,
+    unknown_tracks: Vec<(String, u32)>,
 }
 
 /// A component that only the game can bring to the version of the lock.
@@ -38,11 +44,16 @@ impl fmt::Display for MissingStep {
 
 impl Fit {
     /// Holds the schemas of a save against those of a build.
-    pub(crate) fn of(file: &SaveFile, registry: &Registry) -> Result<Self, Error> {
+    fn of(file: &SaveFile, build: &Build) -> Result<Self, Error> {
+        let registry = &build.registry;
         let mut loaded = preflight(file.bytes(), registry)?;
-        // A build from a lock has no tracks, so each of them would be called missing.
-        loaded.tracks.clear();
-        let (mut errors, mut steps) = (Vec::new(), Vec::new());
+        let unknown_tracks = std::mem::take(&mut loaded.tracks).into_iter();
+        let unknown_tracks = unknown_tracks.filter_map(|(name, state)| match state {
+            TrackState::Missing(version) => Some((name, version)),
+            _ => None,
+        });
+        let unknown_tracks = unknown_tracks.collect();
+        let (mut errors, mut steps) = (Vec::from_iter(loaded.migration.take()), Vec::new());
         // In both lists components have the same order, but carried fields are in one only.
         let mut saved = std::mem::take(&mut loaded.prelude.components).into_iter();
         for (key, resolution) in std::mem::take(&mut loaded.components) {
@@ -60,7 +71,7 @@ impl Fit {
                 (Ok(resolution), ..) => loaded.components.push((key, Ok(resolution))),
             }
         }
-        Ok(Self { loaded, errors, steps })
+        Ok(Self { loaded, errors, steps, worlds: Vec::new(), unknown_tracks })
     }
 
     /// Reads every value that schemas allow to read: one may be of a variant that is no more.
@@ -84,8 +95,8 @@ impl Fit {
     }
 
     pub(crate) fn exit(&self) -> Exit {
-        let steps = self.steps.iter().map(|_| Exit::NeedsGame);
-        Exit::worst(self.errors.iter().map(Exit::of).chain(steps))
+        let needs_game = !(self.steps.is_empty() && self.worlds.is_empty());
+        Exit::worst(self.errors.iter().map(Exit::of).chain(needs_game.then_some(Exit::NeedsGame)))
     }
 
     fn verdict(&self) -> &'static str {
@@ -97,7 +108,7 @@ impl Fit {
         }
     }
 
-    pub(crate) fn print(&self, path: &Path, snapshot: &Snapshot, out: &mut Output) -> io::Result<()> {
+    pub(crate) fn print(&self, path: &Path, out: &mut Output) -> io::Result<()> {
         out.line(format_args!("{}: {}", escaped_path(path), self.verdict()))?;
         out.lines(&self.loaded)?;
         for error in &self.errors {
@@ -108,26 +119,44 @@ impl Fit {
                 "needs the game: {step}. The steps between them are code of the game, so load it there"
             ))?;
         }
-        print_tracks(snapshot, out)
+        for world in &self.worlds {
+            out.line(format_args!("needs the game: {}", pending(world)))?;
+        }
+        self.print_unknown_tracks(out)
+    }
+
+    /// What a lock that does not know a version line cannot say about it.
+    pub(crate) fn print_unknown_tracks(&self, out: &mut Output) -> io::Result<()> {
+        for (name, version) in &self.unknown_tracks {
+            let name = escaped(name);
+            out.line(format_args!(
+                "track `{name}`: stays at version {version}. World migrations, if it needs any, run when the game loads it"
+            ))?;
+        }
+        Ok(())
     }
 }
 
-/// What a lock cannot know about the version lines of a save.
-pub(crate) fn print_tracks(snapshot: &Snapshot, out: &mut Output) -> io::Result<()> {
-    for (name, version) in snapshot.tracks() {
-        let name = escaped(&name);
-        out.line(format_args!(
-            "track `{name}`: stays at version {version}. World migrations, if it needs any, run when the game loads it"
-        ))?;
-    }
-    Ok(())
+/// What is said about a world that only the game can migrate.
+pub(crate) fn pending((name, saved, needed): &(String, u32, u32)) -> String {
+    let name = escaped(name);
+    format!(
+        "track `{name}`: version {saved}, and worlds below version {needed} are migrated by code of the game"
+    )
+}
+
+/// The build that a lock describes.
+pub(crate) struct Build {
+    pub(crate) lock: SchemaLock,
+    pub(crate) registry: Registry,
 }
 
 /// Opens a save for a build, with what that build would do.
-pub(crate) fn open(path: &Path, registry: &Registry) -> Result<(Snapshot, Fit), Failure> {
+pub(crate) fn open(path: &Path, build: &Build) -> Result<(Snapshot, Fit), Failure> {
     let damaged = |error: Error| Failure::whole_save(path, error);
     let file = SaveFile::read(path)?;
-    let fit = Fit::of(&file, registry).map_err(damaged)?;
+    let mut fit = Fit::of(&file, build).map_err(damaged)?;
     let (snapshot, _) = file.open(false).map_err(damaged)?;
+    fit.worlds = build.lock.pending_migrations(&snapshot);
     Ok((snapshot, fit))
 }

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use bonfire::{Limits, Registry, SchemaLock, Snapshot};
+use bonfire::{Limits, SchemaLock, Snapshot};
 
 use crate::exit::Failure;
 use crate::file::SaveFile;
+use crate::fit::Build;
 
 /// The lock at `path`, which must be there.
 pub(crate) fn read(path: &Path) -> Result<SchemaLock, Failure> {
@@ -27,8 +28,10 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<SchemaLock>, Failure> 
 }
 
 /// The build that the lock at `path` describes.
-pub(crate) fn registry(path: &Path) -> Result<Registry, Failure> {
-    read(path)?.registry().map_err(|error| Failure::text(path, &error))
+pub(crate) fn build(path: &Path) -> Result<Build, Failure> {
+    let lock = read(path)?;
+    let registry = lock.registry().map_err(|error| Failure::text(path, &error))?;
+    Ok(Build { lock, registry })
 }
 
 /// The schemas of a save.

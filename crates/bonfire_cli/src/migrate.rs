@@ -8,7 +8,7 @@ use bonfire::{Compression, EncodeOptions, LoadOptions, Snapshot};
 
 use crate::MigrateArguments;
 use crate::exit::{Exit, Failure};
-use crate::fit::{self, Fit, print_tracks};
+use crate::fit::{self, Fit};
 use crate::lock;
 use crate::output::{Output, escaped_path};
 
@@ -21,18 +21,18 @@ pub(crate) fn run(arguments: &MigrateArguments, out: &mut Output) -> Result<Exit
     if let Some(new) = target.filter(|_| !force) {
         refuse_to_replace(old, new)?;
     }
-    let registry = lock::registry(lock)?;
-    let (saved, fit) = fit::open(old, &registry)?;
+    let build = lock::build(lock)?;
+    let (saved, fit) = fit::open(old, &build)?;
     refuse_what_cannot_follow(old, &fit)?;
     let broken = |error: bonfire::Error| Failure::whole_save(old, error);
-    let (rewritten, report) = saved.rewritten(&registry, LoadOptions::default()).map_err(broken)?;
+    let (rewritten, report) = saved.rewritten(&build.registry, LoadOptions::default()).map_err(broken)?;
     let rope = rewritten.encode(&as_written(&saved)).map_err(broken)?;
     // First the file, then the words: whoever reads them may go away.
     if let Some(new) = target {
         bonfire_store::write(new, &rope).map_err(|error| Failure::named(&error))?;
     }
     out.lines(&report)?;
-    print_tracks(&rewritten, out)?;
+    fit.print_unknown_tracks(out)?;
     match target {
         Some(new) => out.line(format_args!("written to {}: {} bytes", escaped_path(new), rope.len()))?,
         None => out.line("nothing was written: this is a dry run")?,
@@ -65,7 +65,15 @@ fn refuse_what_cannot_follow(path: &Path, fit: &Fit) -> Result<(), Failure> {
              it there, or call `Snapshot::rewritten` with the game's registry"
         )
     });
-    Err(Failure::Refused { message: errors.chain(steps).collect::<Vec<_>>().join("\n"), exit })
+    let worlds = fit.worlds.iter().map(|world| {
+        format!(
+            "{path}: {}. The game itself must migrate it: load and save it there, or call `Snapshot::rewritten` with the \
+             game's registry",
+            fit::pending(world)
+        )
+    });
+    let message = errors.chain(steps).chain(worlds).collect::<Vec<_>>().join("\n");
+    Err(Failure::Refused { message, exit })
 }
 
 /// What the file says about how it was written, so that the new one is written alike.

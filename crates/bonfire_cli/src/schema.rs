@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use bonfire::{Registry, Snapshot};
-
 use crate::exit::{Exit, Failure};
-use crate::fit::{self, Fit};
+use crate::fit::{self, Build, Fit};
 use crate::lock;
 use crate::output::{Output, escaped_path, visible};
 use crate::{DiffArguments, SchemaArguments};
@@ -37,15 +35,15 @@ pub(crate) fn lock(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit
 
 /// `bonfire schema check`: whether saves load in the build that a lock describes.
 pub(crate) fn check(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let registry = lock::registry(&arguments.lock)?;
+    let build = lock::build(&arguments.lock)?;
     let (mut printed, mut exits) = (Ok(()), Vec::new());
     for (number, path) in arguments.files.iter().enumerate() {
         // A save that cannot be read does not hide what is to be said about the next one.
-        match open_and_read(path, &registry) {
-            Ok((snapshot, fit)) => {
+        match open_and_read(path, &build) {
+            Ok(fit) => {
                 exits.push(fit.exit());
                 let gap = if number > 0 { printed.and_then(|()| out.line("")) } else { printed };
-                printed = gap.and_then(|()| fit.print(path, &snapshot, out));
+                printed = gap.and_then(|()| fit.print(path, out));
             }
             Err(failure) => {
                 printed = printed.and_then(|()| out.flush());
@@ -56,10 +54,10 @@ pub(crate) fn check(arguments: &SchemaArguments, out: &mut Output) -> Result<Exi
     out.answer(printed, Exit::worst(exits))
 }
 
-fn open_and_read(path: &Path, registry: &Registry) -> Result<(Snapshot, Fit), Failure> {
-    let (snapshot, mut fit) = fit::open(path, registry)?;
-    fit.read_values(&snapshot, registry).map_err(|error| Failure::whole_save(path, error))?;
-    Ok((snapshot, fit))
+fn open_and_read(path: &Path, build: &Build) -> Result<Fit, Failure> {
+    let (snapshot, mut fit) = fit::open(path, build)?;
+    fit.read_values(&snapshot, &build.registry).map_err(|error| Failure::whole_save(path, error))?;
+    Ok(fit)
 }
 
 /// `bonfire schema diff`: what is different between two locks or saves.

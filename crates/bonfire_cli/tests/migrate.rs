@@ -224,3 +224,19 @@ fn a_save_without_schemas_is_read_with_those_of_the_lock() {
     let run = run_beside(&saved, &["migrate", "test.save", "-o", "other.save"]);
     assert_eq!((run.code, &*run.stdout), (Some(2), ""), "{run:?}");
 }
+
+#[test]
+fn a_world_whose_migrations_are_in_the_game_is_refused() {
+    let mut registry = Registry::new().with::<Second>().unwrap();
+    registry.track("game", 6).unwrap();
+    registry.migration("game", 4, 5, |_| Ok(())).unwrap();
+    let mut lock = SchemaLock::default();
+    lock.add(&registry).unwrap();
+    // The old world has version 4 of the track.
+    let error = refused(&encode(&old_world()), &lock.to_string(), 5);
+    assert_eq!(
+        error,
+        "error: test.save: track `game`: version 4, and worlds below version 5 are migrated by code of the game. The game \
+         itself must migrate it: load and save it there, or call `Snapshot::rewritten` with the game's registry\n"
+    );
+}

@@ -232,7 +232,6 @@ impl<'a> Part<'a> {
             }
         };
         quote!({
-            #[allow(unused_imports)]
             use #krate::__private::{HasDefault as _, HasNone as _};
             #krate::Field::new(#name, #schema) #(.alias(#aliases))* #default
         })

@@ -185,15 +185,17 @@ impl Compiler<'_> {
                 let element = self.element_of_bytes(*a, to);
                 Step::Array { element, len: *len, counted: true }
             }
-            (Type::Bytes, Type::List(b)) => match &self.target[b.index()] {
-                ty if number::widens(&Type::U8, ty) => {
-                    self.widened(number, from, to);
-                    self.steps.push(Step::Number(Type::U8, ty.clone()));
-                    self.nodes.push((from, *b));
-                    Step::List(self.steps.len() - 1)
+            (Type::Set(a), Type::Bytes) if self.source[a.index()] == Type::U8 => {
+                self.widened(number, from, to);
+                Step::List(self.element_of_bytes(*a, to))
+            }
+            (Type::Bytes, Type::List(b)) => {
+                self.widened(number, from, to);
+                match self.byte_becomes(from, *b) {
+                    Some(element) => Step::List(element),
+                    None => return Err(self.mismatch(from, to)),
                 }
-                _ => return Err(self.mismatch(from, to)),
-            },
+            }
             (Type::Map(a, x), Type::Map(b, y)) => {
                 let key = self.inside("key", *a, *b)?;
                 Step::Map(key, self.inside("value", *x, *y)?)
@@ -216,6 +218,19 @@ impl Compiler<'_> {
             (a, b) if a == b && a.children().next().is_none() => Step::Same,
             _ => return Err(self.mismatch(from, to)),
         })
+    }
+
+    /// The step from one of some bytes, which have no node of their own.
+    fn byte_becomes(&mut self, bytes: Node, to: Node) -> Option<usize> {
+        let step = match &self.target[to.index()] {
+            Type::U8 => Step::Bytes(1),
+            Type::Option(some) => Step::Some(self.byte_becomes(bytes, *some)?),
+            ty if number::widens(&Type::U8, ty) => Step::Number(Type::U8, ty.clone()),
+            _ => return None,
+        };
+        self.steps.push(step);
+        self.nodes.push((bytes, to));
+        Some(self.steps.len() - 1)
     }
 
     fn element_of_bytes(&mut self, from: Node, to: Node) -> usize {

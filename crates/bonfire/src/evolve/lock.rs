@@ -39,6 +39,14 @@ use crate::snapshot::{Component, Snapshot};
 #[derive(Clone, Debug, Default)]
 pub struct SchemaLock {
     pub(super) keys: BTreeMap<String, LockedKey>,
+    pub(super) tracks: BTreeMap<String, LockedTrack>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LockedTrack {
+    pub(super) version: u32,
+    /// Older worlds than this need migrations, which are code of the game.
+    pub(super) migrated: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -106,6 +114,7 @@ impl SchemaLock {
         let problems: Vec<_> =
             self.problems(registry).into_iter().filter(|problem| !problem.is_missing()).collect();
         fail(&problems)?;
+        self.tracks.extend(tracks(registry));
         for descriptor in saved(registry) {
             let locked = self.keys.entry(descriptor.key().to_owned()).or_default();
             locked.aliases = descriptor.aliases().iter().map(ToString::to_string).collect();
@@ -142,7 +151,7 @@ impl SchemaLock {
             match (descriptor, locked.removed) {
                 (None, true) => {}
                 (None, false) => problem(
-                    "it is no longer registered: old saves carry it along and nobody reads it".to_owned(),
+                    "it is no longer registered: old saves carry it along, unless a world migration takes it".to_owned(),
                     format!("if that is meant, write below `[{key}]`: removed"),
                 ),
                 (Some(_), true) => problem(
@@ -154,6 +163,13 @@ impl SchemaLock {
                 }
                 _ => {}
             }
+        }
+        for (name, track) in tracks(registry).filter(|(name, track)| self.tracks.get(name) != Some(track)) {
+            problems.push(LockProblem {
+                key: name,
+                message: format!("version {} of the track is not locked yet", track.version),
+                cure: MISSING.to_owned(),
+            });
         }
         for descriptor in saved(registry) {
             let locked = self.keys.get(descriptor.key());
@@ -207,9 +223,24 @@ impl SchemaLock {
         lines
     }
 
-    /// A registry of the newest schemas, with values in the place of Rust types: for tools that have no game at hand.
+    /// Version lines of a save whose world needs migrations before the build that the lock describes can read it: the name,
+    /// the version of the save, and the one that worlds must have. Migrations are code of the game.
+    pub fn pending_migrations(&self, snapshot: &Snapshot) -> Vec<(String, u32, u32)> {
+        let saved = snapshot.tracks();
+        let pending = self
+            .tracks
+            .iter()
+            .map(|(name, track)| (name.clone(), saved.get(name).copied().unwrap_or(0), track.migrated));
+        pending.filter(|(_, saved, migrated)| saved < migrated).collect()
+    }
+
+    /// A registry of the newest schemas and tracks, with values in the place of Rust types: for tools that have no game at
+    /// hand. Steps and migrations are not in it.
     pub fn registry(&self) -> Result<Registry> {
         let mut registry = Registry::new();
+        for (name, track) in &self.tracks {
+            registry.track(name, track.version)?;
+        }
         let older: BTreeSet<&String> = self.keys.values().flat_map(|locked| &locked.aliases).collect();
         for (key, locked) in self.keys.iter().filter(|(key, locked)| !locked.removed && !older.contains(key))
         {
@@ -223,6 +254,13 @@ impl SchemaLock {
         }
         Ok(registry)
     }
+}
+
+fn tracks(registry: &Registry) -> impl Iterator<Item = (String, LockedTrack)> + '_ {
+    registry.tracks().iter().map(|track| {
+        let migrated = track.last_migration();
+        (track.name.clone(), LockedTrack { version: track.version, migrated })
+    })
 }
 
 const MISSING: &str = "add it: `lock.add(&registry)`, or run the test with BONFIRE_LOCK=write";

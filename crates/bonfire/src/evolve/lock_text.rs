@@ -1,6 +1,8 @@
 //! The text of a lock: lines that people read, with the bytes that tools read below them.
 //!
 //! ```text
+//! track 4 3 game
+//!
 //! [game.health]
 //! alias game.hp
 //! version 1: {current: f32, max: f32}
@@ -8,12 +10,12 @@
 //!   default 0.1 0000c842 # max
 //! ```
 //!
-//! What follows a `#` is for people.
+//! What follows a `#` is for people. A track has its version and the one that the last migration leads to.
 
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
 
-use super::lock::{Locked, LockedKey, SchemaLock};
+use super::lock::{Locked, LockedKey, LockedTrack, SchemaLock};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{FieldDefault, Schema, Type};
@@ -25,6 +27,12 @@ const HEAD: &str = "# Bonfire schema lock 1. Commit this file: it knows every sc
 impl Display for SchemaLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HEAD)?;
+        if !self.tracks.is_empty() {
+            writeln!(f)?;
+        }
+        for (name, LockedTrack { version, migrated }) in &self.tracks {
+            writeln!(f, "track {version} {migrated} {}", Name(name))?;
+        }
         for (key, locked) in &self.keys {
             writeln!(f, "\n[{}]", key.escape_debug())?;
             if locked.removed {
@@ -176,6 +184,14 @@ impl Parser {
             return self.form_line(line.trim());
         }
         self.finish_form(lock)?;
+        if let (None, Some(track)) = (&self.key, line.strip_prefix("track ")) {
+            let mut words = track.splitn(3, ' ');
+            let mut number =
+                || words.next().and_then(|word| word.parse().ok()).ok_or("two numbers and a name");
+            let track = LockedTrack { version: number()?, migrated: number()? };
+            lock.tracks.insert(name(words.next().ok_or("two numbers and a name")?)?, track);
+            return Ok(());
+        }
         let key = self
             .key
             .as_ref()

@@ -252,11 +252,21 @@ fn merged_schema(saved: &Schema, part: &Schema) -> Schema {
         ty.children_mut().into_iter().for_each(|child| child.0 += offset);
         nodes.push(ty);
     }
-    let root = merged_node(&mut nodes, Node::ROOT, Node(offset), 0);
+    let root = merged_node(&mut nodes, &mut HashMap::new(), Node::ROOT, Node(offset), 0);
     Schema::rooted(&nodes, root)
 }
 
-fn merged_node(nodes: &mut Vec<Type>, saved: Node, part: Node, depth: usize) -> Node {
+/// A node with the fields of both. Each pair is merged once, however often it is used.
+fn merged_node(
+    nodes: &mut Vec<Type>,
+    known: &mut HashMap<(Node, Node), Node>,
+    saved: Node,
+    part: Node,
+    depth: usize,
+) -> Node {
+    if let Some(&node) = known.get(&(saved, part)) {
+        return node;
+    }
     let (Type::Struct(a), Type::Struct(b)) = (&nodes[saved.index()], &nodes[part.index()]) else {
         return saved;
     };
@@ -264,14 +274,16 @@ fn merged_node(nodes: &mut Vec<Type>, saved: Node, part: Node, depth: usize) -> 
     let mut fields: Vec<Field> = Vec::with_capacity(a.len() + b.len());
     for field in &a {
         let node = match b.iter().find(|part| part.name == field.name) {
-            Some(part) if depth < 32 => merged_node(nodes, field.node, part.node, depth + 1),
+            Some(part) if depth < 32 => merged_node(nodes, known, field.node, part.node, depth + 1),
             _ => field.node,
         };
         fields.push(Field::new(field.name.clone(), node));
     }
     fields.extend(b.iter().filter(|part| !a.iter().any(|field| field.name == part.name)).cloned());
     nodes.push(Type::Struct(fields.into()));
-    Node(nodes.len() as u32 - 1)
+    let node = Node(nodes.len() as u32 - 1);
+    known.insert((saved, part), node);
+    node
 }
 
 fn merged_value(saved: Value, part: Value) -> Value {

@@ -90,6 +90,11 @@ impl Track {
         Ok(())
     }
 
+    /// The version that the last migration leads to; 0 if there is none.
+    pub(crate) fn last_migration(&self) -> u32 {
+        self.migrations.iter().map(|migration| migration.to).max().unwrap_or(0)
+    }
+
     fn check_version(&self, saved: Option<u32>) -> Result<()> {
         let Self { name, version, .. } = self;
         match saved {

@@ -410,7 +410,7 @@ impl Table {
             for group in groups {
                 let mut picked = snapshot.pick_rows(&archetype, limits, |id| form(&id) == group)?;
                 if let Some(form) = group {
-                    picked.columns.extend(column(form, &picked.ids().into_owned(), &snapshot.components)?);
+                    picked.columns.extend(column(form, &picked.ids(), &snapshot.components)?);
                 }
                 if picked.rows > 0 {
                     archetypes.push(picked);

@@ -110,13 +110,13 @@ pub struct ComponentReport {
     pub changes: Vec<Change>,
 }
 
-/// What became of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of a component, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Outcome {
     /// It is loaded.
     Loaded,
-    /// It is loaded, field by field.
+    /// It is loaded, field by field: it was laid out in another way, by another compiler, a migration or a tool.
     OtherLayout,
     /// It is loaded, by name: its fields were not quite those of this build.
     ByName,
@@ -124,12 +124,12 @@ pub enum Outcome {
     Upgraded,
     /// It had been carried by a build that did not know it, and is back.
     Restored,
+    /// It was dropped because this build never saves it.
+    Transient,
     /// It is unknown and carried for the next save.
     Carried,
     /// It is unknown and was dropped.
     Dropped,
-    /// It was dropped because this build never saves it.
-    Transient,
 }
 
 impl Outcome {

@@ -323,12 +323,21 @@ impl<'s> Stager<'_, 's, '_> {
         let index = *self.lines[column.component as usize].get_or_insert_with(|| {
             // What was carried may have the key of what was saved.
             let key = &self.plan.snapshot.components[column.component as usize].key;
-            lines.iter().position(|line| line.key == *key).unwrap_or_else(|| {
-                let changes = self.plan.resolutions[column.component as usize].changes().to_vec();
-                let key = key.clone();
-                lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0, changes });
-                lines.len() - 1
-            })
+            let changes = self.plan.resolutions[column.component as usize].changes();
+            if let Some(known) = lines.iter().position(|line| line.key == *key) {
+                // Values of one component may have been saved in several forms.
+                let line = &mut lines[known];
+                line.outcome = line.outcome.max(outcome);
+                for change in changes {
+                    if !line.changes.contains(change) {
+                        line.changes.push(change.clone());
+                    }
+                }
+                return known;
+            }
+            let (key, changes) = (key.clone(), changes.to_vec());
+            lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0, changes });
+            lines.len() - 1
         });
         &mut lines[index]
     }
