@@ -94,8 +94,8 @@ pub(crate) fn is_compatible(source: &Shape, target: &Shape) -> bool {
         (a, Option(b)) => is_compatible(a, b),
         (List(a) | Set(a) | Array(a, _), List(b)) | (Set(a), Set(b)) => is_compatible(a, b),
         (Array(a, len), Array(b, other)) => len == other && is_compatible(a, b),
-        (Array(a, _), Leaf(Type::Bytes)) => **a == Leaf(Type::U8),
-        (Leaf(Type::Bytes), List(b)) => matches!(&**b, Leaf(ty) if widens(&Type::U8, ty)),
+        (Array(a, _) | Set(a), Leaf(Type::Bytes)) => **a == Leaf(Type::U8),
+        (Leaf(Type::Bytes), List(b)) => byte_as(b, 0).is_some(),
         (Map(a, x), Map(b, y)) => is_compatible(a, b) && is_compatible(x, y),
         (Struct(a, _), Struct(b, _)) => fields(a, b, matches(a, b)),
         (Tuple(a), Tuple(b)) => fields(a, b, (0..b.len()).map(|i| (i < a.len()).then_some(i)).collect()),
@@ -157,13 +157,12 @@ pub(crate) fn turn(source: &Shape, target: &Shape, value: &Value) -> Option<Valu
             let entries = entries.iter().map(|(key, value)| Some((turn(a, b, key)?, turn(x, y, value)?)));
             sorted(b, entries.collect::<Option<_>>()?).map(Value::Map)
         }
-        (Shape::Array(..), Shape::Leaf(_), Value::List(values)) => {
+        (Shape::Array(..) | Shape::Set(_), Shape::Leaf(_), Value::List(values)) => {
             let byte = |value: &Value| if let Value::U64(byte) = value { *byte as u8 } else { 0 };
             Some(Value::Bytes(values.iter().map(byte).collect()))
         }
         (Shape::Leaf(_), Shape::List(element), Value::Bytes(bytes)) => {
-            let Shape::Leaf(ty) = &**element else { return None };
-            Some(Value::List(bytes.iter().map(|byte| widened(&Value::from(*byte), ty)).collect()))
+            bytes.iter().map(|byte| byte_as(element, *byte)).collect::<Option<_>>().map(Value::List)
         }
         (Shape::Struct(a, _), Shape::Struct(b, _), Value::Struct(values)) => {
             let field = |(part, found): (&Part, Option<usize>)| {
@@ -252,5 +251,15 @@ fn lose(source: &Shape, target: &Shape, path: &str, in_place: bool, found: &mut 
             }
         }
         _ => {}
+    }
+}
+
+/// One of some bytes as an element of a list.
+fn byte_as(element: &Shape, byte: u8) -> Option<Value> {
+    match element {
+        Shape::Leaf(Type::U8) => Some(Value::from(byte)),
+        Shape::Leaf(ty) if widens(&Type::U8, ty) => Some(widened(&Value::from(byte), ty)),
+        Shape::Option(some) => byte_as(some, byte).map(|value| Value::Some(Box::new(value))),
+        _ => None,
     }
 }
