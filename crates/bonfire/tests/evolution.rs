@@ -240,6 +240,8 @@ fn containers_follow_their_elements() {
     assert_eq!(bytes.0, [1, 3]);
     let some: Of<Vec<Option<u16>>> = turn(&Of(vec![7_u8, 255])).unwrap();
     assert_eq!(some.0, [Some(7), Some(255)]);
+    let some: Of<Vec<Option<Option<u8>>>> = turn(&Of(vec![7_u8, 255])).unwrap();
+    assert_eq!(some.0, [Some(Some(7)), Some(Some(255))]);
     let unset: Of<Vec<i64>> = turn(&Of(BTreeSet::from([3_i64, 1]))).unwrap();
     assert_eq!(unset.0, [1, 3]);
 

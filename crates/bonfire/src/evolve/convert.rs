@@ -390,10 +390,10 @@ fn simplify(steps: &mut [Step], nodes: &[(Node, Node)], sizes: &[Option<u64>]) {
         }
     }
     for (number, step) in steps.iter_mut().enumerate() {
-        if !changes[number] {
+        // Bytes are copies already, also of what has no node of its own.
+        if !changes[number] && !matches!(step, Step::Bytes(_)) {
             *step = match sizes[nodes[number].0.index()] {
-                Some(size) if !matches!(step, Step::Bytes(_)) => Step::Bytes(size as usize),
-                Some(_) => continue,
+                Some(size) => Step::Bytes(size as usize),
                 None => Step::Same,
             };
         }
