@@ -313,11 +313,7 @@ impl Compiler<'_> {
             (None, Type::Option(_)) => vec![0],
             (None, Type::Unit) => vec![],
             (None, _) => {
-                let ty = node_text(self.target, field.node);
-                let error = Error::schema(format!(
-                    "the save is older than this field ({ty}), and there is no value for it: add \
-                     `#[persist(default = ..)]`"
-                ));
+                let error = no_default(self.target, field);
                 return Err(self.place(error.in_field(name)));
             }
         };
@@ -349,6 +345,14 @@ impl Compiler<'_> {
              `#[persist(from = Old)]` or an upgrader"
         )))
     }
+}
+
+/// The error about a field that a save does not have and that nothing can be put into.
+pub(super) fn no_default(nodes: &[Type], field: &Field) -> Error {
+    let ty = node_text(nodes, field.node);
+    Error::schema(format!(
+        "the save is older than this field ({ty}), and there is no value for it: add `#[persist(default = ..)]`"
+    ))
 }
 
 impl FieldsStep {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::convert::no_default;
 use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::schema::{Field, Fields, Node, Type, node_text};
@@ -182,11 +183,7 @@ impl Lenient<'_> {
             (None, Type::Option(_)) => out.u8(0),
             (None, Type::Unit) => {}
             (None, _) => {
-                let ty = node_text(self.nodes, field.node);
-                let error = Error::schema(format!(
-                    "the save is older than this field ({ty}), and there is no value for it: add \
-                     `#[persist(default = ..)]`"
-                ));
+                let error = no_default(self.nodes, field);
                 return Err(self.place(error.in_field(name)));
             }
         }

@@ -45,7 +45,7 @@ pub struct LoadOptions {
 pub enum Resolution {
     /// Loaded as it is, into the registered component with this number.
     Same(usize),
-    /// Loaded field by field: the same fields, laid out in another way by the compiler that made the save.
+    /// Loaded field by field: the same fields, laid out in another way, by another compiler, a migration or a tool.
     OtherLayout(usize),
     /// Loaded by name: the fields are not quite those of this build.
     #[expect(missing_docs, reason = "see above")]
