@@ -38,7 +38,7 @@ impl AlignedBuf {
     }
 
     /// A zeroed buffer whose length comes from outside: too long for this machine is an error.
-    pub(crate) fn try_zeroed(len: u64) -> Result<Self> {
+    pub fn try_zeroed(len: u64) -> Result<Self> {
         let refused = || Error::limit(format!("there is no memory for {len} bytes"));
         let len = usize::try_from(len).map_err(|_| refused())?;
         let lines =

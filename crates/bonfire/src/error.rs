@@ -39,6 +39,9 @@ enum Kind {
     Unsupported,
     Misuse,
     Custom,
+    Conflict,
+    WrongKey,
+    Rollback,
     Io(std::io::ErrorKind),
 }
 
@@ -52,7 +55,8 @@ impl Error {
     pub fn corrupt(message: impl Display) -> Self {
         Self::new(Kind::Corrupt, message)
     }
-    pub(crate) fn newer_format(message: impl Display) -> Self {
+    /// An error about bytes that a later version of the format, or of the game, has written.
+    pub fn newer_format(message: impl Display) -> Self {
         Self::new(Kind::NewerFormat, message)
     }
     /// An error about something that is larger than [`Limits`](crate::Limits) allow.
@@ -68,7 +72,8 @@ impl Error {
     pub(crate) fn dangling(message: impl Display) -> Self {
         Self::new(Kind::Dangling, message)
     }
-    pub(crate) fn unsupported(message: impl Display) -> Self {
+    /// An error about something that this build, or this backend, does not have.
+    pub fn unsupported(message: impl Display) -> Self {
         Self::new(Kind::Unsupported, message)
     }
     /// An error for a call that cannot be right, whatever the bytes: front ends use it for their own rules.
@@ -78,6 +83,19 @@ impl Error {
     /// An error of the game's own, from a custom codec, an adapter or a hook.
     pub fn custom(message: impl Display) -> Self {
         Self::new(Kind::Custom, message)
+    }
+
+    /// An error of a store: what is there is not what the caller expected to replace or to extend.
+    pub fn conflict(message: impl Display) -> Self {
+        Self::new(Kind::Conflict, message)
+    }
+    /// An error of a sealed store: none of the keys at hand opens this.
+    pub fn wrong_key(message: impl Display) -> Self {
+        Self::new(Kind::WrongKey, message)
+    }
+    /// An error of a sealed store: this was good once, but a later one has been written since.
+    pub fn rollback(message: impl Display) -> Self {
+        Self::new(Kind::Rollback, message)
     }
 
     /// An error of the operating system about a file, a directory or a connection. The core has none of them; front
@@ -125,6 +143,19 @@ impl Error {
     /// The call itself is wrong, such as two types registered under one key.
     pub fn is_misuse(&self) -> bool {
         self.0.kind == Kind::Misuse
+    }
+
+    /// Somebody else was there first: look at what there is now, and decide again.
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == Kind::Conflict
+    }
+    /// None of the keys at hand opens this: ask for the passphrase again.
+    pub fn is_wrong_key(&self) -> bool {
+        self.0.kind == Kind::WrongKey
+    }
+    /// An old save was put in the place of a newer one.
+    pub fn is_rollback(&self) -> bool {
+        self.0.kind == Kind::Rollback
     }
 
     /// The component or data key that the error is about.

@@ -271,7 +271,7 @@ fn metadata_is_read_from_the_head_alone() {
     let bytes = encode(&sample(50_000), Compression::None);
     assert!(bytes.len() > 1 << 20);
     let head = &bytes[..64 << 10];
-    let metadata = Snapshot::options().metadata(head).unwrap();
+    let metadata = Snapshot::options().head(head).unwrap().metadata;
     assert_eq!(metadata[0], ("name".to_owned(), Value::from("A small world")));
 
     let registry = registry();

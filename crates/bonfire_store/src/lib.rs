@@ -1,8 +1,34 @@
-//! Saves at rest. Front ends hand their bytes over here and get checked snapshots back. Beside them lies the game's schema
-//! lock, which a test of the game checks with [`check_schemas`].
+//! Saves at rest. Front ends hand their bytes over here and get checked snapshots back.
+//!
+//! | what | for |
+//! |---|---|
+//! | [`Disk`], [`OsDisk`], [`MemoryDisk`] | one directory of files, and when its changes are durable |
+//! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
+//! | [`write`], [`read`] | one save at a path |
+//! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
 
+#[cfg(not(target_arch = "wasm32"))]
+mod app;
+mod disk;
+#[cfg(not(target_arch = "wasm32"))]
 mod file;
+#[cfg(not(target_arch = "wasm32"))]
 mod lock;
+mod maybe;
+mod store;
+mod wait;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use app::app_directory;
+#[cfg(not(target_arch = "wasm32"))]
+pub use disk::OsDisk;
+pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
+#[cfg(not(target_arch = "wasm32"))]
 pub use file::{read, write};
+#[cfg(not(target_arch = "wasm32"))]
 pub use lock::{check_schemas, read_lock, write_lock};
+pub use maybe::{MaybeSend, MaybeSync};
+pub use store::{
+    DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name,
+};
+pub use wait::Wait;

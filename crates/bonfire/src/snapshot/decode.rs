@@ -1,6 +1,6 @@
 //! Bytes to snapshot: how a file is opened, and how its sections become columns.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -64,15 +64,35 @@ impl<'a> OpenOptions<'a> {
         Assembler { options: self, sections, version, footer }.snapshot(file)
     }
 
-    /// Reads the metadata alone. `bytes` may be the first 64 KiB of a file.
-    pub fn metadata(&self, bytes: &[u8]) -> Result<Vec<(String, Value)>> {
-        Header::decode(bytes)?;
+    /// Reads the head alone: metadata and how long the file should be. `bytes` may be the first 64 KiB of a file.
+    pub fn head(&self, bytes: &[u8]) -> Result<FileHead> {
+        let header = Header::decode(bytes)?;
         let mut file = FileReader::new(Bytes::copy_from_slice(bytes), &self.limits, false);
-        let section = file.section(HEADER_BYTES as u64, &Footer::default())?.0;
+        let (section, end) = file.section(HEADER_BYTES as u64, &Footer::default())?;
         if section.header.kind != kind::METADATA {
             return Err(Error::corrupt("the first section is not the metadata").at(HEADER_BYTES));
         }
-        decode_metadata(&section.bytes, &self.limits)
+        let metadata = decode_metadata(&section.bytes, &self.limits)?;
+        Ok(FileHead { metadata, bytes: end, file_bytes: header.file_len })
+    }
+}
+
+/// What the first bytes of a file tell.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FileHead {
+    /// Names and values that were saved beside the world.
+    pub metadata: Vec<(String, Value)>,
+    /// How long the head is: what comes after it is the world.
+    pub bytes: u64,
+    /// How long the file is if nothing is missing.
+    pub file_bytes: u64,
+}
+
+impl FileHead {
+    /// The version lines of the game and its plugins, as the save lists them.
+    pub fn tracks(&self) -> BTreeMap<String, u32> {
+        crate::evolve::track::tracks_of(&self.metadata)
     }
 }
 

@@ -41,7 +41,7 @@ pub use self::carry::Carry;
 pub use self::column::Rope;
 pub use self::compress::Compression;
 pub use self::data::{DataEntry, RESERVED_PREFIX};
-pub use self::decode::OpenOptions;
+pub use self::decode::{FileHead, OpenOptions};
 pub use self::encode::EncodeOptions;
 pub use self::note::{NonFinite, Note};
 pub use self::salvage::{Damage, DamagedBlock, DamagedPart};

@@ -1,0 +1,229 @@
+//! A directory of the operating system. What differs between systems is in `docs/PLATFORM.md`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Access, Disk, DiskFile, DiskLock, poisoned};
+
+/// A directory of the operating system.
+#[derive(Clone, Debug)]
+pub struct OsDisk {
+    directory: PathBuf,
+}
+
+impl OsDisk {
+    /// The directory at `path`, which is created, durably, if it is not there.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = path.into();
+        let missing: Vec<&Path> =
+            directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.is_dir()).collect();
+        for path in missing.iter().rev() {
+            match fs::create_dir(path) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => sync_directory(path.parent().unwrap_or(Path::new("")))?,
+            }
+        }
+        Ok(Self { directory })
+    }
+
+    /// The directory at `path`, as it is. Nothing is created; calls fail if it is not there.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { directory: path.into() }
+    }
+
+    /// Where the directory is.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Disk for OsDisk {
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = without_links();
+        let file = options.read(true).write(access == Access::Write).open(self.directory.join(name))?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        Ok(Box::new(OsFile::new(file)))
+    }
+
+    fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.directory.join(name);
+        let file = patiently(|| OpenOptions::new().read(true).write(true).create_new(true).open(&path))?;
+        Ok(Box::new(OsFile::new(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.directory.join(from), self.directory.join(to));
+        patiently(|| fs::rename(&from, &to))?;
+        make_name_durable(&to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.directory.join(name);
+        patiently(|| fs::remove_file(&path))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(if self.directory.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &self.directory
+        })? {
+            let entry = entry?;
+            // The type of a link is "link": it is never followed.
+            if let Ok(name) = entry.file_name().into_string()
+                && entry.file_type()?.is_file()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        sync_directory(&self.directory)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<DiskLock>> {
+        let mut options = without_links();
+        let file =
+            options.read(true).write(true).create(true).truncate(false).open(self.directory.join(name))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(DiskLock::new(file))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            // Some network file systems have no locks; there the caller is alone, or was told.
+            Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                Ok(Some(DiskLock::new(())))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Opens what has a name and not what it points to; a pipe does not wait for its other end.
+fn without_links() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt;
+        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    }
+    options
+}
+
+/// On Windows a virus scanner or an indexer may hold a file for a moment: then the call is made again, for two seconds.
+fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    if cfg!(not(windows)) {
+        return call();
+    }
+    const SHARING_VIOLATION: i32 = 32;
+    const ACCESS_DENIED: i32 = 5;
+    let mut pause = std::time::Duration::from_millis(1);
+    loop {
+        match call() {
+            Err(error)
+                if matches!(error.raw_os_error(), Some(SHARING_VIOLATION | ACCESS_DENIED))
+                    && pause.as_secs() < 1 =>
+            {
+                std::thread::sleep(pause);
+                pause *= 2;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// A directory is durable once it is synced. Windows has no such call: there the renamed file itself is flushed.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.sync_all()
+}
+
+/// Windows: a flush of a file writes the log of its volume, and the new name with it.
+fn make_name_durable(path: &Path) -> io::Result<()> {
+    if cfg!(windows) {
+        return OpenOptions::new().write(true).open(path)?.sync_all();
+    }
+    Ok(())
+}
+
+struct OsFile {
+    file: File,
+    poisoned: AtomicBool,
+}
+
+impl OsFile {
+    fn new(file: File) -> Self {
+        Self { file, poisoned: AtomicBool::new(false) }
+    }
+    fn check(&self) -> io::Result<()> {
+        if self.poisoned.load(Ordering::Acquire) { Err(poisoned()) } else { Ok(()) }
+    }
+}
+
+impl DiskFile for OsFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::read_at(&self.file, bytes, offset);
+        #[cfg(windows)]
+        return std::os::windows::fs::FileExt::seek_read(&self.file, bytes, offset);
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.check()?;
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::write_at(&self.file, bytes, offset);
+        #[cfg(windows)]
+        return std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset);
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.file.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.check()?;
+        // On macOS this asks the drive itself to write (F_FULLFSYNC).
+        self.file.sync_data().inspect_err(|_| self.poisoned.store(true, Ordering::Release))
+    }
+
+    fn stamp(&self) -> io::Result<u64> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let metadata = self.file.metadata()?;
+        let mut hasher = DefaultHasher::new();
+        (metadata.len(), metadata.modified()?).hash(&mut hasher);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino()).hash(&mut hasher);
+        }
+        #[cfg(windows)]
+        metadata.created()?.hash(&mut hasher);
+        Ok(hasher.finish())
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! The one way in which a file of this crate gets its contents.
+//!
+//! | step | why |
+//! |---|---|
+//! | create a temporary file beside it, exclusively | nobody reads it, and no link or leftover is written through |
+//! | write | |
+//! | sync the file | or the new name could point to bytes that never reached the disk |
+//! | read it back, if asked for | a disk, a cable or memory that lies is found while the old save is still there |
+//! | rename | readers see the old file or the new one |
+//! | sync the directory | or the old name could be back after a crash |
+//!
+//! An error before the rename leaves the old file and nothing else.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Disk, DiskFile};
+
+/// How the names of temporary files end. They begin with a dot, which no name of a blob does.
+pub(crate) const TEMPORARY: &str = ".bonfire-tmp";
+
+/// Smaller pieces are gathered: a write of its own for each would cost more than the copy.
+const GATHERED_BYTES: usize = 256 << 10;
+
+/// Puts `parts` into the file `name`.
+pub(crate) fn publish(
+    disk: &dyn Disk,
+    name: &str,
+    parts: &[impl AsRef<[u8]>],
+    read_back: bool,
+) -> Result<(), Failed> {
+    let (temporary, file) = create_temporary(disk)?;
+    let written = fill(&*file, parts, read_back)
+        .and_then(|()| disk.rename(&temporary, name).map_err(Failed::at("replace")));
+    drop(file);
+    if written.is_err() {
+        // The error that matters is the first one.
+        let _ = disk.remove(&temporary);
+    }
+    written?;
+    disk.sync_dir().map_err(Failed::at("make the name durable of"))
+}
+
+/// A file that nobody else writes to: a name that is taken, by another process or as a leftover, is not touched.
+fn create_temporary(disk: &dyn Disk) -> Result<(String, Box<dyn DiskFile>), Failed> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    #[cfg(not(target_arch = "wasm32"))]
+    let process = std::process::id();
+    #[cfg(target_arch = "wasm32")]
+    let process = 0;
+    loop {
+        let name = format!(".{process}-{}{TEMPORARY}", NEXT.fetch_add(1, Ordering::Relaxed));
+        match disk.create_new(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failed::at("create a file for")(error)),
+        }
+    }
+}
+
+fn fill(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>], read_back: bool) -> Result<(), Failed> {
+    write_parts(file, 0, parts).map_err(Failed::at("write"))?;
+    file.sync().map_err(Failed::at("make durable"))?;
+    if read_back {
+        check_contents(file, parts).map_err(Failed::at("read back"))?;
+    }
+    Ok(())
+}
+
+/// Writes `parts` one after the other, from `offset`.
+pub(crate) fn write_parts(
+    file: &dyn DiskFile,
+    mut offset: u64,
+    parts: &[impl AsRef<[u8]>],
+) -> io::Result<()> {
+    let mut gathered = Vec::new();
+    let flush = |gathered: &mut Vec<u8>, offset: &mut u64| {
+        file.write_all_at(gathered, *offset)?;
+        *offset += gathered.len() as u64;
+        gathered.clear();
+        Ok::<(), io::Error>(())
+    };
+    for part in parts.iter().map(AsRef::as_ref) {
+        if gathered.len() + part.len() <= GATHERED_BYTES && parts.len() > 1 {
+            gathered.extend_from_slice(part);
+            continue;
+        }
+        flush(&mut gathered, &mut offset)?;
+        file.write_all_at(part, offset)?;
+        offset += part.len() as u64;
+    }
+    flush(&mut gathered, &mut offset)
+}
+
+fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    file.forget_cached()?;
+    let mut buffer = vec![0; GATHERED_BYTES];
+    let mut offset = 0;
+    for part in parts.iter().map(AsRef::as_ref) {
+        for expected in part.chunks(GATHERED_BYTES) {
+            let found = &mut buffer[..expected.len()];
+            file.read_exact_at(found, offset)?;
+            if found != expected {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the disk does not hold what was written",
+                ));
+            }
+            offset += expected.len() as u64;
+        }
+    }
+    if file.len()? != offset {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file is not as long as what was written",
+        ));
+    }
+    Ok(())
+}
+
+/// Which step failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) doing: &'static str,
+    pub(crate) error: io::Error,
+}
+
+impl Failed {
+    fn at(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self { doing, error }
+    }
+}

@@ -1,0 +1,297 @@
+//! Blobs as files of one directory.
+
+use std::collections::HashSet;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bonfire::{AlignedBuf, Error, Result};
+use bytes::Bytes;
+
+use super::name::{check_case, check_name};
+use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use crate::disk::{Access, Disk, DiskFile, DiskLock, TEMPORARY, publish, write_parts};
+
+/// Who holds it is the one that writes. It stays in the directory: a lock file that is removed locks nobody out.
+const LOCK: &str = ".bonfire-lock";
+
+/// Blobs as files of one directory, under their own names.
+///
+/// A file is replaced as a whole or not at all: the bytes go to a temporary file in the same directory, are made
+/// durable, take the name, and the name is made durable. Processes that use the same directory take turns in writing;
+/// reading never waits. Links in the directory are not followed.
+///
+/// If the very last step fails, the sync of the directory, the call reports it: the name then holds the old bytes or the
+/// new ones, both whole, and nobody knows which until the next start.
+///
+/// ```
+/// # use bonfire_store::{DirStore, MemoryDisk};
+/// use bonfire_store::{Payload, Precondition, Store, Wait};
+///
+/// # let _ = || DirStore::for_app("Moon Studio", "Comet");
+/// # let open = |_: &str| DirStore::on(MemoryDisk::new());
+/// let store = open("saves")?; // DirStore::open, or DirStore::for_app("Moon Studio", "Comet")
+/// store.put("settings", Payload::from(b"loud".to_vec()), Precondition::None).wait()?;
+/// assert_eq!(store.list("").wait()?, ["settings"]);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct DirStore(Arc<Inner>);
+
+struct Inner {
+    disk: Box<dyn Disk>,
+    read_back: bool,
+    /// Names whose file could not be synced after an append: nobody knows what such a file holds.
+    writing: Mutex<HashSet<String>>,
+}
+
+impl DirStore {
+    /// The directory at `path`, which is created if it is not there. What a crash left of unfinished saves is removed.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: impl Into<std::path::PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let disk = crate::OsDisk::create(&path);
+        Self::on(disk.map_err(|error| Error::io(format_args!("cannot create `{}`", path.display()), &error))?)
+    }
+
+    /// Where this system keeps the saves of a game, for the player who is logged in. See [`crate::app_directory`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn for_app(studio: &str, game: &str) -> Result<Self> {
+        Self::open(crate::app_directory(studio, game)?)
+    }
+
+    /// The files of any [`Disk`].
+    pub fn on(disk: impl Disk + 'static) -> Result<Self> {
+        let inner = Inner { disk: Box::new(disk), read_back: false, writing: Mutex::default() };
+        inner.remove_leftovers()?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Whether every blob is read back from the disk and compared before it takes its name. Costs about a read; default:
+    /// no.
+    ///
+    /// # Panics
+    /// If the store has been cloned already.
+    pub fn read_back(mut self, read_back: bool) -> Self {
+        Arc::get_mut(&mut self.0).expect("set options before cloning").read_back = read_back;
+        self
+    }
+}
+
+fn failed<'a>(doing: &'a str, name: &'a str) -> impl Fn(io::Error) -> Error + 'a {
+    move |error| Error::io(format_args!("cannot {doing} `{name}`"), &error)
+}
+
+fn version(file: &dyn DiskFile, name: &str) -> Result<Version> {
+    Ok(Version::new(format!("{:016x}", file.stamp().map_err(failed("look at", name))?)))
+}
+
+impl Inner {
+    /// Only who writes may remove: the temporary file of somebody who is writing right now is no leftover.
+    fn remove_leftovers(&self) -> Result<()> {
+        let names = self.names()?;
+        let mut leftovers =
+            names.iter().filter(|name| name.starts_with('.') && name.ends_with(TEMPORARY)).peekable();
+        if leftovers.peek().is_none() {
+            return Ok(());
+        }
+        let Some(_lock) = self.disk.lock(LOCK).map_err(failed("lock", LOCK))? else { return Ok(()) };
+        leftovers.try_for_each(|name| match self.disk.remove(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", name)(error)),
+            _ => Ok(()),
+        })
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        self.disk.list().map_err(|error| Error::io("cannot list the saves", &error))
+    }
+
+    /// Runs `change` while nobody else writes: no thread, and no process.
+    fn exclusively<T>(&self, change: impl FnOnce(&mut HashSet<String>) -> Result<T>) -> Result<T> {
+        let mut poisoned = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = self.lock()?;
+        change(&mut poisoned)
+    }
+
+    fn lock(&self) -> Result<DiskLock> {
+        for patience in (0..1000).rev() {
+            if let Some(lock) = self.disk.lock(LOCK).map_err(failed("lock", LOCK))? {
+                return Ok(lock);
+            }
+            if cfg!(target_arch = "wasm32") || patience == 0 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Err(Error::io(
+            "cannot write",
+            &io::Error::new(ErrorKind::WouldBlock, "another program has been writing here for ten seconds"),
+        ))
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Option<Box<dyn DiskFile>>> {
+        match self.disk.open(name, access) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("open", name)(error)),
+        }
+    }
+
+    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>> {
+        check_name(name)?;
+        self.open(name, Access::Read)?.ok_or_else(|| failed("open", name)(ErrorKind::NotFound.into()))
+    }
+
+    /// The blob of that name, if there is one; refuses a name that would be another blob's on some systems.
+    fn existing(&self, name: &str) -> Result<Option<Box<dyn DiskFile>>> {
+        let names = self.names()?;
+        check_case(name, names.iter().map(String::as_str))?;
+        self.open(name, Access::Read)
+    }
+
+    fn put(&self, name: &str, payload: &Payload, when: &Precondition) -> Result<Version> {
+        check_name(name)?;
+        self.exclusively(|poisoned| {
+            let existing = self.existing(name)?;
+            let existing = existing.map(|file| version(&*file, name)).transpose()?;
+            match (when, existing) {
+                (Precondition::None, _) | (Precondition::Absent, None) => {}
+                (Precondition::Version(wanted), Some(there)) if *wanted == there => {}
+                (Precondition::Absent, Some(_)) => {
+                    return Err(Error::conflict(format!("`{name}` is there already")));
+                }
+                (Precondition::Version(_), _) => {
+                    return Err(Error::conflict(format!(
+                        "`{name}` is not what it was: somebody else has changed it"
+                    )));
+                }
+            }
+            publish(&*self.disk, name, payload.parts(), self.read_back)
+                .map_err(|failure| failed(failure.doing, name)(failure.error))?;
+            poisoned.remove(name);
+            version(&*self.open_to_read(name)?, name)
+        })
+    }
+
+    fn get_range(&self, name: &str, range: Option<Range<u64>>) -> Result<Bytes> {
+        let file = self.open_to_read(name)?;
+        let len = file.len().map_err(failed("look at", name))?;
+        let range = range.unwrap_or(0..len);
+        let (start, end) = (range.start.min(len), range.end.min(len));
+        let mut memory = AlignedBuf::try_zeroed(end.saturating_sub(start))?;
+        file.read_exact_at(memory.as_mut(), start).map_err(failed("read", name))?;
+        Ok(memory.share())
+    }
+
+    fn append(&self, name: &str, expected_len: u64, payload: &Payload) -> Result<u64> {
+        check_name(name)?;
+        self.exclusively(|poisoned| {
+            if poisoned.contains(name) {
+                return Err(failed("append to", name)(crate::disk::poisoned()));
+            }
+            let existing = self.existing(name)?.map(|file| file.len()).transpose();
+            let existing = existing.map_err(failed("look at", name))?;
+            if existing.unwrap_or(0) != expected_len {
+                return Err(Error::conflict(format!(
+                    "`{name}` has {} bytes and not {expected_len}: somebody else has changed it",
+                    existing.unwrap_or(0)
+                )));
+            }
+            let file = match existing {
+                Some(_) => self.disk.open(name, Access::Write).map_err(failed("open", name))?,
+                None => self.disk.create_new(name).map_err(failed("create", name))?,
+            };
+            if let Err(error) = write_parts(&*file, expected_len, payload.parts()) {
+                // What was there is whole. The rest goes if the disk lets it.
+                let _ = file.set_len(expected_len);
+                if existing.is_none() {
+                    let _ = self.disk.remove(name);
+                }
+                return Err(failed("append to", name)(error));
+            }
+            let mut durable = file.sync();
+            if existing.is_none() {
+                durable = durable.and_then(|()| self.disk.sync_dir());
+            }
+            if let Err(error) = durable {
+                poisoned.insert(name.to_owned());
+                return Err(failed("make durable", name)(error));
+            }
+            Ok(expected_len + payload.len())
+        })
+    }
+
+    fn head(&self, name: &str) -> Result<Option<Head>> {
+        check_name(name)?;
+        let Some(file) = self.open(name, Access::Read)? else { return Ok(None) };
+        let len = file.len().map_err(failed("look at", name))?;
+        Ok(Some(Head { len, readable: len, version: version(&*file, name)? }))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| name.starts_with(prefix) && check_name(name).is_ok());
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        self.exclusively(|poisoned| {
+            match self.disk.remove(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                removed => removed.map_err(failed("remove", name))?,
+            }
+            poisoned.remove(name);
+            self.disk.sync_dir().map_err(failed("make the removal durable of", name))?;
+            Ok(true)
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        self.exclusively(|poisoned| {
+            let names = self.names()?;
+            if !names.iter().any(|name| name == from) {
+                return Err(failed("rename", from)(ErrorKind::NotFound.into()));
+            }
+            if names.iter().any(|name| name == to) {
+                return Err(Error::conflict(format!("`{to}` is there already")));
+            }
+            check_case(to, names.iter().map(String::as_str).filter(|name| *name != from))?;
+            self.disk.rename(from, to).map_err(failed("rename", from))?;
+            if poisoned.remove(from) {
+                poisoned.insert(to.to_owned());
+            }
+            self.disk.sync_dir().map_err(failed("make the name durable of", to))
+        })
+    }
+}
+
+impl Store for DirStore {
+    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
+        Box::pin(async move { self.0.put(name, &payload, &when) })
+    }
+    fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
+        Box::pin(async move { self.0.get_range(name, None) })
+    }
+    fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
+        Box::pin(async move { self.0.get_range(name, Some(range)) })
+    }
+    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
+        Box::pin(async move { self.0.append(name, expected_len, &payload) })
+    }
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+        Box::pin(async move { self.0.head(name) })
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(async move { self.0.list(prefix) })
+    }
+    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move { self.0.remove(name) })
+    }
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.0.rename(from, to) })
+    }
+}

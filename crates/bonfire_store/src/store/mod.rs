@@ -1,0 +1,203 @@
+//! Named blobs, wherever they lie.
+
+mod dir;
+mod memory;
+mod name;
+
+use std::fmt;
+use std::ops::Range;
+use std::pin::Pin;
+
+use bonfire::{Result, Rope};
+use bytes::Bytes;
+
+pub use self::dir::DirStore;
+pub use self::memory::MemoryStore;
+pub use self::name::check_name;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use self::name::is_device;
+use crate::maybe::{MaybeSend, MaybeSync};
+
+/// What a call of a store returns. It may leave its thread, except on wasm32.
+#[cfg(not(target_arch = "wasm32"))]
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+/// What a call of a store returns. It may leave its thread, except on wasm32.
+#[cfg(target_arch = "wasm32")]
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+
+/// A place for named blobs.
+///
+/// A blob is replaced as a whole or not at all, and a call that has returned is durable. Names are checked with
+/// [`check_name`] before anything is touched; two names may not differ only in the case of their letters. What a store
+/// must do is written down as tests: the `conformance` feature.
+///
+/// Backends on a local disk do their work on the thread that polls. [`Wait::wait`](crate::Wait::wait) turns any of
+/// these calls into a blocking one.
+pub trait Store: MaybeSend + MaybeSync {
+    /// Puts a blob there, if `when` allows. An error leaves what was there before.
+    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version>;
+
+    /// All of a blob, in memory that starts at a multiple of 64 if the backend can. [`Error::is_not_found`] if there is
+    /// none.
+    ///
+    /// [`Error::is_not_found`]: bonfire::Error::is_not_found
+    fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes>;
+
+    /// A part of a blob. What lies behind its end is left out.
+    fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes>;
+
+    /// Adds to the end of a blob that is `expected_len` long, and returns the new length; at 0 it may be missing. An
+    /// append that failed, or a crash, may leave a part of the bytes behind `expected_len`: frame and check them. A
+    /// backend that cannot append says so with [`Error::is_unsupported`](bonfire::Error::is_unsupported).
+    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64>;
+
+    /// What is known of a blob without reading it; `None` if there is none.
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>>;
+
+    /// All names that begin with `prefix`, in order.
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
+
+    /// Removes a blob; false if there was none.
+    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool>;
+
+    /// Gives a blob another name that nobody has yet. A backend without such a step copies and removes: then a crash
+    /// may leave both names, never none.
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let payload = Payload::from(self.get(from).await?);
+            self.put(to, payload, Precondition::Absent).await?;
+            self.remove(from).await.map(drop)
+        })
+    }
+}
+
+/// What must hold for a blob to be put.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing: whatever is there is replaced.
+    #[default]
+    None,
+    /// There is no such blob yet.
+    Absent,
+    /// The blob is still the one that had this version.
+    Version(Version),
+}
+
+/// Tells one state of a blob from the next. It means something to the store that gave it, and to no other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(String);
+
+impl Version {
+    /// A version as the backend writes it.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a store knows of a blob without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The number of bytes.
+    pub len: u64,
+    /// How many of them, from the start, can be read with what this store was given. Less than `len` only where the
+    /// blob is sealed and the key is not at hand.
+    pub readable: u64,
+    /// Which state of the blob this is.
+    pub version: Version,
+}
+
+/// Bytes to be stored, in pieces that may be shared with a snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    rope: Rope,
+    open: u64,
+}
+
+impl Payload {
+    /// Lets the first `len` bytes stay readable without a key where the blob is sealed: the head of a save, for lists of
+    /// saves. They are authenticated all the same.
+    pub fn leave_open(mut self, len: u64) -> Self {
+        self.open = len.min(self.len());
+        self
+    }
+    /// How many bytes from the start stay readable without a key.
+    pub fn open_len(&self) -> u64 {
+        self.open
+    }
+    /// The pieces in order.
+    pub fn parts(&self) -> &[Bytes] {
+        self.rope.parts()
+    }
+    /// The number of bytes.
+    pub fn len(&self) -> u64 {
+        self.rope.len() as u64
+    }
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.rope.is_empty()
+    }
+}
+
+impl From<Rope> for Payload {
+    fn from(rope: Rope) -> Self {
+        Self { rope, open: 0 }
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self::from(Rope::from(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from(Bytes::from(bytes))
+    }
+}
+
+impl From<&'static [u8]> for Payload {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::from(Bytes::from_static(bytes))
+    }
+}
+
+/// Calls pass through references and boxes.
+macro_rules! pass_on {
+    ($($pointer:ty),+) => {$(
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
+                (**self).put(name, payload, when)
+            }
+            fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
+                (**self).get(name)
+            }
+            fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
+                (**self).get_range(name, range)
+            }
+            fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
+                (**self).append(name, expected_len, payload)
+            }
+            fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+                (**self).head(name)
+            }
+            fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
+                (**self).list(prefix)
+            }
+            fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
+                (**self).remove(name)
+            }
+            fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+                (**self).rename(from, to)
+            }
+        }
+    )+};
+}
+
+pass_on!(&S, Box<S>, std::sync::Arc<S>);
