@@ -4,17 +4,24 @@
 //! |---|---|
 //! | [`Disk`], [`OsDisk`], [`MemoryDisk`] | one directory of files, and when its changes are durable |
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
+//! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
+//! | [`Rotating`] | the last few states of every blob |
 //! | [`write`], [`read`] | one save at a path |
 //! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
 
 #[cfg(not(target_arch = "wasm32"))]
 mod app;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
+mod generation;
 #[cfg(not(target_arch = "wasm32"))]
 mod lock;
 mod maybe;
+mod rotating;
+mod slots;
 mod store;
 mod wait;
 
@@ -28,6 +35,8 @@ pub use file::{read, write};
 #[cfg(not(target_arch = "wasm32"))]
 pub use lock::{check_schemas, read_lock, write_lock};
 pub use maybe::{MaybeSend, MaybeSync};
+pub use rotating::{Found, Rotating};
+pub use slots::{Details, Keep, LoadedSave, SaveInfo, Saved, Skipped, SlotInfo, Slots};
 pub use store::{
     DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name,
 };

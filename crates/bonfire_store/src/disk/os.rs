@@ -47,13 +47,13 @@ impl Disk for OsDisk {
         if !metadata.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        Ok(Box::new(OsFile::new(file)))
+        Ok(Box::new(OsFile::new(file, false)))
     }
 
     fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
         let file = patiently(|| OpenOptions::new().read(true).write(true).create_new(true).open(&path))?;
-        Ok(Box::new(OsFile::new(file)))
+        Ok(Box::new(OsFile::new(file, true)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -163,12 +163,14 @@ fn make_name_durable(path: &Path) -> io::Result<()> {
 
 struct OsFile {
     file: File,
+    /// Whether it was created through this handle.
+    new: bool,
     poisoned: AtomicBool,
 }
 
 impl OsFile {
-    fn new(file: File) -> Self {
-        Self { file, poisoned: AtomicBool::new(false) }
+    fn new(file: File, new: bool) -> Self {
+        Self { file, new, poisoned: AtomicBool::new(false) }
     }
     fn check(&self) -> io::Result<()> {
         if self.poisoned.load(Ordering::Acquire) { Err(poisoned()) } else { Ok(()) }
@@ -202,6 +204,11 @@ impl DiskFile for OsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.check()?;
+        if self.new {
+            // The clock of the system is finer than the one that it stamps files with: two files of one millisecond, and
+            // perhaps of one number, shall differ. See `stamp`.
+            let _ = self.file.set_modified(std::time::SystemTime::now());
+        }
         // On macOS this asks the drive itself to write (F_FULLFSYNC).
         self.file.sync_data().inspect_err(|_| self.poisoned.store(true, Ordering::Release))
     }

@@ -16,6 +16,7 @@ pub use self::memory::MemoryStore;
 pub use self::name::check_name;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::name::is_device;
+pub(crate) use self::name::{check_case, check_slot};
 use crate::maybe::{MaybeSend, MaybeSync};
 
 /// What a call of a store returns. It may leave its thread, except on wasm32.

@@ -1,0 +1,167 @@
+//! What a save tells of itself without being loaded.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bonfire::{Error, FileHead, Snapshot, Value};
+
+use super::name::{Kind, SaveName};
+
+/// What to write beside a world, for lists of saves. All of it must fit 60 KiB, the thumbnail included.
+///
+/// ```
+/// # use bonfire_store::Details;
+/// # use std::time::Duration;
+/// # let jpeg = vec![0; 1000];
+/// let details = Details::new()
+///     .label("Before the dragon")
+///     .play_time(Duration::from_secs(3 * 3600))
+///     .game_version("1.4.2")
+///     .thumbnail(jpeg)
+///     .custom("chapter", 7_u32);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Details(Vec<(String, Value)>);
+
+const LABEL: &str = "bonfire.label";
+const SAVED_AT: &str = "bonfire.saved_at";
+const PLAY_TIME: &str = "bonfire.play_time";
+const GAME_VERSION: &str = "bonfire.game_version";
+const THUMBNAIL: &str = "bonfire.thumbnail";
+const ENTITIES: &str = "bonfire.entities";
+
+impl Details {
+    /// Nothing but what is always written: when, and how many entities.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// What players read: any text, unlike the name of a slot.
+    pub fn label(self, label: impl Into<String>) -> Self {
+        self.custom(LABEL, label.into())
+    }
+    /// How long this game has been played.
+    pub fn play_time(self, time: Duration) -> Self {
+        self.custom(PLAY_TIME, millis(time))
+    }
+    /// Which build of the game writes this.
+    pub fn game_version(self, version: impl Into<String>) -> Self {
+        self.custom(GAME_VERSION, version.into())
+    }
+    /// A small picture, encoded as the game likes.
+    pub fn thumbnail(self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.custom(THUMBNAIL, Value::Bytes(bytes.into()))
+    }
+    /// Anything else.
+    pub fn custom(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.0.push((name.into(), value.into()));
+        self
+    }
+
+    /// The snapshot with these details.
+    pub(super) fn put_on(&self, snapshot: &Snapshot, now: Option<Duration>) -> Snapshot {
+        let mut snapshot = snapshot.clone();
+        for (name, value) in &self.0 {
+            snapshot.set_metadata(name.clone(), value.clone());
+        }
+        if let Some(now) = now {
+            snapshot.set_metadata(SAVED_AT, millis(now));
+        }
+        snapshot.set_metadata(ENTITIES, snapshot.entity_count() as u64);
+        snapshot
+    }
+}
+
+fn millis(time: Duration) -> Value {
+    Value::U64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// One save of a slot, as far as its head tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SaveInfo {
+    /// The slot that it is in.
+    pub slot: String,
+    /// Which of the saves of the slot it is: later ones have larger numbers.
+    pub generation: u64,
+    /// Whether it stays until it is unlocked.
+    pub locked: bool,
+    /// Whether it waits to be accepted or rejected.
+    pub recovery: bool,
+    /// Its length as stored by the game, in bytes.
+    pub bytes: u64,
+    /// What players read.
+    pub label: Option<String>,
+    /// When it was saved: time since the start of 1970, UTC.
+    pub saved_at: Option<Duration>,
+    /// How long the game had been played.
+    pub play_time: Option<Duration>,
+    /// Which build of the game wrote it.
+    pub game_version: Option<String>,
+    /// The version lines of the game and its plugins.
+    pub tracks: BTreeMap<String, u32>,
+    /// A small picture.
+    pub thumbnail: Option<Vec<u8>>,
+    /// How many entities are in it.
+    pub entities: Option<u64>,
+    /// Whatever else the game wrote.
+    pub custom: Vec<(String, Value)>,
+    /// Why the head cannot be read, or why the rest cannot be whole. `None` is no promise: only a load checks it all.
+    pub problem: Option<Error>,
+}
+
+impl SaveInfo {
+    /// What the name alone tells.
+    pub(super) fn of_name(name: &SaveName, bytes: u64) -> Self {
+        Self {
+            slot: name.slot.clone(),
+            generation: name.generation,
+            locked: name.kind == Kind::Locked,
+            recovery: name.kind == Kind::Recovery,
+            bytes,
+            label: None,
+            saved_at: None,
+            play_time: None,
+            game_version: None,
+            tracks: BTreeMap::new(),
+            thumbnail: None,
+            entities: None,
+            custom: Vec::new(),
+            problem: None,
+        }
+    }
+
+    /// Adds what the head tells.
+    pub(super) fn add_head(&mut self, head: FileHead) {
+        self.tracks = head.tracks();
+        if head.file_bytes != self.bytes {
+            let (wanted, found) = (head.file_bytes, self.bytes);
+            self.problem = Some(Error::corrupt(format!("it should have {wanted} bytes and has {found}")));
+        }
+        for (name, value) in head.metadata {
+            match (name.as_str(), value) {
+                (LABEL, Value::Text(text)) => self.label = Some(text),
+                (GAME_VERSION, Value::Text(text)) => self.game_version = Some(text),
+                (SAVED_AT, Value::U64(millis)) => self.saved_at = Some(Duration::from_millis(millis)),
+                (PLAY_TIME, Value::U64(millis)) => self.play_time = Some(Duration::from_millis(millis)),
+                (ENTITIES, Value::U64(count)) => self.entities = Some(count),
+                (THUMBNAIL, Value::Bytes(bytes)) => self.thumbnail = Some(bytes),
+                (known, _) if known.starts_with(bonfire::RESERVED_PREFIX) => {}
+                (_, value) => self.custom.push((name, value)),
+            }
+        }
+    }
+}
+
+/// A slot, as a menu shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SlotInfo {
+    /// The name of the slot.
+    pub name: String,
+    /// How many saves it has, locked ones included.
+    pub saves: usize,
+    /// The save that a load would try first.
+    pub newest: SaveInfo,
+    /// Whether a save for after a crash waits to be accepted or rejected.
+    pub has_recovery: bool,
+}

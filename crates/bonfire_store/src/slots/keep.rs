@@ -1,0 +1,97 @@
+//! Which saves of a slot are kept.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Which saves of a slot are kept when a new one has been written. Locked saves are kept whatever this says.
+///
+/// ```
+/// # use bonfire_store::Keep;
+/// let keep = Keep::newest(3).one_per_day(7);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    newest: usize,
+    days: usize,
+}
+
+impl Default for Keep {
+    /// The newest three.
+    fn default() -> Self {
+        Self::newest(3)
+    }
+}
+
+impl Keep {
+    /// The newest `count` saves, at least one.
+    pub const fn newest(count: usize) -> Self {
+        Self { newest: if count == 0 { 1 } else { count }, days: 0 }
+    }
+    /// Every save.
+    pub const fn all() -> Self {
+        Self::newest(usize::MAX)
+    }
+    /// Besides those, the last save of each of the `days` latest days on which there was one. Days are those of UTC.
+    pub const fn one_per_day(mut self, days: usize) -> Self {
+        self.days = days;
+        self
+    }
+
+    /// Whether it matters when saves were written.
+    pub(super) fn needs_times(&self) -> bool {
+        self.days > 0
+    }
+    pub(super) fn count(&self) -> usize {
+        self.newest
+    }
+
+    /// Which of these saves go. They come newest first, each with the time it was saved at, if that is known; one of
+    /// unknown time does not count as one of its day, and stays only as one of the newest.
+    pub(super) fn too_old(&self, times: &[Option<Duration>]) -> Vec<usize> {
+        let mut days = BTreeSet::new();
+        let mut goes = Vec::new();
+        for (place, time) in times.iter().enumerate() {
+            let day = time.map(|time| time.as_secs() / 86_400);
+            let last_of_day =
+                day.is_some_and(|day| (days.len() < self.days || days.contains(&day)) && days.insert(day));
+            if place >= self.newest && !last_of_day {
+                goes.push(place);
+            }
+        }
+        goes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(keep: Keep, days: &[f64]) -> Vec<usize> {
+        let times: Vec<_> = days.iter().map(|day| Some(Duration::from_secs_f64(day * 86_400.0))).collect();
+        let goes = keep.too_old(&times);
+        (0..days.len()).filter(|place| !goes.contains(place)).collect()
+    }
+
+    #[test]
+    fn the_newest_stay() {
+        assert_eq!(kept(Keep::newest(2), &[9.0, 8.0, 7.0]), [0, 1]);
+        assert_eq!(kept(Keep::newest(0), &[9.0, 8.0]), [0], "never none");
+        assert_eq!(kept(Keep::all(), &[9.0, 8.0, 7.0]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn and_the_last_of_each_day() {
+        // Two on day 9, three on day 8, one on day 5, one on day 2.
+        let days = [9.9, 9.1, 8.9, 8.5, 8.1, 5.5, 2.0];
+        assert_eq!(kept(Keep::newest(1).one_per_day(3), &days), [0, 2, 5]);
+        assert_eq!(kept(Keep::newest(4).one_per_day(2), &days), [0, 1, 2, 3]);
+        assert_eq!(kept(Keep::newest(1).one_per_day(9), &days), [0, 2, 5, 6]);
+    }
+
+    #[test]
+    fn a_save_of_unknown_time_is_nobodys_day() {
+        let goes =
+            Keep::newest(1).one_per_day(7).too_old(&[Some(Duration::ZERO), None, Some(Duration::ZERO)]);
+        assert_eq!(goes, [1, 2]);
+    }
+}

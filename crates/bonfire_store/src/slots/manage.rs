@@ -1,0 +1,120 @@
+//! Removing, locking, renaming and copying saves.
+
+use bonfire::{Error, Result};
+
+use super::name::{Kind, SaveName};
+use super::{Saved, Slots};
+use crate::rotating::missing;
+use crate::store::{Payload, check_case, check_slot};
+
+impl Slots {
+    /// Removes a slot with all its saves; false if there was none. A slot with a locked save is refused.
+    pub async fn remove(&self, slot: &str) -> Result<bool> {
+        let saves = self.saves_of(slot).await?;
+        if let Some(locked) = saves.iter().find(|save| save.kind == Kind::Locked) {
+            return Err(is_locked(locked));
+        }
+        // The newest last: until then the slot means what it meant.
+        for save in saves.iter().rev() {
+            self.store.remove(&save.to_string()).await?;
+        }
+        Ok(!saves.is_empty())
+    }
+
+    /// Removes one save; false if there was none. A locked one is refused.
+    pub async fn remove_generation(&self, slot: &str, generation: u64) -> Result<bool> {
+        match self.find(slot, generation).await {
+            Ok(save) if save.kind == Kind::Locked => Err(is_locked(&save)),
+            Ok(save) => self.store.remove(&save.to_string()).await,
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps a save from being removed, and from being loaded by the name of its slot, until it is unlocked.
+    pub async fn lock(&self, slot: &str, generation: u64) -> Result<()> {
+        self.set_kind(slot, generation, Kind::Locked).await
+    }
+
+    /// Makes a locked save one like the others.
+    pub async fn unlock(&self, slot: &str, generation: u64) -> Result<()> {
+        self.set_kind(slot, generation, Kind::Free).await
+    }
+
+    async fn set_kind(&self, slot: &str, generation: u64, kind: Kind) -> Result<()> {
+        let save = self.find(slot, generation).await?;
+        if save.kind == kind {
+            return Ok(());
+        }
+        self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
+    }
+
+    /// Gives a slot another name that no slot has yet, with all its saves. They move one by one, the newest last: after a
+    /// crash on the way both names have saves, and the old one still has the newest.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_slot(to)?;
+        let saves = self.saves_of(from).await?;
+        if saves.is_empty() {
+            return Err(missing(from));
+        }
+        let all = self.parsed(&self.prefix()).await?;
+        let slots = || all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
+        if slots().any(|slot| slot == to) {
+            return Err(Error::conflict(format!("there is a slot `{to}` already")));
+        }
+        check_case(to, slots().filter(|slot| *slot != from))?;
+        for save in saves.iter().rev() {
+            self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies the save that a load would take into another slot, which may have saves already. Returns its number there.
+    pub async fn copy(&self, from: &str, to: &str) -> Result<Saved> {
+        check_slot(to)?;
+        let generation = self.load(from).await?.info.generation;
+        self.copy_generation(from, generation, to).await
+    }
+
+    /// Makes an older save the newest of its slot: a copy of it, under the next number.
+    pub async fn restore(&self, slot: &str, generation: u64) -> Result<Saved> {
+        self.copy_generation(slot, generation, slot).await
+    }
+
+    async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
+        let (bytes, _) = self.read(&self.find(from, generation).await?).await?;
+        // Only what is whole is worth a copy.
+        self.open_options().open_shared(bytes.clone())?;
+        let head = self.open_options().head(&bytes)?.bytes;
+        let len = bytes.len() as u64;
+        let generation = self.put_next(to, Payload::from(bytes).leave_open(head), Kind::Free).await?;
+        Ok(self.tidied(to, generation, len).await)
+    }
+
+    /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
+    pub async fn prune(&self, slot: &str) -> Result<Vec<u64>> {
+        let mut saves = self.saves_of(slot).await?;
+        saves.retain(|save| save.kind == Kind::Free);
+        if saves.len() <= self.keep.count() {
+            return Ok(Vec::new());
+        }
+        let mut times = vec![None; saves.len()];
+        if self.keep.needs_times() {
+            for (time, save) in times.iter_mut().zip(&saves) {
+                *time = self.info(save).await?.and_then(|info| info.saved_at);
+            }
+        }
+        let mut pruned = Vec::new();
+        // The oldest first: whatever stops this, the newest are there.
+        for place in self.keep.too_old(&times).into_iter().rev() {
+            if self.store.remove(&saves[place].to_string()).await? {
+                pruned.push(saves[place].generation);
+            }
+        }
+        Ok(pruned)
+    }
+}
+
+fn is_locked(save: &SaveName) -> Error {
+    Error::misuse(format!("save {} is locked: unlock it first", save.generation)).in_key(&save.slot)
+}

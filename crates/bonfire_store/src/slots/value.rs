@@ -1,0 +1,50 @@
+//! Single values: settings, profiles, high scores.
+
+use bonfire::{Error, Persist, Registry, Result, SnapshotWriter};
+
+use super::{Details, Slots};
+use crate::wait::Wait;
+
+/// The data entry that holds the value.
+const KEY: &str = "value";
+
+impl Slots {
+    /// Saves one value in a slot of its own, and waits until it is durable. It is safe as a world is: a crash leaves the
+    /// old one or the new one, damage is found, and what the slot held before is still there.
+    ///
+    /// ```
+    /// # use bonfire_store::{MemoryStore, Slots};
+    /// use bonfire::Persist;
+    ///
+    /// #[derive(Persist, Default)]
+    /// struct Settings {
+    ///     volume: f32,
+    ///     language: String,
+    /// }
+    ///
+    /// # let slots = Slots::new(MemoryStore::new());
+    /// slots.save_value("settings", &Settings { volume: 0.5, language: "en".into() })?;
+    /// let settings: Settings = slots.load_value("settings")?.unwrap_or_default();
+    /// # assert_eq!(settings.volume, 0.5);
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub fn save_value<T: Persist>(&self, slot: &str, value: &T) -> Result<()> {
+        let registry = Registry::new();
+        let mut writer = SnapshotWriter::new(&registry);
+        writer.data(KEY, value)?;
+        self.save(slot, &writer.finish()?, &Details::new()).wait().map(drop)
+    }
+
+    /// Loads a value that [`save_value`](Self::save_value) saved; `None` if there is none. Fields that have come or gone
+    /// since are matched by name. A damaged one is passed over for the one before; [`load`](Self::load) tells of it.
+    pub fn load_value<T: Persist>(&self, slot: &str) -> Result<Option<T>> {
+        let loaded = match self.load(slot).wait() {
+            Err(error) if error.is_not_found() => return Ok(None),
+            loaded => loaded?,
+        };
+        let entry = loaded.snapshot.data().iter().find(|entry| entry.key() == KEY);
+        let entry =
+            entry.ok_or_else(|| Error::misuse("the slot holds a world and not a value").in_key(slot))?;
+        entry.get().map(Some)
+    }
+}
