@@ -1,0 +1,51 @@
+//! A small world with a number in it, by which tests tell saves apart.
+#![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part of this")]
+
+use std::time::Duration;
+
+use bonfire::{EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+
+#[derive(Clone, Copy, Persist)]
+#[persist(key = "test.position")]
+struct Position {
+    x: f32,
+    y: f32,
+}
+
+/// A world of a few entities, with `number` in it.
+pub(crate) fn world(number: u64) -> Snapshot {
+    sized_world(number, 20)
+}
+
+/// A world of `entities` entities, with `number` in it.
+pub(crate) fn sized_world(number: u64, entities: u32) -> Snapshot {
+    let mut registry = Registry::new();
+    registry.register::<Position>().unwrap();
+    let mut writer = SnapshotWriter::new(&registry);
+    let ids: Vec<EntityId> = (0..entities).map(|id| EntityId::new(id, 1)).collect();
+    let rows: Vec<Position> = (0..entities).map(|row| Position { x: row as f32, y: number as f32 }).collect();
+    writer.archetype(&ids).unwrap().column(&rows).unwrap();
+    writer.data("number", &number).unwrap();
+    writer.finish().unwrap()
+}
+
+/// The number of a world.
+pub(crate) fn number(snapshot: &Snapshot) -> u64 {
+    let entry = snapshot.data().iter().find(|entry| entry.key() == "number").expect("a world of these tests");
+    entry.get().unwrap()
+}
+
+/// Noon of a day.
+pub(crate) fn day(day: u64) -> Duration {
+    Duration::from_secs(day * 86_400 + 43_200)
+}
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
