@@ -1,13 +1,14 @@
 //! `bonfire`: looks into saves without the game that wrote them.
 //!
-//! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, and `migrate`, which
-//! writes a new save. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
+//! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, `migrate`, which
+//! writes a new save, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
 //! | `main`, `exit` | arguments, exit codes, messages of failure |
 //! | `file` | from a path to a snapshot |
 //! | `info`, `show`, `verify` | the commands that look into one save |
+//! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
 //! | `lock`, `fit` | schema locks as files, and what the build that one describes would do with a save |
 //! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
@@ -23,10 +24,12 @@ mod info;
 mod json;
 mod leaf;
 mod lock;
+mod ls;
 mod migrate;
 mod output;
 mod schema;
 mod show;
+mod slots;
 mod verify;
 
 use std::path::PathBuf;
@@ -50,7 +53,8 @@ If several apply, the lowest number above 0 wins.";
 const INFO_EXAMPLES: &str = "\
 Examples:
   bonfire info autosave.save
-  bonfire info autosave.save --json | jq '.components[].key'";
+  bonfire info autosave.save --json | jq '.components[].key'
+  bonfire info ~/.local/share/Studio/Game/saves        what every save there tells of itself";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -61,7 +65,27 @@ Examples:
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   bonfire verify autosave.save
-  bonfire verify autosave.save --json | jq '.damaged_blocks'";
+  bonfire verify autosave.save --json | jq '.damaged_blocks'
+  bonfire verify ~/.local/share/Studio/Game/saves      every save there, a line for each";
+
+const LS_EXAMPLES: &str = "\
+Only the head of each save is read, so `ls` finds saves that are cut short, and `verify` finds all damage. A save is
+called by its slot and its number: later saves have larger numbers.
+
+Examples:
+  bonfire ls ~/.local/share/Studio/Game/saves
+  bonfire ls saves quick                               every save of one slot
+  bonfire ls saves --profile alice --json";
+
+const SLOTS_NOTES: &str = "\
+Each change is done as the game would do it: as a whole or not at all, and durable when the command returns. The game may
+run meanwhile. Locked saves are not removed.
+
+Examples:
+  bonfire slots rename saves quick before-the-dragon
+  bonfire slots lock saves quick 7
+  bonfire slots restore saves quick 5                  an older save becomes the newest, as a copy
+  bonfire slots rm saves quick --save 5";
 
 const SCHEMA_NOTES: &str = "\
 A schema lock is a text file that a game commits. It has every schema that was ever released, so that a change that old
@@ -154,6 +178,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// The slots in a directory of saves, or the saves of one slot
+    #[command(after_help = LS_EXAMPLES)]
+    Ls(LsArguments),
+    /// Changes a directory of saves: removes, locks, renames, copies or restores
+    #[command(subcommand, after_help = SLOTS_NOTES)]
+    Slots(SlotsCommand),
     /// What a save is made of: sections, components with their schemas, metadata, data
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoArguments),
@@ -176,8 +206,78 @@ enum Command {
 }
 
 #[derive(Args)]
+struct LsArguments {
+    /// The directory
+    directory: PathBuf,
+    /// Only this slot, with all its saves
+    slot: Option<String>,
+    /// The player whose slots they are
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum SlotsCommand {
+    /// Removes a slot with all its saves, or one save
+    Rm(RemoveArguments),
+    /// Keeps a save from being removed
+    Lock(SaveArguments),
+    /// Makes a locked save one like the others
+    Unlock(SaveArguments),
+    /// Makes an older save the newest of its slot, as a copy
+    Restore(SaveArguments),
+    /// Gives a slot another name
+    Rename(TwoSlotsArguments),
+    /// Copies the newest good save of a slot into another
+    Copy(TwoSlotsArguments),
+}
+
+#[derive(Args)]
+struct RemoveArguments {
+    /// The directory
+    directory: PathBuf,
+    /// The slot
+    slot: String,
+    /// The number of the save; without it the whole slot goes
+    #[arg(long, value_name = "N")]
+    save: Option<u64>,
+    /// The player whose slot it is
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+#[derive(Args)]
+struct SaveArguments {
+    /// The directory
+    directory: PathBuf,
+    /// The slot
+    slot: String,
+    /// The number of the save, as `ls` shows it
+    save: u64,
+    /// The player whose slot it is
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+#[derive(Args)]
+struct TwoSlotsArguments {
+    /// The directory
+    directory: PathBuf,
+    /// The slot
+    from: String,
+    /// The other slot
+    to: String,
+    /// The player whose slots they are
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+#[derive(Args)]
 struct InfoArguments {
-    /// The save
+    /// The save, or a directory of saves
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -207,7 +307,7 @@ struct ShowArguments {
 
 #[derive(Args)]
 struct VerifyArguments {
-    /// The save
+    /// The save, or a directory of saves
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -294,8 +394,12 @@ fn main() -> ExitCode {
 
 fn run(command: &Command, out: &mut Output) -> Result<Exit, Failure> {
     match command {
+        Command::Ls(arguments) => ls::run(arguments, out),
+        Command::Slots(command) => slots::run(command, out),
+        Command::Info(arguments) if arguments.file.is_dir() => ls::info(arguments, out),
         Command::Info(arguments) => info::run(arguments, out),
         Command::Show(arguments) => show::run(arguments, out),
+        Command::Verify(arguments) if arguments.file.is_dir() => verify::directory(arguments, out),
         Command::Verify(arguments) => verify::run(arguments, out),
         Command::Schema(SchemaCommand::Lock(arguments)) => schema::lock(arguments, out),
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),

@@ -4,6 +4,7 @@
 //! looks for ids that are there twice, which checksums cannot find: a buggy game may write them.
 
 use std::io;
+use std::path::Path;
 
 use bonfire::{ColumnView, Damage, EntityMap, Limits, Snapshot};
 use serde_json::{Value as Json, json};
@@ -12,21 +13,40 @@ use crate::VerifyArguments;
 use crate::exit::{Exit, Failure};
 use crate::file::{Opened, SaveFile};
 use crate::json;
-use crate::output::{Output, Table, entities, escaped_path, visible};
+use crate::ls::all_saves;
+use crate::output::{Output, Table, entities, escaped, escaped_path, visible};
 
 pub(crate) fn run(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let verdict = match SaveFile::read(path)?.open_or_salvage() {
-        Opened::Whole(snapshot) => Verdict::Whole(DeepCheck::of(&snapshot)),
-        Opened::Unreadable(error) => Verdict::Unreadable(error),
-        Opened::Damaged { error, salvaged } => {
-            let left = salvaged.map(|snapshot| (snapshot.damage().clone(), DeepCheck::of(&snapshot)));
-            Verdict::Damaged { error, left }
-        }
-    };
+    let verdict = Verdict::of(path)?;
     let printed =
         if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(&escaped_path(path), out) };
     out.answer(printed, verdict.exit())
+}
+
+/// Verifies every save of a directory.
+pub(crate) fn directory(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit, Failure> {
+    let mut exits = Vec::new();
+    let mut documents = Vec::new();
+    for info in all_saves(&arguments.file)? {
+        let verdict = match Verdict::of(&arguments.file.join(&info.blob)) {
+            Ok(verdict) => verdict,
+            Err(failure) => {
+                exits.push(failure.report());
+                continue;
+            }
+        };
+        exits.push(verdict.exit());
+        let mut document = verdict.to_json();
+        if arguments.json {
+            document["file"] = info.blob.into();
+            documents.push(document);
+        } else {
+            out.line(format_args!("{}: {}", escaped(&info.blob), verdict.line()))?;
+        }
+    }
+    let printed = if arguments.json { out.json(&Json::from(documents)) } else { Ok(()) };
+    out.answer(printed, Exit::worst(exits))
 }
 
 enum Verdict {
@@ -86,6 +106,27 @@ impl DeepCheck {
 }
 
 impl Verdict {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        Ok(match SaveFile::read(path)?.open_or_salvage() {
+            Opened::Whole(snapshot) => Self::Whole(DeepCheck::of(&snapshot)),
+            Opened::Unreadable(error) => Self::Unreadable(error),
+            Opened::Damaged { error, salvaged } => {
+                let left = salvaged.map(|snapshot| (snapshot.damage().clone(), DeepCheck::of(&snapshot)));
+                Self::Damaged { error, left }
+            }
+        })
+    }
+
+    /// The verdict in one line.
+    fn line(&self) -> String {
+        match self {
+            Self::Whole(check) if check.problems.is_empty() => format!("ok: {}", check.summary()),
+            Self::Whole(_) => "damaged: every checksum is right, but the content is not".to_owned(),
+            Self::Unreadable(error) => format!("cannot be read: {}", visible(&error.to_string())),
+            Self::Damaged { error, .. } => format!("damaged: {}", visible(&error.to_string())),
+        }
+    }
+
     fn exit(&self) -> Exit {
         match self {
             Self::Whole(check) => check.exit(),
@@ -95,26 +136,18 @@ impl Verdict {
     }
 
     fn print(&self, path: &str, out: &mut Output) -> io::Result<()> {
+        out.line(self.line())?;
         match self {
-            Self::Whole(check) if check.problems.is_empty() => {
-                out.line(format_args!("ok: {}", check.summary()))
-            }
+            Self::Whole(check) if check.problems.is_empty() => Ok(()),
             Self::Whole(check) => {
-                out.line("damaged: every checksum is right, but the content is not")?;
                 print_problems(check, out)?;
                 out.title(format_args!("readable: {}", check.summary()))
             }
-            Self::Unreadable(error) => {
-                out.line(format_args!("cannot be read: {}", visible(&error.to_string())))
+            Self::Unreadable(_) => Ok(()),
+            Self::Damaged { left: Err(error), .. } => {
+                out.line(format_args!("nothing is left: {}", visible(&error.to_string())))
             }
-            Self::Damaged { error, left } => {
-                out.line(format_args!("damaged: {}", visible(&error.to_string())))?;
-                let (damage, check) = match left {
-                    Ok(left) => left,
-                    Err(error) => {
-                        return out.line(format_args!("nothing is left: {}", visible(&error.to_string())));
-                    }
-                };
+            Self::Damaged { left: Ok((damage, check)), .. } => {
                 print_damage(damage, out)?;
                 print_problems(check, out)?;
                 if damage.losses.is_empty() {

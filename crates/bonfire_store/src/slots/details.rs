@@ -81,6 +81,8 @@ fn millis(time: Duration) -> Value {
 pub struct SaveInfo {
     /// The slot that it is in.
     pub slot: String,
+    /// The name of its blob in the store.
+    pub blob: String,
     /// Which of the saves of the slot it is: later ones have larger numbers.
     pub generation: u64,
     /// Whether it stays until it is unlocked.
@@ -114,6 +116,7 @@ impl SaveInfo {
     pub(super) fn of_name(name: &SaveName, bytes: u64) -> Self {
         Self {
             slot: name.slot.clone(),
+            blob: name.to_string(),
             generation: name.generation,
             locked: name.kind == Kind::Locked,
             recovery: name.kind == Kind::Recovery,

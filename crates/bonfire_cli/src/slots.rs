@@ -1,0 +1,69 @@
+//! `bonfire slots`: changes a directory of saves as the game would.
+
+use std::path::Path;
+
+use bonfire_store::{DirStore, Keep, Slots, Wait};
+
+use crate::SlotsCommand;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, escaped};
+
+/// The slots of a directory that is there, or of one of its players. Nothing is pruned: that is the game's business.
+pub(crate) fn open(directory: &Path, profile: Option<&str>) -> Result<Slots, Failure> {
+    if !directory.is_dir() {
+        return Err(Failure::file(directory, "this is not a directory"));
+    }
+    let store = DirStore::open(directory).map_err(|error| Failure::named(&error))?;
+    let slots = Slots::new(store).keep(Keep::all());
+    match profile {
+        Some(profile) => slots.profile(profile).map_err(|error| Failure::named(&error)),
+        None => Ok(slots),
+    }
+}
+
+pub(crate) fn run(command: &SlotsCommand, out: &mut Output) -> Result<Exit, Failure> {
+    let failed = |error: bonfire::Error| Failure::named(&error);
+    let done = match command {
+        SlotsCommand::Rm(arguments) => {
+            let slots = open(&arguments.directory, arguments.profile.as_deref())?;
+            let slot = &arguments.slot;
+            let (removed, what) = match arguments.save {
+                Some(save) => {
+                    (slots.remove_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
+                }
+                None => (slots.remove(slot).wait(), format!("slot `{slot}`")),
+            };
+            if !removed.map_err(failed)? {
+                return Err(Failure::Arguments(format!("there is no {}", escaped(&what))));
+            }
+            format!("{what} is removed")
+        }
+        SlotsCommand::Lock(save) => {
+            let slots = open(&save.directory, save.profile.as_deref())?;
+            slots.lock(&save.slot, save.save).wait().map_err(failed)?;
+            format!("save {} of `{}` is locked", save.save, save.slot)
+        }
+        SlotsCommand::Unlock(save) => {
+            let slots = open(&save.directory, save.profile.as_deref())?;
+            slots.unlock(&save.slot, save.save).wait().map_err(failed)?;
+            format!("save {} of `{}` is not locked any more", save.save, save.slot)
+        }
+        SlotsCommand::Restore(save) => {
+            let slots = open(&save.directory, save.profile.as_deref())?;
+            let copy = slots.restore(&save.slot, save.save).wait().map_err(failed)?;
+            format!("save {} of `{}` is now also save {}, the newest", save.save, save.slot, copy.generation)
+        }
+        SlotsCommand::Rename(two) => {
+            let slots = open(&two.directory, two.profile.as_deref())?;
+            slots.rename(&two.from, &two.to).wait().map_err(failed)?;
+            format!("`{}` is now `{}`", two.from, two.to)
+        }
+        SlotsCommand::Copy(two) => {
+            let slots = open(&two.directory, two.profile.as_deref())?;
+            let copy = slots.copy(&two.from, &two.to).wait().map_err(failed)?;
+            format!("the newest good save of `{}` is now save {} of `{}`", two.from, copy.generation, two.to)
+        }
+    };
+    out.line(escaped(&done))?;
+    Ok(Exit::Fine)
+}
