@@ -19,6 +19,7 @@ mod hecs_rows;
 mod measure;
 mod plain;
 mod rpg;
+mod store_rows;
 
 use clap::{Parser, Subcommand};
 use measure::Row;
@@ -49,7 +50,7 @@ enum Command {
 fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
-    let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows());
+    let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(&only)).collect();
