@@ -17,6 +17,8 @@ pub use app::PersistExt;
 pub use bonfire::*;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInBevy as Persist;
+/// Where saves lie: slots, directories, sealing.
+pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};

@@ -22,7 +22,8 @@ pub(crate) fn run(arguments: &LsArguments, out: &mut Output) -> Result<Exit, Fai
             (saves.iter().map(to_json).collect(), table_of_saves(&saves), exit(&saves))
         }
         None => {
-            let list = slots.list().wait().map_err(failed)?;
+            let mut list = slots.list().wait().map_err(failed)?;
+            list.extend(slots.list_values().wait().map_err(failed)?);
             let newest: Vec<SaveInfo> = list.iter().map(|slot| slot.newest.clone()).collect();
             (list.iter().map(slot_to_json).collect(), table_of_slots(&list), exit(&newest))
         }
@@ -52,7 +53,9 @@ pub(crate) fn all_saves(directory: &Path) -> Result<Vec<SaveInfo>, Failure> {
     }
     let mut saves = Vec::new();
     for owner in owners {
-        for slot in owner.list().wait().map_err(failed)? {
+        let mut slots = owner.list().wait().map_err(failed)?;
+        slots.extend(owner.list_values().wait().map_err(failed)?);
+        for slot in slots {
             saves.extend(owner.saves(&slot.name).wait().map_err(failed)?);
         }
     }
@@ -119,6 +122,7 @@ fn state(save: &SaveInfo) -> String {
     }
     words.extend(save.locked.then_some("locked"));
     words.extend(save.recovery.then_some("recovery"));
+    words.extend(save.blob.ends_with(".value").then_some("value"));
     if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 

@@ -11,6 +11,8 @@ mod slots;
 pub use bonfire::*;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
+/// Where saves lie: slots, directories, sealing.
+pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
 pub use capture::{SaveOptions, SaveSummary};
 pub use load::{LoadMode, Loaded};

@@ -342,11 +342,24 @@ fn values_are_as_safe_as_worlds() {
     }
     let next: NextSettings = slots.load_value("settings").unwrap().unwrap();
     assert_eq!(next, NextSettings { language: "de".into(), subtitles: false, volume: 0.5 });
-    let name = "settings.00000002.bonfire";
+    assert!(slots.list().wait().unwrap().is_empty(), "a menu of saves has no settings in it");
+    assert_eq!(slots.list_values().wait().unwrap()[0].name, "settings");
+    assert!(slots.save("settings", &world(1), &Details::new()).wait().unwrap_err().is_misuse());
+    assert!(slots.lock("settings", 1).wait().unwrap_err().is_misuse());
+    let name = "settings.00000002.value";
     let mut bytes = store.get(name).wait().unwrap().to_vec();
     bytes[10] ^= 1;
     store.put(name, Payload::from(bytes), Precondition::None).wait().unwrap();
     assert_eq!(slots.load_value::<Settings>("settings").unwrap().unwrap().volume, 0.25);
     save(&slots, "world", 1);
     assert!(slots.load_value::<Settings>("world").unwrap_err().is_misuse());
+    assert!(slots.save_value("world", &Settings::default()).unwrap_err().is_misuse());
+    slots.restore("settings", 1).wait().unwrap();
+    slots.rename("settings", "options").wait().unwrap();
+    assert_eq!(slots.load_value::<Settings>("options").unwrap().unwrap().volume, 0.25);
+    for volume in 0..9 {
+        let settings = Settings { volume: volume as f32, language: String::new() };
+        slots.clone().keep(Keep::newest(2)).save_value("options", &settings).unwrap();
+    }
+    assert_eq!(slots.count("options").wait().unwrap(), 2);
 }

@@ -46,6 +46,9 @@ impl Slots {
         if save.kind == kind {
             return Ok(());
         }
+        if save.kind == Kind::Value {
+            return Err(Error::misuse("a value cannot be locked").in_key(slot));
+        }
         self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
     }
 
@@ -82,19 +85,21 @@ impl Slots {
     }
 
     async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
-        let (bytes, _) = self.read(&self.find(from, generation).await?).await?;
+        let save = self.find(from, generation).await?;
+        let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
+        let (bytes, _) = self.read(&save).await?;
         // Only what is whole is worth a copy.
         self.open_options().open_shared(bytes.clone())?;
         let head = self.open_options().head(&bytes)?.bytes;
         let len = bytes.len() as u64;
-        let generation = self.put_next(to, Payload::from(bytes).leave_open(head), Kind::Free).await?;
+        let generation = self.put_next(to, Payload::from(bytes).leave_open(head), kind).await?;
         Ok(self.tidied(to, generation, len).await)
     }
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
     pub async fn prune(&self, slot: &str) -> Result<Vec<u64>> {
         let mut saves = self.saves_of(slot).await?;
-        saves.retain(|save| save.kind == Kind::Free);
+        saves.retain(|save| save.kind == Kind::Free || save.kind == Kind::Value);
         if saves.len() <= self.keep.count() {
             return Ok(Vec::new());
         }

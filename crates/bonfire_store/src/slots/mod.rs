@@ -165,7 +165,11 @@ impl Slots {
 
     /// Saves a world. When this returns, the save is durable; if it fails, what was there before is as it was.
     pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
-        let (generation, bytes) = self.add(slot, snapshot, details, Kind::Free).await?;
+        self.save_as(Kind::Free, slot, snapshot, details).await
+    }
+
+    async fn save_as(&self, kind: Kind, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
+        let (generation, bytes) = self.add(slot, snapshot, details, kind).await?;
         Ok(self.tidied(slot, generation, bytes).await)
     }
 
@@ -246,8 +250,17 @@ impl Slots {
         Ok(saves.iter().filter(|save| save.kind != Kind::Recovery).count())
     }
 
-    /// All slots, by name. Of each, the head of one save is read.
+    /// All slots with worlds, by name. Of each, the head of one save is read.
     pub async fn list(&self) -> Result<Vec<SlotInfo>> {
+        self.list_if(|newest| newest != Kind::Value).await
+    }
+
+    /// All slots with values, by name: see [`save_value`](Self::save_value).
+    pub async fn list_values(&self) -> Result<Vec<SlotInfo>> {
+        self.list_if(|newest| newest == Kind::Value).await
+    }
+
+    async fn list_if(&self, wanted: impl Fn(Kind) -> bool) -> Result<Vec<SlotInfo>> {
         let mut saves = self.parsed(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| {
@@ -255,6 +268,9 @@ impl Slots {
         });
         let mut slots = Vec::new();
         for saves in saves.chunk_by(|a, b| a.slot == b.slot) {
+            if !wanted(saves[0].kind) {
+                continue;
+            }
             let recoveries = saves.iter().filter(|save| save.kind == Kind::Recovery).count();
             // The recovery ones come last; a slot that has nothing else is one too.
             if let Some(newest) = self.info(&saves[0]).await? {
@@ -336,8 +352,11 @@ impl Slots {
             if let Some(profile) = &self.profile {
                 check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
             }
-            let here = all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
-            let generation = here.map(|save| save.generation).max().unwrap_or(0) + 1;
+            let here = || all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
+            if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
+                return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
+            }
+            let generation = here().map(|save| save.generation).max().unwrap_or(0) + 1;
             let name = self.name(slot, generation, kind).to_string();
             match self.store.put(&name, payload.clone(), Precondition::Absent).await {
                 Ok(_) => return Ok(generation),

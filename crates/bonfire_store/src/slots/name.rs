@@ -2,11 +2,13 @@
 
 use crate::generation;
 
-/// What a blob is to its slot.
+/// What a blob is to its slot. In the order in which a load tries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// A save that may be pruned.
+    /// A save of a world that may be pruned.
     Free,
+    /// A single value: not something that a menu of saves shows.
+    Value,
     /// A save that stays until it is unlocked.
     Locked,
     /// A save for after a crash, not yet accepted.
@@ -14,8 +16,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Free, "bonfire"), (Self::Locked, "locked"), (Self::Recovery, "recovery")];
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Free, "bonfire"),
+        (Self::Value, "value"),
+        (Self::Locked, "locked"),
+        (Self::Recovery, "recovery"),
+    ];
 
     fn extension(self) -> &'static str {
         Self::ALL[self as usize].1

@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Persist, Registry, Result, SnapshotWriter};
 
-use super::{Details, Slots};
+use super::{Details, Kind, Slots};
 use crate::wait::Wait;
 
 /// The data entry that holds the value.
@@ -10,7 +10,8 @@ const KEY: &str = "value";
 
 impl Slots {
     /// Saves one value in a slot of its own, and waits until it is durable. It is safe as a world is: a crash leaves the
-    /// old one or the new one, damage is found, and what the slot held before is still there.
+    /// old one or the new one, damage is found, and what the slot held before is still there. A slot is for worlds or for
+    /// values, and [`list`](Self::list) leaves out those with values.
     ///
     /// ```
     /// # use bonfire_store::{MemoryStore, Slots};
@@ -32,7 +33,7 @@ impl Slots {
         let registry = Registry::new();
         let mut writer = SnapshotWriter::new(&registry);
         writer.data(KEY, value)?;
-        self.save(slot, &writer.finish()?, &Details::new()).wait().map(drop)
+        self.save_as(Kind::Value, slot, &writer.finish()?, &Details::new()).wait().map(drop)
     }
 
     /// Loads a value that [`save_value`](Self::save_value) saved; `None` if there is none. Fields that have come or gone
