@@ -231,8 +231,8 @@ enum SlotsCommand {
     Restore(SaveArguments),
     /// Gives a slot another name
     Rename(TwoSlotsArguments),
-    /// Copies the newest good save of a slot into another
-    Copy(TwoSlotsArguments),
+    /// Copies a save into another slot
+    Copy(CopyArguments),
 }
 
 #[derive(Args)]
@@ -260,6 +260,15 @@ struct SaveArguments {
     /// The player whose slot it is
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+}
+
+#[derive(Args)]
+struct CopyArguments {
+    #[command(flatten)]
+    slots: TwoSlotsArguments,
+    /// The number of the save; without it, the one that a load would take
+    #[arg(long, value_name = "N")]
+    save: Option<u64>,
 }
 
 #[derive(Args)]

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use bonfire_store::{DirStore, Keep, Slots, Wait};
 
-use crate::SlotsCommand;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escaped};
+use crate::{CopyArguments, SlotsCommand};
 
 /// The slots of a directory that is there, or of one of its players. Nothing is pruned: that is the game's business.
 pub(crate) fn open(directory: &Path, profile: Option<&str>) -> Result<Slots, Failure> {
@@ -58,10 +58,13 @@ pub(crate) fn run(command: &SlotsCommand, out: &mut Output) -> Result<Exit, Fail
             slots.rename(&two.from, &two.to).wait().map_err(failed)?;
             format!("`{}` is now `{}`", two.from, two.to)
         }
-        SlotsCommand::Copy(two) => {
+        SlotsCommand::Copy(CopyArguments { slots: two, save }) => {
             let slots = open(&two.directory, two.profile.as_deref())?;
-            let copy = slots.copy(&two.from, &two.to).wait().map_err(failed)?;
-            format!("the newest good save of `{}` is now save {} of `{}`", two.from, copy.generation, two.to)
+            let copy = match save {
+                Some(save) => slots.copy_generation(&two.from, *save, &two.to).wait(),
+                None => slots.copy(&two.from, &two.to).wait(),
+            };
+            format!("a copy is save {} of `{}`", copy.map_err(failed)?.generation, two.to)
         }
     };
     out.line(escaped(&done))?;

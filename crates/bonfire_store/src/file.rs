@@ -24,7 +24,8 @@ pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>]) -> Result<()> {
         failed("save to", path)(nameless)
     })?;
     let disk = OsDisk::at(path.parent().unwrap_or(Path::new("")));
-    publish(&disk, name, parts, false).map_err(|failure| failed(failure.doing, path)(failure.error))
+    let published = publish(&disk, name, parts, false).map(drop);
+    published.map_err(|failure| failed(failure.doing, path)(failure.error))
 }
 
 /// Reads and checks the save at `path`.

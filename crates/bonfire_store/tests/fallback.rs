@@ -184,7 +184,9 @@ fn copies_are_made_of_whole_saves_only() {
     let (slots, store) = three_saves();
     flip(&store, "quick.00000003.bonfire", 300);
     assert!(slots.restore("quick", 3).wait().unwrap_err().is_corrupt());
-    slots.copy("quick", "other").wait().unwrap();
+    assert!(slots.copy("quick", "other").wait().unwrap_err().is_corrupt());
+    assert!(!slots.exists("other").wait().unwrap());
+    slots.copy_generation("quick", 2, "other").wait().unwrap();
     assert_eq!(number(&slots.load("other").wait().unwrap().snapshot), 2);
 }
 

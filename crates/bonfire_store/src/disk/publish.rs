@@ -22,23 +22,25 @@ pub(crate) const TEMPORARY: &str = ".bonfire-tmp";
 /// How much is written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Puts `parts` into the file `name`.
+/// Puts `parts` into the file `name`, and returns the stamp of the new file.
 pub(crate) fn publish(
     disk: &dyn Disk,
     name: &str,
     parts: &[impl AsRef<[u8]>],
     read_back: bool,
-) -> Result<(), Failed> {
+) -> Result<u64, Failed> {
     let (temporary, file) = create_temporary(disk)?;
     let written = fill(&*file, parts, read_back)
-        .and_then(|()| disk.rename(&temporary, name).map_err(Failed::at("replace")));
+        .and_then(|()| file.stamp().map_err(Failed::at("look at")))
+        .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(Failed::at("replace")));
     drop(file);
     if written.is_err() {
         // The error that matters is the first one.
         let _ = disk.remove(&temporary);
     }
-    written?;
-    disk.sync_dir().map_err(Failed::at("make the name durable of"))
+    let stamp = written?;
+    disk.sync_dir().map_err(Failed::at("make the name durable of"))?;
+    Ok(stamp)
 }
 
 /// A file that nobody else writes to: a name that is taken, by another process or as a leftover, is not touched.

@@ -72,11 +72,15 @@ impl Slots {
         Ok(())
     }
 
-    /// Copies the save that a load would take into another slot, which may have saves already. Returns its number there.
+    /// Copies the save that a load would take into another slot, which may have saves already. Where that one is damaged,
+    /// this is an error: a copy of an older one is [`copy_generation`](Self::copy_generation).
     pub async fn copy(&self, from: &str, to: &str) -> Result<Saved> {
         check_slot(to)?;
-        let generation = self.load(from).await?.info.generation;
-        self.copy_generation(from, generation, to).await
+        let loaded = self.load(from).await?;
+        match loaded.skipped.first() {
+            Some(skipped) => Err(Error::corrupt(skipped).in_key(from)),
+            None => self.copy_generation(from, loaded.info.generation, to).await,
+        }
     }
 
     /// Makes an older save the newest of its slot: a copy of it, under the next number.
@@ -84,7 +88,8 @@ impl Slots {
         self.copy_generation(slot, generation, slot).await
     }
 
-    async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
+    /// Copies one save into another slot, or into its own.
+    pub async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
         let save = self.find(from, generation).await?;
         let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
         let (bytes, _) = self.read(&save).await?;

@@ -82,8 +82,12 @@ fn failed<'a>(doing: &'a str, name: &'a str) -> impl Fn(io::Error) -> Error + 'a
     move |error| Error::io(format_args!("cannot {doing} `{name}`"), &error)
 }
 
-fn version(file: &dyn DiskFile, name: &str) -> Result<Version> {
-    Ok(Version::new(format!("{:016x}", file.stamp().map_err(failed("look at", name))?)))
+fn version(stamp: u64) -> Version {
+    Version::new(format!("{stamp:016x}"))
+}
+
+fn version_of(file: &dyn DiskFile, name: &str) -> Result<Version> {
+    Ok(version(file.stamp().map_err(failed("look at", name))?))
 }
 
 impl Inner {
@@ -153,7 +157,7 @@ impl Inner {
         check_name(name)?;
         self.exclusively(|poisoned| {
             let existing = self.existing(name)?;
-            let existing = existing.map(|file| version(&*file, name)).transpose()?;
+            let existing = existing.map(|file| version_of(&*file, name)).transpose()?;
             match (when, existing) {
                 (Precondition::None, _) | (Precondition::Absent, None) => {}
                 (Precondition::Version(wanted), Some(there)) if *wanted == there => {}
@@ -166,10 +170,10 @@ impl Inner {
                     )));
                 }
             }
-            publish(&*self.disk, name, payload.parts(), self.read_back)
+            let stamp = publish(&*self.disk, name, payload.parts(), self.read_back)
                 .map_err(|failure| failed(failure.doing, name)(failure.error))?;
             poisoned.remove(name);
-            version(&*self.open_to_read(name)?, name)
+            Ok(version(stamp))
         })
     }
 
@@ -225,7 +229,7 @@ impl Inner {
         check_name(name)?;
         let Some(file) = self.open(name, Access::Read)? else { return Ok(None) };
         let len = file.len().map_err(failed("look at", name))?;
-        Ok(Some(Head { len, readable: len, version: version(&*file, name)? }))
+        Ok(Some(Head { len, readable: len, version: version_of(&*file, name)? }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
