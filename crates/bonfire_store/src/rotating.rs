@@ -165,7 +165,7 @@ impl<S: Store> Rotating<S> {
         if names.iter().any(|name| name == to) {
             return Err(Error::conflict(format!("`{to}` is there already")));
         }
-        check_case(to, names.iter().map(String::as_str).filter(|name| *name != from))?;
+        check_case(to, names.iter().map(String::as_str))?;
         // The newest last: until then the old name means what it meant.
         for &generation in generations.iter().rev() {
             self.inner.rename(&numbered(from, generation), &numbered(to, generation)).await?;

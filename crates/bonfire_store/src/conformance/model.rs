@@ -25,7 +25,7 @@ impl Random {
 pub(super) fn random_calls(store: &dyn Store) {
     let mut random = Random(7);
     let mut model: BTreeMap<&str, (Vec<u8>, Option<Version>)> = BTreeMap::new();
-    for step in 0..300 {
+    for step in 0..200 {
         let name = random.name();
         match random.below(8) {
             0..=2 => put(store, &mut model, name, step, &mut random),

@@ -65,7 +65,7 @@ impl Slots {
         if slots().any(|slot| slot == to) {
             return Err(Error::conflict(format!("there is a slot `{to}` already")));
         }
-        check_case(to, slots().filter(|slot| *slot != from))?;
+        check_case(to, slots())?;
         for save in saves.iter().rev() {
             self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await?;
         }

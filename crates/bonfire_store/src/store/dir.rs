@@ -263,7 +263,7 @@ impl Inner {
             if names.iter().any(|name| name == to) {
                 return Err(Error::conflict(format!("`{to}` is there already")));
             }
-            check_case(to, names.iter().map(String::as_str).filter(|name| *name != from))?;
+            check_case(to, names.iter().map(String::as_str))?;
             self.disk.rename(from, to).map_err(failed("rename", from))?;
             if poisoned.remove(from) {
                 poisoned.insert(to.to_owned());

@@ -98,7 +98,7 @@ impl MemoryStore {
         if blobs.named.contains_key(to) {
             return Err(Error::conflict(format!("`{to}` is there already")));
         }
-        check_case(to, blobs.named.keys().map(String::as_str).filter(|name| *name != from))?;
+        check_case(to, blobs.named.keys().map(String::as_str))?;
         if let Some(blob) = blobs.named.remove(from) {
             blobs.named.insert(to.to_owned(), blob);
         }
