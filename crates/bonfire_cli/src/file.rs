@@ -5,16 +5,24 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bonfire::{AlignedBuf, Limits, OpenOptions, Snapshot};
+use bonfire_store::SealKey;
+use bytes::Bytes;
 
 use crate::exit::Failure;
+use crate::sealed;
 
 /// The bytes of a save, aligned, so that opening them copies nothing.
 pub(crate) struct SaveFile {
-    buffer: AlignedBuf,
+    bytes: Bytes,
 }
 
 impl SaveFile {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        Self::read_sealed(path, &[])
+    }
+
+    /// Reads a file that may be sealed.
+    pub(crate) fn read_sealed(path: &Path, keys: &[SealKey]) -> Result<Self, Failure> {
         let unreadable = |error: std::io::Error| Failure::file(path, error);
         let mut file = File::open(path).map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
@@ -30,17 +38,18 @@ impl SaveFile {
         };
         let mut buffer = AlignedBuf::zeroed(len);
         file.read_exact(buffer.as_mut()).map_err(unreadable)?;
-        Ok(Self { buffer })
+        let bytes = sealed::open(path, buffer.share(), keys);
+        Ok(Self { bytes: bytes.map_err(|error| Failure::whole_save(path, error))? })
     }
 
     /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
-        self.bytes().len()
+        self.bytes.len()
     }
 
     /// The bytes as they are.
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.buffer.as_ref()
+        &self.bytes
     }
 
     /// Opens the bytes as they are. If they are damaged and the user asked for what is left, opens that, and returns the
@@ -57,7 +66,7 @@ impl SaveFile {
 
     /// Opens the bytes as they are; if they turn out to be damaged, opens what is left and returns both.
     pub(crate) fn open_or_salvage(self) -> Opened {
-        let bytes = self.buffer.share();
+        let bytes = self.bytes;
         match OpenOptions::new().open_shared(bytes.clone()) {
             Err(error) if error.is_corrupt() => {
                 let salvaged = OpenOptions::new().salvage(true).open_shared(bytes);

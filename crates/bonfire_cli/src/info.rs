@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use bonfire::{ColumnView, Component, Prelude, Snapshot};
+use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 
 use crate::InfoArguments;
@@ -13,9 +14,9 @@ use crate::json;
 use crate::output::{Output, Table, cell, escaped, escaped_path, visible};
 use crate::verify::print_salvage;
 
-pub(crate) fn run(arguments: &InfoArguments, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let file = SaveFile::read(path)?;
+    let file = SaveFile::read_sealed(path, keys)?;
     let file_bytes = file.len();
     let opened = file.open(arguments.salvage);
     let (snapshot, damage) = opened.map_err(|error| Failure::save(path, error, "info"))?;

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bonfire_store::{SaveInfo, SlotInfo, Wait};
+use bonfire_store::{SaveInfo, SealKey, SlotInfo, Wait};
 use serde_json::{Value as Json, json};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, cell, escaped, visible};
 use crate::{InfoArguments, LsArguments, json, slots};
 
-pub(crate) fn run(arguments: &LsArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let slots = slots::open(&arguments.directory, arguments.profile.as_deref())?;
+pub(crate) fn run(arguments: &LsArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
+    let slots = slots::look(&arguments.directory, arguments.profile.as_deref(), keys)?;
     let failed = |error: bonfire::Error| Failure::named(&error);
     let (documents, table, exit): (Vec<Json>, Table, Exit) = match &arguments.slot {
         Some(slot) => {
@@ -44,9 +44,9 @@ pub(crate) fn run(arguments: &LsArguments, out: &mut Output) -> Result<Exit, Fai
 }
 
 /// All saves of a directory, of all players; at least one.
-pub(crate) fn all_saves(directory: &Path) -> Result<Vec<SaveInfo>, Failure> {
+pub(crate) fn all_saves(directory: &Path, keys: &[SealKey]) -> Result<Vec<SaveInfo>, Failure> {
     let failed = |error: bonfire::Error| Failure::named(&error);
-    let game = slots::open(directory, None)?;
+    let game = slots::look(directory, None, keys)?;
     let mut owners = vec![game.clone()];
     for profile in game.profiles().wait().map_err(failed)? {
         owners.push(game.profile(&profile).map_err(failed)?);
@@ -67,8 +67,8 @@ pub(crate) fn all_saves(directory: &Path) -> Result<Vec<SaveInfo>, Failure> {
 }
 
 /// Everything that the heads of all saves tell.
-pub(crate) fn info(arguments: &InfoArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let saves = all_saves(&arguments.file)?;
+pub(crate) fn info(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
+    let saves = all_saves(&arguments.file, keys)?;
     if arguments.json {
         out.json(&saves.iter().map(to_json).collect())?;
         return Ok(exit(&saves));
@@ -93,6 +93,7 @@ fn facts(save: &SaveInfo) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
+    add("sealed", save.sealed.then(|| "no key at hand opens it, so nobody has checked this".to_owned()));
     add("problem", save.problem.as_ref().map(|error| visible(&error.to_string()).into_owned()));
     add("label", save.label.as_deref().map(escaped));
     add("saved", save.saved_at.map(date));
@@ -114,12 +115,13 @@ fn facts(save: &SaveInfo) -> Vec<(String, String)> {
 fn state(save: &SaveInfo) -> String {
     let mut words = Vec::new();
     match &save.problem {
-        Some(error) if error.is_wrong_key() => words.push("sealed"),
+        Some(error) if error.is_wrong_key() => {}
         Some(error) if error.is_newer_format() => words.push("newer"),
         Some(error) if error.is_corrupt() => words.push("damaged"),
         Some(_) => words.push("unreadable"),
         None => {}
     }
+    words.extend(save.sealed.then_some("sealed"));
     words.extend(save.locked.then_some("locked"));
     words.extend(save.recovery.then_some("recovery"));
     words.extend(save.blob.ends_with(".value").then_some("value"));
@@ -184,6 +186,7 @@ fn to_json(save: &SaveInfo) -> Json {
         "save": save.generation,
         "locked": save.locked,
         "recovery": save.recovery,
+        "sealed": save.sealed,
         "bytes": save.bytes,
         "label": save.label,
         "saved_at": save.saved_at.map(date),

@@ -10,6 +10,7 @@
 //! | `info`, `show`, `verify` | the commands that look into one save |
 //! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
+//! | `sealed` | saves that need a key |
 //! | `lock`, `fit` | schema locks as files, and what the build that one describes would do with a save |
 //! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
 //! | `leaf` | which table columns a component becomes |
@@ -28,6 +29,7 @@ mod ls;
 mod migrate;
 mod output;
 mod schema;
+mod sealed;
 mod show;
 mod slots;
 mod verify;
@@ -35,10 +37,12 @@ mod verify;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bonfire_store::SealKey;
 use clap::{Args, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::sealed::KeyArguments;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -70,7 +74,8 @@ Examples:
 
 const LS_EXAMPLES: &str = "\
 Only the head of each save is read, so `ls` finds saves that are cut short, and `verify` finds all damage. A save is
-called by its slot and its number: later saves have larger numbers.
+called by its slot and its number: later saves have larger numbers. Heads of sealed saves are shown as far as they were left
+open; without the key nobody knows whether they are true.
 
 Examples:
   bonfire ls ~/.local/share/Studio/Game/saves
@@ -174,6 +179,8 @@ Examples:
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    keys: KeyArguments,
 }
 
 #[derive(Subcommand)]
@@ -389,7 +396,8 @@ struct DemoArguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = Output::stdout();
-    let result = run(&arguments.command, &mut out).and_then(|exit| {
+    let keys = arguments.keys.keys();
+    let result = keys.and_then(|keys| run(&arguments.command, &keys, &mut out)).and_then(|exit| {
         out.flush()?;
         Ok(exit)
     });
@@ -401,15 +409,15 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn run(command: &Command, out: &mut Output) -> Result<Exit, Failure> {
+fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     match command {
-        Command::Ls(arguments) => ls::run(arguments, out),
-        Command::Slots(command) => slots::run(command, out),
-        Command::Info(arguments) if arguments.file.is_dir() => ls::info(arguments, out),
-        Command::Info(arguments) => info::run(arguments, out),
-        Command::Show(arguments) => show::run(arguments, out),
-        Command::Verify(arguments) if arguments.file.is_dir() => verify::directory(arguments, out),
-        Command::Verify(arguments) => verify::run(arguments, out),
+        Command::Ls(arguments) => ls::run(arguments, keys, out),
+        Command::Slots(command) => slots::run(command, keys, out),
+        Command::Info(arguments) if arguments.file.is_dir() => ls::info(arguments, keys, out),
+        Command::Info(arguments) => info::run(arguments, keys, out),
+        Command::Show(arguments) => show::run(arguments, keys, out),
+        Command::Verify(arguments) if arguments.file.is_dir() => verify::directory(arguments, keys, out),
+        Command::Verify(arguments) => verify::run(arguments, keys, out),
         Command::Schema(SchemaCommand::Lock(arguments)) => schema::lock(arguments, out),
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
         Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),

@@ -3,6 +3,7 @@
 //! A column that cannot be read is never passed over: its cells say so, and the reason is printed at the end.
 
 use bonfire::{ColumnView, DataEntry, EntityId, Limits, Snapshot, Value};
+use bonfire_store::SealKey;
 use serde_json::{Map, Value as Json, json};
 
 use crate::ShowArguments;
@@ -13,8 +14,8 @@ use crate::leaf::{Leaf, MISSING, UNREADABLE};
 use crate::output::{Output, Table, cell, entities, escaped, visible};
 use crate::verify::print_salvage;
 
-pub(crate) fn run(arguments: &ShowArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let file = SaveFile::read(&arguments.file)?;
+pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
+    let file = SaveFile::read_sealed(&arguments.file, keys)?;
     let opened = file.open(arguments.salvage);
     let (snapshot, damage) = opened.map_err(|error| Failure::save(&arguments.file, error, "show"))?;
     let known = |key: &String| snapshot.components().iter().any(|component| component.key == *key);

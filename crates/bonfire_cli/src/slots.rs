@@ -2,30 +2,45 @@
 
 use std::path::Path;
 
-use bonfire_store::{DirStore, Keep, Slots, Wait};
+use bonfire_store::{DirStore, Keep, SealKey, Slots, Wait};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escaped};
+use crate::sealed::{Looking, with_keys};
 use crate::{CopyArguments, SlotsCommand};
 
-/// The slots of a directory that is there, or of one of its players. Nothing is pruned: that is the game's business.
-pub(crate) fn open(directory: &Path, profile: Option<&str>) -> Result<Slots, Failure> {
+/// The slots of a directory that is there, or of one of its players, to look at: some may be sealed, others not.
+pub(crate) fn look(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
+    of_profile(Slots::new(Looking::new(store(directory)?, keys)), profile)
+}
+
+/// The same to change them. With keys all of them are sealed, and what is written is sealed as well. Nothing is pruned: that
+/// is the game's business.
+fn open(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
+    let store = store(directory)?;
+    let slots = if keys.is_empty() { Slots::new(store) } else { Slots::new(with_keys(store, keys)) };
+    of_profile(slots.keep(Keep::all()), profile)
+}
+
+fn store(directory: &Path) -> Result<DirStore, Failure> {
     if !directory.is_dir() {
         return Err(Failure::file(directory, "this is not a directory"));
     }
-    let store = DirStore::open(directory).map_err(|error| Failure::named(&error))?;
-    let slots = Slots::new(store).keep(Keep::all());
+    DirStore::open(directory).map_err(|error| Failure::named(&error))
+}
+
+fn of_profile(slots: Slots, profile: Option<&str>) -> Result<Slots, Failure> {
     match profile {
         Some(profile) => slots.profile(profile).map_err(|error| Failure::named(&error)),
         None => Ok(slots),
     }
 }
 
-pub(crate) fn run(command: &SlotsCommand, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn run(command: &SlotsCommand, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let failed = |error: bonfire::Error| Failure::named(&error);
     let done = match command {
         SlotsCommand::Rm(arguments) => {
-            let slots = open(&arguments.directory, arguments.profile.as_deref())?;
+            let slots = open(&arguments.directory, arguments.profile.as_deref(), keys)?;
             let slot = &arguments.slot;
             let (removed, what) = match arguments.save {
                 Some(save) => {
@@ -39,27 +54,27 @@ pub(crate) fn run(command: &SlotsCommand, out: &mut Output) -> Result<Exit, Fail
             format!("{what} is removed")
         }
         SlotsCommand::Lock(save) => {
-            let slots = open(&save.directory, save.profile.as_deref())?;
+            let slots = open(&save.directory, save.profile.as_deref(), keys)?;
             slots.lock(&save.slot, save.save).wait().map_err(failed)?;
             format!("save {} of `{}` is locked", save.save, save.slot)
         }
         SlotsCommand::Unlock(save) => {
-            let slots = open(&save.directory, save.profile.as_deref())?;
+            let slots = open(&save.directory, save.profile.as_deref(), keys)?;
             slots.unlock(&save.slot, save.save).wait().map_err(failed)?;
             format!("save {} of `{}` is not locked any more", save.save, save.slot)
         }
         SlotsCommand::Restore(save) => {
-            let slots = open(&save.directory, save.profile.as_deref())?;
+            let slots = open(&save.directory, save.profile.as_deref(), keys)?;
             let copy = slots.restore(&save.slot, save.save).wait().map_err(failed)?;
             format!("save {} of `{}` is now also save {}, the newest", save.save, save.slot, copy.generation)
         }
         SlotsCommand::Rename(two) => {
-            let slots = open(&two.directory, two.profile.as_deref())?;
+            let slots = open(&two.directory, two.profile.as_deref(), keys)?;
             slots.rename(&two.from, &two.to).wait().map_err(failed)?;
             format!("`{}` is now `{}`", two.from, two.to)
         }
         SlotsCommand::Copy(CopyArguments { slots: two, save }) => {
-            let slots = open(&two.directory, two.profile.as_deref())?;
+            let slots = open(&two.directory, two.profile.as_deref(), keys)?;
             let copy = match save {
                 Some(save) => slots.copy_generation(&two.from, *save, &two.to).wait(),
                 None => slots.copy(&two.from, &two.to).wait(),

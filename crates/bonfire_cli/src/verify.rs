@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use bonfire::{ColumnView, Damage, EntityMap, Limits, Snapshot};
+use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 
 use crate::VerifyArguments;
@@ -16,20 +17,24 @@ use crate::json;
 use crate::ls::all_saves;
 use crate::output::{Output, Table, entities, escaped, escaped_path, visible};
 
-pub(crate) fn run(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let verdict = Verdict::of(path)?;
+    let verdict = Verdict::of(path, keys)?;
     let printed =
         if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(&escaped_path(path), out) };
     out.answer(printed, verdict.exit())
 }
 
 /// Verifies every save of a directory.
-pub(crate) fn directory(arguments: &VerifyArguments, out: &mut Output) -> Result<Exit, Failure> {
+pub(crate) fn directory(
+    arguments: &VerifyArguments,
+    keys: &[SealKey],
+    out: &mut Output,
+) -> Result<Exit, Failure> {
     let mut exits = Vec::new();
     let mut documents = Vec::new();
-    for info in all_saves(&arguments.file)? {
-        let verdict = match Verdict::of(&arguments.file.join(&info.blob)) {
+    for info in all_saves(&arguments.file, keys)? {
+        let verdict = match Verdict::of(&arguments.file.join(&info.blob), keys) {
             Ok(verdict) => verdict,
             Err(failure) => {
                 exits.push(failure.report());
@@ -106,8 +111,8 @@ impl DeepCheck {
 }
 
 impl Verdict {
-    fn of(path: &Path) -> Result<Self, Failure> {
-        Ok(match SaveFile::read(path)?.open_or_salvage() {
+    fn of(path: &Path, keys: &[SealKey]) -> Result<Self, Failure> {
+        Ok(match SaveFile::read_sealed(path, keys)?.open_or_salvage() {
             Opened::Whole(snapshot) => Self::Whole(DeepCheck::of(&snapshot)),
             Opened::Unreadable(error) => Self::Unreadable(error),
             Opened::Damaged { error, salvaged } => {

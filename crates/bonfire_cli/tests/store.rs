@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use bonfire_store::{Details, DirStore, Keep, Slots, Wait};
+use bonfire_store::{Details, DirStore, Keep, SealKey, Sealed, Slots, Wait};
 use common::*;
 use serde_json::json;
 use tempfile::TempDir;
@@ -136,4 +136,66 @@ fn slots_are_changed_as_the_game_would() {
     assert_eq!(bonfire("ls", saves, &["slow"]).code, Some(2));
     fine(bonfire("verify", saves, &[]));
     refused(slots("rm", &saves.join("none"), &["quick"]), "not a directory");
+}
+
+/// A plain save, one whose head is left open, and one whose head is hidden.
+fn sealed_saves() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let store = || DirStore::open(directory.path()).unwrap();
+    let key = || SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef");
+    let details = |label: &str| Details::new().label(label);
+    Slots::new(store()).save("plain", &farm(), &details("For all")).wait().unwrap();
+    let sealed = Slots::new(Sealed::new(store(), key()).bind_name(true));
+    sealed.save("open", &farm(), &details("A label")).wait().unwrap();
+    let hidden = Slots::new(Sealed::new(store(), key()).hide_metadata(true));
+    hidden.save("hidden", &farm(), &details("A secret")).wait().unwrap();
+    directory
+}
+
+#[test]
+fn sealed_saves_show_what_was_left_open() {
+    let saves = sealed_saves();
+    let run = bonfire("ls", saves.path(), &[]);
+    assert_eq!(run.code, Some(2), "one of them cannot be read: {run:?}");
+    assert!(run.part("open")[0].contains("sealed  A label"), "{run:?}");
+    assert!(run.part("hidden")[0].contains("sealed") && !run.stdout.contains("secret"), "{run:?}");
+    let sealed = saves.path().join("open.00000001.bonfire");
+    for command in ["info", "show", "verify"] {
+        let run = run_on(command, &sealed, &[]);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.contains("none of the keys at hand"), "{run:?}");
+    }
+}
+
+#[test]
+fn with_the_key_sealed_saves_are_like_others() {
+    let saves = sealed_saves();
+    let keys = tempfile::tempdir().unwrap();
+    let (raw, hex, wrong) = (keys.path().join("raw"), keys.path().join("hex"), keys.path().join("wrong"));
+    std::fs::write(&raw, b"0123456789abcdef0123456789abcdef").unwrap();
+    std::fs::write(&hex, "30313233343536373839616263646566".repeat(2) + "\n").unwrap();
+    std::fs::write(&wrong, [0; 32]).unwrap();
+    for (key, saves_whole) in [(&raw, 3), (&hex, 5)] {
+        let key = ["--key-file", key.to_str().unwrap()];
+        let run = bonfire("verify", saves.path(), &key);
+        assert_eq!(
+            (run.code, run.stdout.matches("ok: 3 entities").count()),
+            (Some(0), saves_whole),
+            "{run:?}"
+        );
+        assert!(bonfire("ls", saves.path(), &key).stdout.contains("A secret"));
+        let shown = run_on("show", &saves.path().join("hidden.00000001.bonfire"), &key);
+        assert_eq!((shown.code, shown.stdout.contains("Dolly")), (Some(0), true), "{shown:?}");
+        for slot in ["open", "hidden"] {
+            let restored = slots("restore", saves.path(), &[slot, "1", key[0], key[1]]);
+            assert_eq!(restored.code, Some(0), "{restored:?}");
+        }
+    }
+    assert!(!bonfire("info", saves.path(), &[]).stdout.contains("secret"), "what was hidden stays hidden");
+    let copy = std::fs::read(saves.path().join("open.00000003.bonfire")).unwrap();
+    assert!(bonfire_store::is_sealed(&copy), "a copy of a sealed save is sealed");
+    let run = bonfire("verify", saves.path(), &["--key-file", wrong.to_str().unwrap()]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    std::fs::write(&wrong, "short").unwrap();
+    assert_eq!(bonfire("ls", saves.path(), &["--key-file", wrong.to_str().unwrap()]).code, Some(2));
 }

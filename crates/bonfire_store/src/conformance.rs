@@ -23,7 +23,7 @@ type Test = (&'static str, fn(&dyn Store));
 /// # Panics
 /// If the store does something else than the trait says. The message names the test.
 pub fn check<S: Store>(open: impl Fn() -> S) {
-    let tests: [Test; 15] = [
+    let tests: [Test; 16] = [
         ("a blob is what was put", round_trip),
         ("blobs may be empty, large, or in many pieces", sizes),
         ("a put replaces all of a blob", replace),
@@ -35,6 +35,7 @@ pub fn check<S: Store>(open: impl Fn() -> S) {
         ("lists are sorted and begin with the prefix", list),
         ("removed blobs are gone", remove),
         ("renamed blobs are the same", rename),
+        ("copies are the same", copy),
         ("names that mean trouble touch nothing", bad_names),
         ("names differ in more than case", case),
         ("the open head of a payload is part of it", open_head),
@@ -216,6 +217,22 @@ fn remove(store: &dyn Store) {
     assert!(!store.remove("a").wait().unwrap());
     refused(store.get("a").wait(), Error::is_not_found, "get after remove");
     assert_eq!(store.list("").wait().unwrap(), ["b"]);
+}
+
+fn copy(store: &dyn Store) {
+    put(store, "a", Payload::from(bytes(100_000, 1)).leave_open(500));
+    put(store, "b", bytes(10, 2));
+    refused(store.copy("a", "b").wait(), Error::is_conflict, "copy over another");
+    refused(store.copy("c", "d").wait(), Error::is_not_found, "copy of nothing");
+    refused(store.copy("a", "../c").wait(), Error::is_misuse, "copy to a bad name");
+    refused(store.copy("../c", "c").wait(), Error::is_misuse, "copy of a bad name");
+    refused(store.copy("a", "B").wait(), Error::is_misuse, "copy to other case");
+    store.copy("a", "c").wait().unwrap();
+    put(store, "a", bytes(5, 3));
+    assert_eq!(
+        (get(store, "a"), get(store, "b"), get(store, "c")),
+        (bytes(5, 3), bytes(10, 2), bytes(100_000, 1))
+    );
 }
 
 fn rename(store: &dyn Store) {

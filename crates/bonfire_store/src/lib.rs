@@ -6,7 +6,7 @@
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
 //! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
 //! | [`Rotating`] | the last few states of every blob |
-//! | [`write`], [`read`] | one save at a path |
+//! | [`write()`], [`read()`] | one save at a path |
 //! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -21,6 +21,8 @@ mod generation;
 mod lock;
 mod maybe;
 mod rotating;
+#[cfg(feature = "seal")]
+mod sealed;
 mod slots;
 mod store;
 mod wait;
@@ -36,8 +38,17 @@ pub use file::{read, write};
 pub use lock::{check_schemas, read_lock, write_lock};
 pub use maybe::{MaybeSend, MaybeSync};
 pub use rotating::{Found, Rotating};
+#[cfg(feature = "seal")]
+pub use sealed::{
+    PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey, is_sealed,
+};
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, Saved, Skipped, SlotInfo, Slots};
 pub use store::{
     DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name,
 };
 pub use wait::Wait;
+
+/// The code of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/slots.md")]
+mod guide {}

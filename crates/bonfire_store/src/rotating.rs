@@ -16,6 +16,9 @@ use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version, che
 /// use [`Slots`](crate::Slots), which keep generations of their own; this is for everything else. Put it around a
 /// `Sealed` store, not inside of one: only who opens a blob can tell that it is damaged.
 ///
+/// A rename moves the states one by one, the newest last: after a crash on the way the new name has older ones. A removal
+/// takes the oldest first.
+///
 /// [`get_range`](Store::get_range), [`head`](Store::head) and [`append`](Store::append) mean the newest state, unchecked.
 ///
 /// ```

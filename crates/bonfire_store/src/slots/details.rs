@@ -89,6 +89,8 @@ pub struct SaveInfo {
     pub locked: bool,
     /// Whether it waits to be accepted or rejected.
     pub recovery: bool,
+    /// Whether it is sealed and no key at hand opens it. Then nobody has checked what is said here.
+    pub sealed: bool,
     /// Its length as stored by the game, in bytes.
     pub bytes: u64,
     /// What players read.
@@ -120,6 +122,7 @@ impl SaveInfo {
             generation: name.generation,
             locked: name.kind == Kind::Locked,
             recovery: name.kind == Kind::Recovery,
+            sealed: false,
             bytes,
             label: None,
             saved_at: None,

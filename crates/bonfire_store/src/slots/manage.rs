@@ -3,9 +3,9 @@
 use bonfire::{Error, Result};
 
 use super::name::{Kind, SaveName};
-use super::{Saved, Slots};
+use super::{Saved, Slots, Source};
 use crate::rotating::missing;
-use crate::store::{Payload, check_case, check_slot};
+use crate::store::{check_case, check_slot};
 
 impl Slots {
     /// Removes a slot with all its saves; false if there was none. A slot with a locked save is refused.
@@ -53,7 +53,7 @@ impl Slots {
     }
 
     /// Gives a slot another name that no slot has yet, with all its saves. They move one by one, the newest last: after a
-    /// crash on the way both names have saves, and the old one still has the newest.
+    /// crash on the way both names have saves, and the old one still has the newest: remove the new one and call again.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_slot(to)?;
         let saves = self.saves_of(from).await?;
@@ -92,13 +92,10 @@ impl Slots {
     pub async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
         let save = self.find(from, generation).await?;
         let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
-        let (bytes, _) = self.read(&save).await?;
         // Only what is whole is worth a copy.
-        self.open_options().open_shared(bytes.clone())?;
-        let head = self.open_options().head(&bytes)?.bytes;
-        let len = bytes.len() as u64;
-        let generation = self.put_next(to, Payload::from(bytes).leave_open(head), kind).await?;
-        Ok(self.tidied(to, generation, len).await)
+        let (_, info) = self.open(&save, &self.open_options()).await?;
+        let generation = self.put_next(to, Source::Save(&save.to_string()), kind).await?;
+        Ok(self.tidied(to, generation, info.bytes).await)
     }
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.

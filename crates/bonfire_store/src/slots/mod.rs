@@ -338,11 +338,12 @@ impl Slots {
         let rope = details.put_on(snapshot, (self.clock)()).encode(&self.encode)?;
         let bytes = rope.len() as u64;
         let head = head_len(&rope)?;
-        let generation = self.put_next(slot, Payload::from(rope).leave_open(head), kind).await?;
+        let source = Source::Payload(Payload::from(rope).leave_open(head));
+        let generation = self.put_next(slot, source, kind).await?;
         Ok((generation, bytes))
     }
 
-    async fn put_next(&self, slot: &str, payload: Payload, kind: Kind) -> Result<u64> {
+    async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<u64> {
         for _ in 0..RETRIES {
             let all = self.parsed("").await?;
             check_case(
@@ -358,8 +359,14 @@ impl Slots {
             }
             let generation = here().map(|save| save.generation).max().unwrap_or(0) + 1;
             let name = self.name(slot, generation, kind).to_string();
-            match self.store.put(&name, payload.clone(), Precondition::Absent).await {
-                Ok(_) => return Ok(generation),
+            let put = match &source {
+                Source::Payload(payload) => {
+                    self.store.put(&name, payload.clone(), Precondition::Absent).await.map(drop)
+                }
+                Source::Save(from) => self.store.copy(from, &name).await,
+            };
+            match put {
+                Ok(()) => return Ok(generation),
                 // Somebody else took the number.
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
@@ -400,6 +407,7 @@ impl Slots {
             }
         };
         let mut info = SaveInfo::of_name(save, head.len);
+        info.sealed = head.readable < head.len;
         for len in [SMALL_HEAD_BYTES, HEAD_BYTES_MAX] {
             let bytes = match self.store.get_range(&name, 0..len.min(head.readable)).await {
                 Err(error) if error.is_not_found() => return Ok(None),
@@ -417,11 +425,18 @@ impl Slots {
                 break;
             }
         }
-        if head.readable == 0 && head.len > 0 {
+        if info.sealed && info.problem.is_some() {
             info.problem = Some(Error::wrong_key("it is sealed, and no key at hand opens it"));
         }
         Ok(Some(info))
     }
+}
+
+/// Where the bytes of a new save come from.
+enum Source<'a> {
+    Payload(Payload),
+    /// Another save, by the name of its blob.
+    Save(&'a str),
 }
 
 /// How many bytes the head of a save has: what lists of saves may read without a key.

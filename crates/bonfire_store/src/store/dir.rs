@@ -91,19 +91,18 @@ fn version_of(file: &dyn DiskFile, name: &str) -> Result<Version> {
 }
 
 impl Inner {
-    /// Only who writes may remove: the temporary file of somebody who is writing right now is no leftover.
+    /// Only who writes may remove: the temporary file of somebody who is writing right now is no leftover. One that
+    /// cannot be removed is in nobody's way, and the next start tries again.
     fn remove_leftovers(&self) -> Result<()> {
         let names = self.names()?;
-        let mut leftovers =
-            names.iter().filter(|name| name.starts_with('.') && name.ends_with(TEMPORARY)).peekable();
-        if leftovers.peek().is_none() {
-            return Ok(());
+        let leftovers: Vec<_> =
+            names.iter().filter(|name| name.starts_with('.') && name.ends_with(TEMPORARY)).collect();
+        if !leftovers.is_empty()
+            && let Ok(Some(_lock)) = self.disk.lock(LOCK)
+        {
+            leftovers.into_iter().for_each(|name| drop(self.disk.remove(name)));
         }
-        let Some(_lock) = self.disk.lock(LOCK).map_err(failed("lock", LOCK))? else { return Ok(()) };
-        leftovers.try_for_each(|name| match self.disk.remove(name) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", name)(error)),
-            _ => Ok(()),
-        })
+        Ok(())
     }
 
     fn names(&self) -> Result<Vec<String>> {
@@ -219,6 +218,14 @@ impl Inner {
             }
             if let Err(error) = durable {
                 poisoned.insert(name.to_owned());
+                // Memory may show the bytes for as long as the machine runs, and the disk not have them: nobody shall
+                // find them and go on behind them. The handle refuses, so another one cuts them off.
+                let _ = match existing {
+                    Some(_) => {
+                        self.disk.open(name, Access::Write).and_then(|file| file.set_len(expected_len))
+                    }
+                    None => self.disk.remove(name),
+                };
                 return Err(failed("make durable", name)(error));
             }
             Ok(expected_len + payload.len())

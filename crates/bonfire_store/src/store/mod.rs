@@ -61,12 +61,19 @@ pub trait Store: MaybeSend + MaybeSync {
     /// Removes a blob; false if there was none.
     fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool>;
 
+    /// Puts the same bytes under another name that nobody has yet.
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let payload = Payload::from(self.get(from).await?);
+            self.put(to, payload, Precondition::Absent).await.map(drop)
+        })
+    }
+
     /// Gives a blob another name that nobody has yet. A backend without such a step copies and removes: then a crash
     /// may leave both names, never none.
     fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let payload = Payload::from(self.get(from).await?);
-            self.put(to, payload, Precondition::Absent).await?;
+            self.copy(from, to).await?;
             self.remove(from).await.map(drop)
         })
     }
@@ -193,6 +200,9 @@ macro_rules! pass_on {
             }
             fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
                 (**self).remove(name)
+            }
+            fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+                (**self).copy(from, to)
             }
             fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
                 (**self).rename(from, to)

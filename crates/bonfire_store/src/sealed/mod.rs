@@ -1,0 +1,350 @@
+//! A store whose blobs cannot be read, or not be changed unnoticed, by who has no key.
+//!
+//! What protects against whom is in `docs/sealing.md`, every byte in `format.rs`.
+
+mod counter;
+mod format;
+mod key;
+mod memory;
+mod open;
+mod random;
+mod seal;
+mod signature;
+mod suite;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/sealing.md")]
+mod guide {}
+
+use std::ops::Range;
+
+use bonfire::{AlignedBuf, Error, Result};
+use bytes::Bytes;
+
+pub use self::counter::TrustedCounter;
+use self::counter::family;
+use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
+pub use self::key::{PassphraseCosts, SealKey};
+use self::memory::Spare;
+use self::open::{Front, no_key, open_segments};
+pub use self::signature::{SigningKey, VerifyingKey};
+pub use self::suite::Suite;
+use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
+
+/// Read first when a part is asked for: the header, and in most saves all that is open.
+const FIRST_READ_BYTES: u64 = 16 << 10;
+
+/// How often the length and the header of a blob are read again if somebody replaces it in between.
+const TRIES_MAX: usize = 64;
+
+/// A store whose blobs are sealed on their way into another store, and opened on their way out.
+///
+/// ```
+/// use bonfire_store::{MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Wait};
+///
+/// let disk = MemoryStore::new();
+/// let store = Sealed::new(&disk, SealKey::from_bytes([7; 32]));
+/// store.put("quick", Payload::from(b"42 gold".to_vec()), Precondition::None).wait()?;
+/// assert_eq!(&store.get("quick").wait()?[..], b"42 gold");
+///
+/// let thief = Sealed::new(&disk, SealKey::from_bytes([8; 32]));
+/// assert!(thief.get("quick").wait().unwrap_err().is_wrong_key());
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+///
+/// | what was done to a save | the error |
+/// |---|---|
+/// | it belongs to a key that is not at hand | [`is_wrong_key`](Error::is_wrong_key) |
+/// | changed, cut, extended, put together from several, under another name if names are bound, signed by a stranger | [`is_corrupt`](Error::is_corrupt) |
+/// | an older one in the place of the newest, with a [`TrustedCounter`] | [`is_rollback`](Error::is_rollback) |
+/// | its passphrase asks for too much memory or time | [`is_limit`](Error::is_limit) |
+///
+/// The start of a payload that was [left open](Payload::leave_open) can be read by everybody, also here without a key:
+/// then nobody has checked it. [`Head::readable`] says how far that goes. Blobs cannot be appended to, and their lengths
+/// are no secret. A call works on the thread that polls; the memory of one large blob, up to 256 MiB, is kept for
+/// the next.
+pub struct Sealed<S> {
+    store: S,
+    seal: Seal,
+}
+
+/// All that is needed to seal and to open.
+struct Seal {
+    /// The first one writes if `writes`; all of them read.
+    keys: Vec<SealKey>,
+    writes: bool,
+    suite: Suite,
+    bind_name: bool,
+    hide_metadata: bool,
+    counter: Option<Box<dyn TrustedCounter>>,
+    signer: Option<SigningKey>,
+    verifiers: Vec<VerifyingKey>,
+    spare: Spare,
+}
+
+impl<S: Store> Sealed<S> {
+    /// Seals with `key` what goes into `store`, and opens what was sealed with it.
+    pub fn new(store: S, key: SealKey) -> Self {
+        let mut sealed = Self::without_key(store);
+        sealed.seal.keys.push(key);
+        sealed.seal.writes = true;
+        sealed
+    }
+
+    /// Reads what is left open in sealed blobs, for lists of saves. It can check none of it; everything else is
+    /// [`Error::is_wrong_key`].
+    pub fn without_key(store: S) -> Self {
+        let seal = Seal {
+            keys: Vec::new(),
+            writes: false,
+            suite: Suite::default(),
+            bind_name: false,
+            hide_metadata: false,
+            counter: None,
+            signer: None,
+            verifiers: Vec::new(),
+            spare: Spare::default(),
+        };
+        Self { store, seal }
+    }
+
+    /// Signs what goes into `store`, without secrecy and without any other key: for a server whose clients use
+    /// [`verifying`](Self::verifying).
+    pub fn signing(store: S, key: SigningKey) -> Self {
+        Self::verifying(store, key.verifying_key()).sign_with(key)
+    }
+
+    /// Reads what was signed with the other half of `key`, and writes nothing.
+    pub fn verifying(store: S, key: VerifyingKey) -> Self {
+        Self::without_key(store).suite(Suite::Signed).require_signature(key)
+    }
+
+    /// How blobs are sealed. Default: [`Suite::XChaCha20Poly1305`]. All suites are read.
+    pub fn suite(mut self, suite: Suite) -> Self {
+        self.seal.suite = suite;
+        self
+    }
+
+    /// Opens with this key, too. To change keys, write with the new one, read with the old one, and
+    /// [`reseal`](Self::reseal) each blob.
+    pub fn also_reads(mut self, key: SealKey) -> Self {
+        self.seal.keys.push(key);
+        self
+    }
+
+    /// Whether a blob that was put under one name is refused under another. Default: no, so that players may move their
+    /// saves. Blobs that were put unbound stay readable. A rename of a bound blob opens it and seals it again.
+    pub fn bind_name(mut self, bind: bool) -> Self {
+        self.seal.bind_name = bind;
+        self
+    }
+
+    /// Whether what a payload leaves open is encrypted all the same. Default: no. Lists of saves then need the key.
+    pub fn hide_metadata(mut self, hide: bool) -> Self {
+        self.seal.hide_metadata = hide;
+        self
+    }
+
+    /// Counts the saves in a place that can be trusted, and refuses older ones than the newest. Default: nobody counts.
+    pub fn counter(mut self, counter: impl TrustedCounter + 'static) -> Self {
+        self.seal.counter = Some(Box::new(counter));
+        self
+    }
+
+    /// Signs what is put, over and above its suite. It says nothing of what is read: see
+    /// [`require_signature`](Self::require_signature).
+    pub fn sign_with(mut self, key: SigningKey) -> Self {
+        self.seal.signer = Some(key);
+        self
+    }
+
+    /// Refuses every blob that is not signed with the other half of this key, or of another one required so. A part of a
+    /// signed blob that is not left open is then read with all of the blob.
+    pub fn require_signature(mut self, key: VerifyingKey) -> Self {
+        self.seal.verifiers.push(key);
+        self
+    }
+
+    /// Opens a blob and seals it again as blobs are sealed now: with the key that writes, the suite, the signature. What
+    /// was left open stays open, unless it is to be hidden now. [`Error::is_conflict`] if somebody replaces it meanwhile.
+    pub async fn reseal(&self, name: &str) -> Result<Version> {
+        let head = self.store.head(name).await?;
+        let payload = self.get_payload(name).await?;
+        let when = head.map_or(Precondition::Absent, |head| Precondition::Version(head.version));
+        self.put_sealed(name, payload, when).await
+    }
+
+    async fn put_sealed(&self, name: &str, payload: Payload, when: Precondition) -> Result<Version> {
+        let Some(counter) = &self.seal.counter else {
+            let blob = self.seal.seal(name, &payload, 0)?;
+            return self.store.put(name, blob.into(), when).await;
+        };
+        let family = family(name);
+        let number = counter.newest(&family)?;
+        let number = number.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
+        let blob = self.seal.seal(name, &payload, number)?;
+        let version = self.store.put(name, blob.into(), when).await?;
+        counter.advance(&family, number)?;
+        Ok(version)
+    }
+
+    async fn get_opened(&self, name: &str) -> Result<Bytes> {
+        let blob = self.store.get(name).await?;
+        self.seal.open(name, &blob)
+    }
+
+    /// All of a blob, as it was put.
+    async fn get_payload(&self, name: &str) -> Result<Payload> {
+        let blob = self.store.get(name).await?;
+        let open = Header::decode(&blob)?.open;
+        Ok(Payload::from(self.seal.open(name, &blob)?).leave_open(open))
+    }
+
+    /// A part, from several reads: somebody may replace the blob between them.
+    async fn get_part(&self, name: &str, range: &Range<u64>) -> Result<Bytes> {
+        let first = self.store.get_range(name, 0..FIRST_READ_BYTES).await?;
+        let Some(head) = self.store.head(name).await? else { return Err(open::damaged(name)) };
+        let layout = Layout::of(&Header::decode(&first)?)?;
+        layout.check_len(head.len)?;
+        let first = match layout.front <= first.len() as u64 {
+            true => first,
+            false => self.store.get_range(name, 0..layout.front).await?,
+        };
+        let front = Front::decode(&first, head.len)?;
+        let cipher = self.seal.check_front(name, &front)?;
+
+        let end = range.end.min(layout.len());
+        let start = range.start.min(end);
+        if end <= layout.open {
+            return Ok(front.open().slice(start as usize..end as usize));
+        }
+        let cipher = cipher.ok_or_else(|| no_key(name))?;
+        if self.seal.needs_whole(&front.header) {
+            return Ok(slice(&self.get_opened(name).await?, range));
+        }
+        let segment = SEGMENT_BYTES as u64;
+        let (body_start, body_end) = (start.saturating_sub(layout.open), end - layout.open);
+        let indices = body_start / segment..body_end.div_ceil(segment);
+        if indices.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let place = layout.sealed(indices.start).start..layout.sealed(indices.end - 1).end;
+        let text = layout.text(indices.start).start..layout.text(indices.end - 1).end;
+        let sealed = self.store.get_range(name, place).await?;
+
+        let open = front.open();
+        let open = &open[start.min(layout.open) as usize..];
+        let mut memory = AlignedBuf::try_zeroed(open.len() as u64 + (text.end - text.start))?;
+        let (before, body) = memory.as_mut().split_at_mut(open.len());
+        before.copy_from_slice(open);
+        open_segments(name, &cipher, &layout, indices, &sealed, body, |_| {})?;
+        let skipped = (body_start - text.start) as usize;
+        Ok(memory.share().slice(skipped..skipped + (end - start) as usize))
+    }
+
+    async fn head_opened(&self, name: &str) -> Result<Option<Head>> {
+        let mut tries = TRIES_MAX;
+        loop {
+            let Some(head) = self.store.head(name).await? else { return Ok(None) };
+            tries -= 1;
+            match self.head_of(name, &head).await {
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) if error.is_corrupt() && tries > 0 => {
+                    let now = self.store.head(name).await?;
+                    if now.is_some_and(|now| now.version == head.version) {
+                        return Err(error);
+                    }
+                }
+                opened => return opened.map(Some),
+            }
+        }
+    }
+
+    /// What the header of a blob says, if it is still the blob that `head` is of.
+    async fn head_of(&self, name: &str, head: &Head) -> Result<Head> {
+        let start = self.store.get_range(name, 0..HEADER_BYTES as u64).await?;
+        let header = Header::decode(&start)?;
+        let layout = Layout::of(&header)?;
+        layout.check_len(head.len)?;
+        let len = layout.len();
+        let readable = if self.seal.can_open(&header)? { len } else { layout.open };
+        Ok(Head { len, readable, version: head.version.clone() })
+    }
+
+    async fn rename_sealed(&self, from: &str, to: &str) -> Result<()> {
+        let start = self.store.get_range(from, 0..HEADER_BYTES as u64).await?;
+        // What is no sealed blob can be moved out of the way like any other.
+        let Ok(header) = Header::decode(&start) else { return self.store.rename(from, to).await };
+        let counted_apart = self.seal.counter.is_some() && family(from) != family(to);
+        let bound = (header.bound || self.seal.bind_name) && !from.eq_ignore_ascii_case(to);
+        if !bound && !counted_apart {
+            return self.store.rename(from, to).await;
+        }
+        let payload = self.get_payload(from).await?;
+        self.put_sealed(to, payload, Precondition::Absent).await?;
+        self.store.remove(from).await.map(drop)
+    }
+}
+
+/// Whether these bytes begin as a sealed blob does.
+pub fn is_sealed(start: &[u8]) -> bool {
+    start.starts_with(&format::MAGIC)
+}
+
+/// The part of some bytes that `range` and they have in common.
+fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
+    let end = range.end.min(bytes.len() as u64);
+    bytes.slice(range.start.min(end) as usize..end as usize)
+}
+
+impl<S: Store> Store for Sealed<S> {
+    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
+        Box::pin(self.put_sealed(name, payload, when))
+    }
+
+    fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
+        Box::pin(self.get_opened(name))
+    }
+
+    fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
+        Box::pin(async move {
+            match self.get_part(name, &range).await {
+                // Damaged, or replaced while it was read: one read of everything tells.
+                Err(error) if error.is_corrupt() => Ok(slice(&self.get_opened(name).await?, &range)),
+                part => part,
+            }
+        })
+    }
+
+    fn append<'a>(&'a self, name: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            Err(Error::unsupported(format!(
+                "`{name}` is sealed and cannot be appended to: put all of it, or number its pieces"
+            )))
+        })
+    }
+
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+        Box::pin(self.head_opened(name))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
+        self.store.list(prefix)
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
+        self.store.remove(name)
+    }
+
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            // What was open stays open, and what was hidden stays hidden.
+            let payload = self.get_payload(from).await?;
+            self.put_sealed(to, payload, Precondition::Absent).await.map(drop)
+        })
+    }
+
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(self.rename_sealed(from, to))
+    }
+}
