@@ -46,3 +46,43 @@ fn boxed() {
         Box::new(Rotating::new(inside, 2)) as Box<dyn Store>
     });
 }
+
+#[cfg(feature = "seal")]
+mod sealed {
+    use bonfire_store::{SealKey, Sealed, SigningKey, Suite};
+
+    use super::*;
+
+    fn key() -> SealKey {
+        SealKey::from_bytes([7; 32])
+    }
+
+    #[test]
+    fn every_suite() {
+        for suite in [Suite::XChaCha20Poly1305, Suite::Aes256GcmSiv, Suite::Evident] {
+            conformance::check(|| Sealed::new(MemoryStore::new(), key()).suite(suite));
+        }
+        conformance::check(|| Sealed::signing(MemoryStore::new(), SigningKey::from_bytes([9; 32])));
+    }
+
+    #[test]
+    fn every_option() {
+        conformance::check(|| Sealed::new(on_memory_disk(), key()).bind_name(true));
+        conformance::check(|| Sealed::new(on_memory_disk(), key()).hide_metadata(true));
+        conformance::check(|| {
+            let signer = SigningKey::from_bytes([9; 32]);
+            let public = signer.verifying_key();
+            Sealed::new(on_memory_disk(), key()).sign_with(signer).require_signature(public)
+        });
+    }
+
+    #[test]
+    fn stacks() {
+        conformance::check(|| Rotating::new(Sealed::new(on_memory_disk(), key()).bind_name(true), 2));
+        conformance::check(|| Sealed::new(Rotating::new(MemoryStore::new(), 2), key()));
+        conformance::check(|| {
+            let inside: Box<dyn Store> = Box::new(Sealed::new(on_memory_disk(), key()));
+            Arc::new(Sealed::new(Rotating::new(inside, 2), key()).suite(Suite::Evident)) as Arc<dyn Store>
+        });
+    }
+}
