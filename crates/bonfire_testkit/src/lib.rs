@@ -1,9 +1,10 @@
 //! What Bonfire's own tests are made with: a model world that saves and loads through the core's public API, and
-//! generators of random schemas, values and worlds.
+//! generators of random schemas, values and worlds; disks that forget, tear and fail.
 //!
 //! The model world is simple on purpose: maps of boxed values, one pass, no cleverness. What it does is what a front end
 //! must do, so it is also the shortest example of one.
 
+pub mod disk;
 pub mod edit;
 pub mod fixture;
 mod generate;
