@@ -1,15 +1,26 @@
-//! Saves on a real disk: what Bonfire adds to what the operating system takes. Wall clock, in turns with the baseline.
+//! Saves on a real disk: what Bonfire adds to what the operating system takes, by the wall clock, and what
+//! sealing adds to its cipher, in time of the thread; both in turns with the baseline.
 
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Instant;
 
+use aes_gcm_siv::Aes256GcmSiv;
 use bonfire::{AlignedBuf, EncodeOptions, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
-use bonfire_store::{Details, DirStore, Payload, Precondition, Slots, Store, Wait};
+use bonfire_store::{
+    Details, DirStore, Head, Payload, Precondition, SealKey, Sealed, Slots, Store, StoreFuture, Suite,
+    Version, Wait,
+};
+use bytes::Bytes;
+use chacha20poly1305::XChaCha20Poly1305;
+use chacha20poly1305::aead::inout::InOutBuf;
+use chacha20poly1305::aead::{AeadInOut, KeyInit, Nonce, Tag};
 
-use crate::measure::{Row, turns};
+use crate::measure::{Row, seconds, turns};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
@@ -18,6 +29,9 @@ pub(crate) fn rows() -> Vec<Row> {
     };
     add("store_put_x_raw", Some(1.1), put);
     add("store_get_x_raw", Some(1.15), get);
+    add("sealed_time_x_cipher", Some(1.15), || sealed(Suite::XChaCha20Poly1305, false));
+    add("sealed_aes_time_x_cipher", Some(1.15), || sealed(Suite::Aes256GcmSiv, false));
+    add("sealed_time_x_cipher_in_place", None, || sealed(Suite::XChaCha20Poly1305, true));
     add("list_1000_slots_x_readdir", None, list);
     rows
 }
@@ -119,6 +133,100 @@ fn get() -> (f64, String) {
         },
     );
     (ours / theirs, note(ours, theirs, len))
+}
+
+/// A store that copies nothing: it keeps the first blob and drops the others, as a disk does when they are written.
+#[derive(Default)]
+struct Shelf(Mutex<Bytes>);
+
+impl Store for Shelf {
+    fn put<'a>(&'a self, _: &'a str, payload: Payload, _: Precondition) -> StoreFuture<'a, Version> {
+        let [part] = payload.parts() else { panic!("a sealed blob lies in one piece") };
+        let mut kept = self.0.lock().expect("nobody panics");
+        if kept.is_empty() {
+            *kept = Bytes::copy_from_slice(part);
+        }
+        Box::pin(async { Ok(Version::new("only")) })
+    }
+    fn get<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Bytes> {
+        let bytes = self.0.lock().expect("nobody panics").clone();
+        Box::pin(async { Ok(bytes) })
+    }
+    fn get_range<'a>(&'a self, _: &'a str, _: Range<u64>) -> StoreFuture<'a, Bytes> {
+        not_here()
+    }
+    fn append<'a>(&'a self, _: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
+        not_here()
+    }
+    fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Head>> {
+        not_here()
+    }
+    fn list<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Vec<String>> {
+        not_here()
+    }
+    fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, bool> {
+        not_here()
+    }
+}
+
+fn not_here<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
+    Box::pin(async { Err(bonfire::Error::unsupported("this store puts and gets")) })
+}
+
+/// There and back through a seal, times the bare cipher there and back: from one piece of memory into another that is
+/// warm, because nobody may overwrite a snapshot, or in place, which moves half of the memory.
+fn sealed(suite: Suite, in_place: bool) -> (f64, String) {
+    let rope = world().encode(&EncodeOptions::default()).expect("within the limits");
+    let store = Sealed::new(Shelf::default(), SealKey::from_bytes([7; 32])).suite(suite);
+    let mut bare = Bare { text: rope.to_vec(), sealed: rope.to_vec(), opened: rope.to_vec(), in_place };
+    let chacha = XChaCha20Poly1305::new(&[7; 32].into());
+    let aes = Aes256GcmSiv::new(&[7; 32].into());
+    let (ours, theirs) = turns(
+        ROUNDS,
+        || {
+            let mut payload = Some(Payload::from(rope.clone()));
+            seconds(&mut || {
+                let payload = payload.take().expect("run once");
+                store.put("save", payload, Precondition::None).wait().expect("memory takes it");
+                drop(black_box(store.get("save").wait().expect("the right key")));
+            })
+        },
+        || {
+            seconds(&mut || match suite {
+                Suite::Aes256GcmSiv => bare.there_and_back(&aes),
+                _ => bare.there_and_back(&chacha),
+            })
+        },
+    );
+    (ours / theirs, note(ours, theirs, rope.len()))
+}
+
+/// Memory for a cipher alone.
+struct Bare {
+    text: Vec<u8>,
+    sealed: Vec<u8>,
+    opened: Vec<u8>,
+    in_place: bool,
+}
+
+impl Bare {
+    fn there_and_back<C: AeadInOut>(&mut self, cipher: &C) {
+        let nonce = Nonce::<C>::default();
+        let Self { text, sealed, opened, in_place } = self;
+        let segment_bytes = 64 << 10;
+        let mut tags: Vec<Tag<C>> = Vec::new();
+        for (text, sealed) in text.chunks(segment_bytes).zip(sealed.chunks_mut(segment_bytes)) {
+            let segment =
+                if *in_place { sealed.into() } else { InOutBuf::new(text, sealed).expect("as long") };
+            tags.push(cipher.encrypt_inout_detached(&nonce, &[], segment).expect("short segments"));
+        }
+        let places = sealed.chunks_mut(segment_bytes).zip(opened.chunks_mut(segment_bytes));
+        for ((sealed, opened), tag) in places.zip(&tags) {
+            let segment =
+                if *in_place { sealed.into() } else { InOutBuf::new(sealed, opened).expect("as long") };
+            cipher.decrypt_inout_detached(&nonce, &[], segment, tag).expect("it was just sealed");
+        }
+    }
 }
 
 fn list() -> (f64, String) {

@@ -43,6 +43,7 @@ fn by_hand(suite: u8, open: &[u8], body: &[u8], name: Option<&str>, signer: Opti
     blob.extend(sign("bonfire_store sealed v1 front\0", front).iter().flatten());
 
     let segments: Vec<&[u8]> = if body.is_empty() { vec![&[]] } else { body.chunks(65_536).collect() };
+    let associated = [tag, [0; 32]].concat();
     for (index, segment) in segments.iter().enumerate() {
         let mut nonce = [0; 24];
         nonce[..8].copy_from_slice(&(index as u64).to_le_bytes());
@@ -51,11 +52,11 @@ fn by_hand(suite: u8, open: &[u8], body: &[u8], name: Option<&str>, signer: Opti
         let mut text = segment.to_vec();
         let sealed = match suite {
             1 => XChaCha20Poly1305::new(&body_key.into())
-                .encrypt_inout_detached(&nonce.into(), &tag, (&mut text[..]).into())
+                .encrypt_inout_detached(&nonce.into(), &associated, (&mut text[..]).into())
                 .unwrap()
                 .to_vec(),
             2 => Aes256GcmSiv::new(&body_key.into())
-                .encrypt_inout_detached(&short.into(), &tag, (&mut text[..]).into())
+                .encrypt_inout_detached(&short.into(), &associated, (&mut text[..]).into())
                 .unwrap()
                 .to_vec(),
             3 => blake3::keyed_hash(&body_key, &[&text[..], &nonce, &tag].concat()).as_bytes().to_vec(),
@@ -104,17 +105,17 @@ fn bytes(hex: &str) -> Vec<u8> {
 const VERSION_1: [(&str, &str); 5] = [
     (
         "a",
-        "89424e530d0a1a0a01000100e48daa0c5159c2e45a5498e09cc17670da2a433df1f623d09a1f2503504ecad000000000\
+        "89424e530d0a1a0a01000100e48daa0c5159c2e4ed87e8d78b141c41c05d75ca483f0c2ab2a5b22424ba7c2900000000\
          00000000000000000000000000000000000000000000000000000000000000000000010004000000000000000c000000\
-         000000001422cd84686561648733b8e40f129bc4cfe914d115c602e98891708c19d48cdfde8ebab42dd7da25c71c7dca\
-         8020331ff0b1e99e4effab42a8c2ddcca579759a4c91943a",
+         00000000643fc89768656164eda22eda9baee87f44ecc6a1ff661a5d6134cf85f1d0a8d98ee9bbfac72cfb323fac1f50\
+         42b193314a8749420420a15bcba797b68810a3eb574d67f1",
     ),
     (
         "bound",
-        "89424e530d0a1a0a01000201e48daa0c5159c2e43c54c4b5eb123d12dc76a5e0a139736f123ad458a8af7bcc00000000\
+        "89424e530d0a1a0a01000201e48daa0c5159c2e47198af79e7c192ed990d7a091b3d4d8c6b8535c053f987ac00000000\
          00000000000000000000000000000000000000000000000000000000000000000000010004000000000000000c000000\
-         000000000baea49d6865616462ba60c407d20df73034cce1bcc30186549aa1004a46ddcacadc5e56c8be906e30b23911\
-         f71655c31dff2bb259ff210c45ad7bd13b0345b263c10c1d",
+         00000000b03fafdd686561645539afb8e76e20af278186a38d019d80fbb601e2732e7faf08391440440bb59f97299f27\
+         44bd4c2a52963218b37d4518085d3b91d325401057409bff",
     ),
     (
         "a",
@@ -134,10 +135,10 @@ const VERSION_1: [(&str, &str); 5] = [
     ),
     (
         "a",
-        "89424e530d0a1a0a01000104eb33892b16c083611ca1b2de1774210362e637a7e8a00cdb53dad06a6572e182bd316fb0\
-         0ee8d54da8a95ed3681d0e4540000000020000000200000000000000000000000000010004000000000000000c000000\
-         00000000acc383d76865616414e0f5248615345caedf7c565558e03813a60fd139b7c5d68ae610fc7305d928dcc5f58d\
-         f4c21e5a8543aa5c518aa8ef388bd332dfc0b5986adae077",
+        "89424e530d0a1a0a01000104d4d6becbfe5ad8bd433698a6e7fcecdeffb69f9e52423a80d0fbe62fdbc432be7ac174b6\
+         67f4a23d003f75714fab1eaf40000000020000000200000000000000000000000000010004000000000000000c000000\
+         0000000010c42d09686561649608e40fc6026e7c9c3134ddfef973af1cf6221068892b63ce0bdf3ddf3bbcf1f1fb9a61\
+         6a231e165438d2824c12e883b9b7f0852a518faafeb89a1a",
     ),
 ];
 

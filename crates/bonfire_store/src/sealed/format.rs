@@ -43,7 +43,7 @@
 //! **Segments.** The body is cut into segments of 65,536 bytes; the last one has the rest, at least one byte, unless the
 //! body is empty: then it has one empty segment. The nonce is the segment's index (u64), one byte that is 1 for the last
 //! segment and 0 for all others, and zeros, up to 24 bytes (12 in suite 2). Suites 1 and 2 encrypt the segment with the body
-//! key, the nonce and the front tag as associated data; the tag has 16 bytes. Suite 3 leaves it as it is; the tag is
+//! key, the nonce and, as associated data, the front tag followed by 32 zero bytes; the tag has 16 bytes. Suite 3 leaves it as it is; the tag is
 //! keyed BLAKE3, 32 bytes, with the body key, of segment + nonce (24 bytes) + front tag. Suite 4 leaves it as it is,
 //! without a tag.
 //!

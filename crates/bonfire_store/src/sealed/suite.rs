@@ -73,6 +73,9 @@ pub(super) struct Cipher {
     key: Algorithm,
     /// The tag of what stands before the segments: they belong to it and to nothing else.
     front: [u8; TAG_BYTES],
+    /// The same, filled up: the vector code of Poly1305 takes 64 bytes at once, and is slow to the end of a segment if it
+    /// begins in the middle of them.
+    associated: [u8; 64],
 }
 
 enum Algorithm {
@@ -90,7 +93,9 @@ impl Cipher {
             Suite::Evident => Algorithm::Evident(Zeroizing::new(*key)),
             Suite::Signed => Algorithm::Signed,
         };
-        Self { key, front }
+        let mut associated = [0; 64];
+        associated[..TAG_BYTES].copy_from_slice(&front);
+        Self { key, front, associated }
     }
 
     /// Seals one segment from `text` into its own memory or other memory, and writes its tag.
@@ -100,13 +105,13 @@ impl Cipher {
             Algorithm::XChaCha(cipher) => {
                 let nonce = at.nonce::<24>();
                 tag.copy_from_slice(
-                    &cipher.encrypt_inout_detached((&nonce).into(), &self.front, text).map_err(too_long)?,
+                    &cipher.encrypt_inout_detached((&nonce).into(), &self.associated, text).map_err(too_long)?,
                 );
             }
             Algorithm::AesSiv(cipher) => {
                 let nonce = at.nonce::<12>();
                 tag.copy_from_slice(
-                    &cipher.encrypt_inout_detached((&nonce).into(), &self.front, text).map_err(too_long)?,
+                    &cipher.encrypt_inout_detached((&nonce).into(), &self.associated, text).map_err(too_long)?,
                 );
             }
             Algorithm::Evident(key) => {
@@ -126,11 +131,11 @@ impl Cipher {
         match &self.key {
             Algorithm::XChaCha(cipher) => tag.try_into().is_ok_and(|tag: &[u8; 16]| {
                 let nonce = at.nonce::<24>();
-                cipher.decrypt_inout_detached((&nonce).into(), &self.front, text, tag.into()).is_ok()
+                cipher.decrypt_inout_detached((&nonce).into(), &self.associated, text, tag.into()).is_ok()
             }),
             Algorithm::AesSiv(cipher) => tag.try_into().is_ok_and(|tag: &[u8; 16]| {
                 let nonce = at.nonce::<12>();
-                cipher.decrypt_inout_detached((&nonce).into(), &self.front, text, tag.into()).is_ok()
+                cipher.decrypt_inout_detached((&nonce).into(), &self.associated, text, tag.into()).is_ok()
             }),
             Algorithm::Evident(key) => tag.try_into().is_ok_and(|tag: &[u8; 32]| {
                 let same = self.evidence(key, at, text.get_in()) == *tag;
