@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
 
-use crate::disk::{OsDisk, publish};
+use crate::disk::{OsDisk, Temporary, publish};
 
 pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
@@ -24,7 +24,7 @@ pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>]) -> Result<()> {
         failed("save to", path)(nameless)
     })?;
     let disk = OsDisk::at(path.parent().unwrap_or(Path::new("")));
-    let published = publish(&disk, name, parts, false).map(drop);
+    let published = publish(&disk, name, parts, Temporary::OfPath, false).map(drop);
     published.map_err(|failure| failed(failure.doing, path)(failure.error))
 }
 

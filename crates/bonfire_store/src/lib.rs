@@ -39,12 +39,10 @@ pub use lock::{check_schemas, read_lock, write_lock};
 pub use maybe::{MaybeSend, MaybeSync};
 pub use rotating::{Found, Rotating};
 #[cfg(feature = "seal")]
-pub use sealed::{
-    PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey, is_sealed,
-};
+pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey};
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, Saved, Skipped, SlotInfo, Slots};
 pub use store::{
-    DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name,
+    DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name, is_sealed,
 };
 pub use wait::Wait;
 

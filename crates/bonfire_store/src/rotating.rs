@@ -7,7 +7,7 @@ use std::ops::Range;
 use bonfire::{Error, Result, Snapshot};
 use bytes::Bytes;
 
-use crate::generation::{numbered, split};
+use crate::generation::{next, numbered, split};
 use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version, check_case, check_name};
 
 /// A store that keeps the last few states of every blob, and reads an older one where the newest is damaged.
@@ -46,12 +46,6 @@ pub struct Found {
     pub generation: u64,
     /// Newer states that were passed over, newest first, and why.
     pub skipped: Vec<(u64, Error)>,
-}
-
-/// Whether another state may stand in for one that cannot be read. A save from a newer build, or with another key, is not
-/// damaged: an older one in its place would throw progress away.
-pub(crate) fn is_damage(error: &Error) -> bool {
-    error.is_corrupt() || (error.is_io() && !error.is_not_found())
 }
 
 impl<S: Store> Rotating<S> {
@@ -99,13 +93,13 @@ impl<S: Store> Rotating<S> {
                 match read.and_then(|bytes| (self.check)(&bytes).map(|()| bytes)) {
                     Ok(bytes) => return Ok(Found { bytes, generation, skipped }),
                     Err(error) if error.is_not_found() => vanished = true,
-                    Err(error) if is_damage(&error) => skipped.push((generation, error)),
+                    Err(error) if error.is_corrupt() => skipped.push((generation, error)),
                     Err(error) => return Err(error),
                 }
             }
             match skipped.into_iter().next() {
+                _ if vanished => {}
                 Some((_, error)) => return Err(error),
-                None if vanished => {}
                 None => return Err(missing(name)),
             }
         }
@@ -136,11 +130,15 @@ impl<S: Store> Rotating<S> {
                     if self.version_of(name, newest).await?.as_ref() == Some(wanted) => {}
                 _ => return Err(Error::conflict(format!("`{name}` is not what it was"))),
             }
-            let generation = newest.unwrap_or(0) + 1;
+            let generation = next(newest)?;
             match self.inner.put(&numbered(name, generation), payload.clone(), Precondition::Absent).await {
-                Ok(inner) => {
+                Ok(inner) if self.newest(name).await? == Some(generation) => {
                     self.prune(name).await;
                     return Ok(version(generation, &inner));
+                }
+                // Others came and went meanwhile, so that the number is an old one: as if this had been put before them.
+                Ok(_) => {
+                    self.inner.remove(&numbered(name, generation)).await?;
                 }
                 // Somebody else took the number.
                 Err(error) if error.is_conflict() => {}

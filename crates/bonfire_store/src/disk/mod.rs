@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind};
 pub use self::memory::MemoryDisk;
 #[cfg(not(target_arch = "wasm32"))]
 pub use self::os::OsDisk;
-pub(crate) use self::publish::{TEMPORARY, publish, write_parts};
+pub(crate) use self::publish::{Temporary, publish, write_parts};
 use crate::maybe::{MaybeSend, MaybeSync};
 
 /// One directory. Names are names of files in it, never paths.
@@ -22,7 +22,8 @@ use crate::maybe::{MaybeSend, MaybeSync};
 /// Nothing is promised to survive a crash until the calls that make it durable have returned: [`DiskFile::sync`] for the
 /// bytes and the length of a file, [`Disk::sync_dir`] for names: created, renamed and removed ones.
 pub trait Disk: MaybeSend + MaybeSync {
-    /// Opens a file that is there. Links are not followed: what is not a regular file is refused.
+    /// Opens a file that is there. Links are not followed: what is not a regular file is refused with
+    /// `InvalidInput`.
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>>;
 
     /// Creates a file for reading and writing, and fails with `AlreadyExists` if anything has the name.

@@ -42,29 +42,37 @@ impl OsDisk {
 impl Disk for OsDisk {
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let mut options = without_links();
-        let file = options.read(true).write(access == Access::Write).open(self.directory.join(name))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        let path = self.directory.join(name);
+        options.read(true).write(access == Access::Write);
+        let opened = patiently(&[SHARING_VIOLATION], || options.open(&path));
+        let is_file = match &opened {
+            Ok(file) => file.metadata()?.is_file(),
+            // A link or a directory may also fail to open.
+            Err(_) => fs::symlink_metadata(&path).map_or(true, |metadata| metadata.is_file()),
+        };
+        if !is_file {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
         }
+        let file = opened?;
         Ok(Box::new(OsFile::new(file, false)))
     }
 
     fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
-        let file = patiently(|| OpenOptions::new().read(true).write(true).create_new(true).open(&path))?;
+        let file =
+            patiently(&HELD, || OpenOptions::new().read(true).write(true).create_new(true).open(&path))?;
         Ok(Box::new(OsFile::new(file, true)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.directory.join(from), self.directory.join(to));
-        patiently(|| fs::rename(&from, &to))?;
+        patiently(&HELD, || fs::rename(&from, &to))?;
         make_name_durable(&to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let path = self.directory.join(name);
-        patiently(|| fs::remove_file(&path))
+        patiently(&HELD, || fs::remove_file(&path))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -123,18 +131,20 @@ fn without_links() -> OpenOptions {
     options
 }
 
+const SHARING_VIOLATION: i32 = 32;
+/// What Windows says when somebody holds a file.
+const HELD: [i32; 2] = [SHARING_VIOLATION, 5];
+
 /// On Windows a virus scanner or an indexer may hold a file for a moment: then the call is made again, for two seconds.
-fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn patiently<T>(errors: &[i32], mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     if cfg!(not(windows)) {
         return call();
     }
-    const SHARING_VIOLATION: i32 = 32;
-    const ACCESS_DENIED: i32 = 5;
     let mut pause = std::time::Duration::from_millis(1);
     loop {
         match call() {
             Err(error)
-                if matches!(error.raw_os_error(), Some(SHARING_VIOLATION | ACCESS_DENIED))
+                if error.raw_os_error().is_some_and(|error| errors.contains(&error))
                     && pause.as_secs() < 1 =>
             {
                 std::thread::sleep(pause);

@@ -17,7 +17,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Disk, DiskFile};
 
 /// How the names of temporary files end. They begin with a dot, which no name of a blob does.
-pub(crate) const TEMPORARY: &str = ".bonfire-tmp";
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Temporary {
+    /// Of a store, which removes what a crash has left. Who writes one holds the lock of the store.
+    OfStore,
+    /// Of a file at a path, which nobody else touches.
+    OfPath,
+}
+
+impl Temporary {
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            Self::OfStore => ".bonfire-tmp",
+            Self::OfPath => ".bonfire-part",
+        }
+    }
+}
 
 /// How much is written at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -27,9 +42,10 @@ pub(crate) fn publish(
     disk: &dyn Disk,
     name: &str,
     parts: &[impl AsRef<[u8]>],
+    kind: Temporary,
     read_back: bool,
 ) -> Result<u64, Failed> {
-    let (temporary, file) = create_temporary(disk)?;
+    let (temporary, file) = create_temporary(disk, kind)?;
     let written = fill(&*file, parts, read_back)
         .and_then(|()| file.stamp().map_err(Failed::at("look at")))
         .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(Failed::at("replace")));
@@ -44,14 +60,14 @@ pub(crate) fn publish(
 }
 
 /// A file that nobody else writes to: a name that is taken, by another process or as a leftover, is not touched.
-fn create_temporary(disk: &dyn Disk) -> Result<(String, Box<dyn DiskFile>), Failed> {
+fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn DiskFile>), Failed> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     #[cfg(not(target_arch = "wasm32"))]
     let process = std::process::id();
     #[cfg(target_arch = "wasm32")]
     let process = 0;
     loop {
-        let name = format!(".{process}-{}{TEMPORARY}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(".{process}-{}{}", NEXT.fetch_add(1, Ordering::Relaxed), kind.ending());
         match disk.create_new(&name) {
             Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -2,6 +2,7 @@
 
 use bonfire::Result;
 
+use crate::generation;
 use crate::maybe::{MaybeSend, MaybeSync};
 
 /// A place that remembers how far a save has come and that who changes the saves cannot change: a server, the
@@ -10,9 +11,11 @@ use crate::maybe::{MaybeSend, MaybeSync};
 /// Every blob belongs to a family, which is its name in lower case without the number of its generation:
 /// `quick.00000003.bonfire` and `quick.00000004.locked` both belong to `quick`. Each put gets the number after the
 /// family's newest, and a blob with a smaller number than the newest is refused with
-/// [`Error::is_rollback`](bonfire::Error::is_rollback): older generations too, so that a family whose newest save is removed has none that opens. Saves for after a crash,
-/// `quick.00000005.recovery`, are a family of their own, `quick.recovery`: one that is rejected leaves the others as they
-/// were. A rename to another family seals the blob again with a number there.
+/// [`Error::is_rollback`](bonfire::Error::is_rollback): older generations too. Removing the newest, or renaming it into another family, counts as
+/// well, so that it cannot be put back; after that no save of the family opens until the next one is written.
+///
+/// A save for after a crash, `quick.00000005.recovery`, gets the next number without taking it: it opens until the next save
+/// of the family. Of several such saves with no other between them, an older one can be put in the place of a newer.
 ///
 /// Without such a place an old save that is put back cannot be told from the newest. Without
 /// [bound names](super::Sealed::bind_name) it can still be put back under a name that is not in use.
@@ -28,44 +31,56 @@ pub trait TrustedCounter: MaybeSend + MaybeSync {
     fn advance(&self, family: &str, to: u64) -> Result<()>;
 }
 
-/// The name of a blob without the number of its generation, in lower case: a rename that changes nothing but the case
-/// stays in the family.
-pub(super) fn family(name: &str) -> String {
-    let (name, recovery) = match name.rsplit_once('.') {
-        Some((name, "bonfire" | "locked" | "value")) => (name, ""),
-        Some((name, "recovery")) => (name, ".recovery"),
-        _ => (name, ""),
-    };
-    let family = match name.rsplit_once('.') {
-        Some((family, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => family,
-        _ => name,
-    };
-    format!("{family}{recovery}").to_ascii_lowercase()
+/// What is counted together, by the name of a blob.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Family {
+    /// The name without the number of its generation, in lower case.
+    pub(super) name: String,
+    /// Whether the blob is a save for after a crash.
+    pub(super) recovery: bool,
+}
+
+impl Family {
+    pub(super) fn of(blob: &str) -> Self {
+        let (stem, recovery) = match blob.rsplit_once('.') {
+            Some((stem, "bonfire" | "locked" | "value")) => (stem, false),
+            Some((stem, "recovery")) => (stem, true),
+            _ => (blob, false),
+        };
+        let name = match generation::split(stem) {
+            Some((name, _)) => name,
+            None => stem,
+        };
+        Self { name: name.to_ascii_lowercase(), recovery }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::family;
+    use super::Family;
 
     #[test]
     fn generations_of_a_slot_are_one_family() {
-        for (name, expected) in [
-            ("quick", "quick"),
-            ("Quick", "quick"),
-            ("quick.00000003", "quick"),
-            ("quick.00000003.bonfire", "quick"),
-            ("quick.00000003.locked", "quick"),
-            ("settings.00000003.value", "settings"),
-            ("quick.00000003.recovery", "quick.recovery"),
-            ("alice.quick.00000003.recovery", "alice.quick.recovery"),
-            ("alice.quick.00000003.bonfire", "alice.quick"),
-            ("quick.bonfire", "quick"),
-            ("quick.3a.bonfire", "quick.3a"),
-            ("quick.00000003.other", "quick.00000003.other"),
-            ("quick.2.3", "quick.2"),
-            ("3", "3"),
+        for (name, expected, recovery) in [
+            ("quick", "quick", false),
+            ("Quick", "quick", false),
+            ("quick.00000003", "quick", false),
+            ("quick.00000003.bonfire", "quick", false),
+            ("quick.00000003.locked", "quick", false),
+            ("settings.00000003.value", "settings", false),
+            ("quick.00000003.recovery", "quick", true),
+            ("alice.quick.00000003.recovery", "alice.quick", true),
+            ("quick.recovery.00000001.bonfire", "quick.recovery", false),
+            ("alice.quick.00000003.bonfire", "alice.quick", false),
+            ("quick.bonfire", "quick", false),
+            ("quick.3a.bonfire", "quick.3a", false),
+            ("quick.00000003.other", "quick.00000003.other", false),
+            // Pieces that a game numbers itself are not generations.
+            ("level.1", "level.1", false),
+            ("level.00000001.00000002", "level.00000001", false),
+            ("3", "3", false),
         ] {
-            assert_eq!(family(name), expected, "{name}");
+            assert_eq!(Family::of(name), Family { name: expected.to_owned(), recovery }, "{name}");
         }
     }
 }

@@ -65,8 +65,10 @@ use bonfire::{Error, Result};
 
 use super::key::{PassphraseCosts, Stretch};
 use super::suite::{Position, Suite};
+use crate::store::SEALED_MAGIC as MAGIC;
 
-pub(super) const MAGIC: [u8; 8] = *b"\x89BNS\r\n\x1a\n";
+/// How saves begin that are not sealed.
+const PLAIN_MAGIC: [u8; 8] = *b"\x89BNF\r\n\x1a\n";
 const VERSION: u16 = 1;
 pub(super) const HEADER_BYTES: usize = 104;
 const CHECKED_BYTES: usize = 100;
@@ -132,7 +134,12 @@ impl Header {
     /// The header at the start of these bytes. What it says is not to be trusted before its tag is checked.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut rest = bytes;
-        if take(&mut rest)? != MAGIC {
+        let magic: [u8; 8] = take(&mut rest)?;
+        if magic == PLAIN_MAGIC {
+            // Not damage: a build without keys has written it, and there may be progress in it.
+            return Err(Error::wrong_key("this save is not sealed: somebody without a key has written it"));
+        }
+        if magic != MAGIC {
             return Err(Error::corrupt("this is not a sealed save"));
         }
         let header: [u8; HEADER_BYTES] = take(&mut &*bytes)?;

@@ -20,6 +20,9 @@ const FILE_KEYS: &str = "bonfire_store 2026 sealed v1 file keys";
 /// How many stretched passphrases are remembered: as many as there are salts in an ordinary directory.
 const STRETCHED_MAX: usize = 64;
 
+/// How many salts are tried for a glance at files that turn out not to be ours.
+const STRANGERS_MAX: usize = 4;
+
 /// What seals and opens saves: 32 secret bytes, or a passphrase.
 ///
 /// Clones share what they have computed. The secret is overwritten when the last clone is dropped, and never printed.
@@ -49,6 +52,10 @@ impl Default for PassphraseCosts {
 }
 
 impl PassphraseCosts {
+    fn exceed(self, other: &Self) -> bool {
+        self.memory_kib > other.memory_kib || self.passes > other.passes || self.lanes > other.lanes
+    }
+
     /// They may come from a hostile file: refused before anything is allocated.
     fn check(self) -> Result<()> {
         let Self { memory_kib, passes, lanes } = self;
@@ -143,14 +150,28 @@ impl SealKey {
     }
 
     /// The key that a file asks for, if this is it.
-    pub(super) fn to_read(&self, id: KeyId, stretch: Option<&Stretch>) -> Result<Option<Arc<Master>>> {
+    ///
+    /// For a `glance`, such as a list of saves, little is done for a stranger: a passphrase is not stretched at higher
+    /// costs than its own, and not any more when a few salts have turned out to be nobody's.
+    pub(super) fn to_read(
+        &self,
+        id: KeyId,
+        stretch: Option<&Stretch>,
+        glance: bool,
+    ) -> Result<Option<Arc<Master>>> {
         let master = match (&*self.0, stretch) {
             (Secret::Bytes(master), None) => Arc::clone(master),
-            (Secret::Passphrase { text, stretched, .. }, Some(stretch)) => {
+            (Secret::Passphrase { text, stretched, costs }, Some(stretch)) => {
                 // Held while it is derived, so that several threads do not all do the same work.
                 let mut known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
                 match known.iter().find(|known| known.stretch == *stretch) {
                     Some(found) => Arc::clone(&found.master),
+                    None if glance
+                        && (stretch.costs.exceed(costs)
+                            || known.iter().filter(|known| !known.fits).count() >= STRANGERS_MAX) =>
+                    {
+                        return Ok(None);
+                    }
                     None => {
                         let master = derive(text, stretch)?;
                         let stretched =

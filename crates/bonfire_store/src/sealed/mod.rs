@@ -21,12 +21,13 @@ use std::ops::Range;
 use bonfire::{AlignedBuf, Error, Result};
 use bytes::Bytes;
 
+use self::counter::Family;
 pub use self::counter::TrustedCounter;
-use self::counter::family;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::Spare;
 use self::open::{Front, no_key, open_segments};
+use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
 use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
@@ -171,21 +172,75 @@ impl<S: Store> Sealed<S> {
         let head = self.store.head(name).await?;
         let payload = self.get_payload(name).await?;
         let when = head.map_or(Precondition::Absent, |head| Precondition::Version(head.version));
-        self.put_sealed(name, payload, when).await
+        self.put_sealed(name, payload, when, self.style()).await
     }
 
-    async fn put_sealed(&self, name: &str, payload: Payload, when: Precondition) -> Result<Version> {
+    async fn put_sealed(
+        &self,
+        name: &str,
+        payload: Payload,
+        when: Precondition,
+        style: Style,
+    ) -> Result<Version> {
         let Some(counter) = &self.seal.counter else {
-            let blob = self.seal.seal(name, &payload, 0)?;
+            let blob = self.seal.seal(name, &payload, 0, style)?;
             return self.store.put(name, blob.into(), when).await;
         };
-        let family = family(name);
+        let Family { name: family, recovery } = Family::of(name);
         let number = counter.newest(&family)?;
         let number = number.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
-        let blob = self.seal.seal(name, &payload, number)?;
+        let blob = self.seal.seal(name, &payload, number, style)?;
         let version = self.store.put(name, blob.into(), when).await?;
-        counter.advance(&family, number)?;
+        if !recovery {
+            counter.advance(&family, number)?;
+        }
         Ok(version)
+    }
+
+    /// How blobs are sealed that are new here.
+    fn style(&self) -> Style {
+        Style { suite: self.seal.suite, bound: self.seal.bind_name }
+    }
+
+    /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away.
+    async fn put_again(&self, from: &str, to: &str) -> Result<()> {
+        let blob = self.store.get(from).await?;
+        let header = Header::decode(&blob)?;
+        if header.signed && self.seal.signer.is_none() {
+            return Err(Error::wrong_key(format!(
+                "`{from}` is signed, and there is no key here to sign a copy"
+            )));
+        }
+        if header.counter > 0 && self.seal.counter.is_none() {
+            return Err(Error::misuse(format!("`{from}` is counted, and there is no counter here")));
+        }
+        let payload = Payload::from(self.seal.open(from, &blob)?).leave_open(header.open);
+        let style = Style { suite: header.suite, bound: header.bound || self.seal.bind_name };
+        self.put_sealed(to, payload, Precondition::Absent, style).await.map(drop)
+    }
+
+    /// If the blob of this header is the newest of its family: nothing that was there opens any more.
+    fn retire(&self, name: &str, header: &Header) -> Result<()> {
+        let (Some(counter), Family { name, recovery: false }) = (&self.seal.counter, Family::of(name)) else {
+            return Ok(());
+        };
+        if header.counter >= counter.newest(&name)? {
+            counter.advance(&name, header.counter.saturating_add(1))?;
+        }
+        Ok(())
+    }
+
+    async fn remove_sealed(&self, name: &str) -> Result<bool> {
+        let header = match &self.seal.counter {
+            // Whatever it is, it goes.
+            Some(_) => self.store.get_range(name, 0..HEADER_BYTES as u64).await,
+            None => return self.store.remove(name).await,
+        };
+        let removed = self.store.remove(name).await?;
+        if let Ok(header) = header.and_then(|start| Header::decode(&start)) {
+            self.retire(name, &header)?;
+        }
+        Ok(removed)
     }
 
     async fn get_opened(&self, name: &str) -> Result<Bytes> {
@@ -211,7 +266,10 @@ impl<S: Store> Sealed<S> {
             false => self.store.get_range(name, 0..layout.front).await?,
         };
         let front = Front::decode(&first, head.len)?;
-        let cipher = self.seal.check_front(name, &front)?;
+        // Of the same read as the rest: the blob may have been replaced since the first one.
+        let layout = front.layout;
+        let glance = range.end.min(layout.len()) <= layout.open;
+        let cipher = self.seal.check_front(name, &front, glance)?;
 
         let end = range.end.min(layout.len());
         let start = range.start.min(end);
@@ -272,23 +330,36 @@ impl<S: Store> Sealed<S> {
     }
 
     async fn rename_sealed(&self, from: &str, to: &str) -> Result<()> {
+        let before = self.store.head(from).await?;
         let start = self.store.get_range(from, 0..HEADER_BYTES as u64).await?;
-        // What is no sealed blob can be moved out of the way like any other.
-        let Ok(header) = Header::decode(&start) else { return self.store.rename(from, to).await };
-        let counted_apart = self.seal.counter.is_some() && family(from) != family(to);
-        let bound = (header.bound || self.seal.bind_name) && !from.eq_ignore_ascii_case(to);
-        if !bound && !counted_apart {
-            return self.store.rename(from, to).await;
+        let header = match Header::decode(&start) {
+            Ok(header) => header,
+            // A newer build knows what it means to move it.
+            Err(error) if error.is_newer_format() => return Err(error),
+            // What is no sealed blob can be moved out of the way like any other.
+            Err(_) => return self.store.rename(from, to).await,
+        };
+        let (old, new) = (Family::of(from), Family::of(to));
+        let counted_apart = self.seal.counter.is_some() && old.name != new.name;
+        if header.bound || self.seal.bind_name || counted_apart {
+            self.put_again(from, to).await?;
+            // Somebody may have put another one meanwhile, which is not to be removed.
+            if self.store.head(from).await? != before {
+                self.store.remove(to).await?;
+                return Err(Error::conflict(format!(
+                    "`{from}` is not what it was: somebody else has changed it"
+                )));
+            }
+            self.store.remove(from).await?;
+            return if counted_apart { self.retire(from, &header) } else { Ok(()) };
         }
-        let payload = self.get_payload(from).await?;
-        self.put_sealed(to, payload, Precondition::Absent).await?;
-        self.store.remove(from).await.map(drop)
+        self.store.rename(from, to).await?;
+        match &self.seal.counter {
+            // Accepted: now it is one of the saves.
+            Some(counter) if old.recovery && !new.recovery => counter.advance(&new.name, header.counter),
+            _ => Ok(()),
+        }
     }
-}
-
-/// Whether these bytes begin as a sealed blob does.
-pub fn is_sealed(start: &[u8]) -> bool {
-    start.starts_with(&format::MAGIC)
 }
 
 /// The part of some bytes that `range` and they have in common.
@@ -299,7 +370,7 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
 
 impl<S: Store> Store for Sealed<S> {
     fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        Box::pin(self.put_sealed(name, payload, when))
+        Box::pin(self.put_sealed(name, payload, when, self.style()))
     }
 
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
@@ -333,14 +404,13 @@ impl<S: Store> Store for Sealed<S> {
     }
 
     fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        self.store.remove(name)
+        Box::pin(self.remove_sealed(name))
     }
 
     fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             // What was open stays open, and what was hidden stays hidden.
-            let payload = self.get_payload(from).await?;
-            self.put_sealed(to, payload, Precondition::Absent).await.map(drop)
+            self.put_again(from, to).await
         })
     }
 

@@ -12,10 +12,18 @@ use super::signature::Signed;
 use super::suite::{Cipher, Suite};
 use crate::store::Payload;
 
+/// What a blob keeps when it is moved or copied.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    pub(super) suite: Suite,
+    /// Bound to its name.
+    pub(super) bound: bool,
+}
+
 impl Seal {
     /// The sealed form of a payload, as the `counter`-th save of its family.
-    pub(super) fn seal(&self, name: &str, payload: &Payload, counter: u64) -> Result<Bytes> {
-        let suite = self.suite;
+    pub(super) fn seal(&self, name: &str, payload: &Payload, counter: u64, style: Style) -> Result<Bytes> {
+        let Style { suite, bound } = style;
         let save = random()?;
         let (keys, key, stretch) = if suite == Suite::Signed {
             (FileKeys::public(suite, &save), KeyId::default(), None)
@@ -33,7 +41,7 @@ impl Seal {
         }
         let open = if self.hide_metadata { 0 } else { payload.open_len() };
         let body = payload.len() - open;
-        let (bound, signed) = (self.bind_name, self.signer.is_some());
+        let signed = self.signer.is_some();
         let header = Header { suite, bound, signed, key, save, stretch, counter, open, body };
         let layout = Layout::of(&header)?;
 

@@ -19,9 +19,11 @@ pub enum Suite {
     /// Secret and authentic, also where the random generator repeats itself: virtual machines that are restored from
     /// an image, some consoles. Slow on processors without instructions for AES.
     Aes256GcmSiv,
-    /// Readable by everybody, but who has no key cannot change it unnoticed: keyed BLAKE3.
+    /// Not secret, but who has no key cannot change it unnoticed: keyed BLAKE3. Whoever looks into the file sees the bytes;
+    /// a store hands them out only to who has the key, because nobody else can tell whether they are right.
     Evident,
-    /// Readable by everybody, and only who has the [`SigningKey`](super::SigningKey) can write it. There is no other key.
+    /// Not secret, and only who has the [`SigningKey`](super::SigningKey) can write it. There is no other key: whoever has
+    /// the [`VerifyingKey`](super::VerifyingKey), which is no secret, reads it.
     Signed,
 }
 
@@ -105,13 +107,17 @@ impl Cipher {
             Algorithm::XChaCha(cipher) => {
                 let nonce = at.nonce::<24>();
                 tag.copy_from_slice(
-                    &cipher.encrypt_inout_detached((&nonce).into(), &self.associated, text).map_err(too_long)?,
+                    &cipher
+                        .encrypt_inout_detached((&nonce).into(), &self.associated, text)
+                        .map_err(too_long)?,
                 );
             }
             Algorithm::AesSiv(cipher) => {
                 let nonce = at.nonce::<12>();
                 tag.copy_from_slice(
-                    &cipher.encrypt_inout_detached((&nonce).into(), &self.associated, text).map_err(too_long)?,
+                    &cipher
+                        .encrypt_inout_detached((&nonce).into(), &self.associated, text)
+                        .map_err(too_long)?,
                 );
             }
             Algorithm::Evident(key) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bonfire::{Error, FileHead, Snapshot, Value};
+use bonfire::{Error, FileHead, RESERVED_PREFIX, Result, Snapshot, Value};
 
 use super::name::{Kind, SaveName};
 
@@ -21,7 +21,10 @@ use super::name::{Kind, SaveName};
 ///     .custom("chapter", 7_u32);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Details(Vec<(String, Value)>);
+pub struct Details {
+    known: Vec<(&'static str, Value)>,
+    custom: Vec<(String, Value)>,
+}
 
 const LABEL: &str = "bonfire.label";
 const SAVED_AT: &str = "bonfire.saved_at";
@@ -37,37 +40,49 @@ impl Details {
     }
     /// What players read: any text, unlike the name of a slot.
     pub fn label(self, label: impl Into<String>) -> Self {
-        self.custom(LABEL, label.into())
+        self.known(LABEL, label.into())
     }
     /// How long this game has been played.
     pub fn play_time(self, time: Duration) -> Self {
-        self.custom(PLAY_TIME, millis(time))
+        self.known(PLAY_TIME, millis(time))
     }
     /// Which build of the game writes this.
     pub fn game_version(self, version: impl Into<String>) -> Self {
-        self.custom(GAME_VERSION, version.into())
+        self.known(GAME_VERSION, version.into())
     }
     /// A small picture, encoded as the game likes.
     pub fn thumbnail(self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.custom(THUMBNAIL, Value::Bytes(bytes.into()))
+        self.known(THUMBNAIL, Value::Bytes(bytes.into()))
     }
-    /// Anything else.
+    /// Anything else. Names that begin with `bonfire.` are taken, and refused when the world is saved.
     pub fn custom(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.0.push((name.into(), value.into()));
+        self.custom.push((name.into(), value.into()));
+        self
+    }
+    fn known(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.known.push((name, value.into()));
         self
     }
 
     /// The snapshot with these details.
-    pub(super) fn put_on(&self, snapshot: &Snapshot, now: Option<Duration>) -> Snapshot {
+    pub(super) fn put_on(&self, snapshot: &Snapshot, now: Option<Duration>) -> Result<Snapshot> {
         let mut snapshot = snapshot.clone();
-        for (name, value) in &self.0 {
+        for (name, value) in &self.known {
+            snapshot.set_metadata(*name, value.clone());
+        }
+        for (name, value) in &self.custom {
+            if name.starts_with(RESERVED_PREFIX) {
+                let message =
+                    format!("{name:?} cannot be the name of a detail: it begins with {RESERVED_PREFIX:?}");
+                return Err(Error::misuse(message));
+            }
             snapshot.set_metadata(name.clone(), value.clone());
         }
         if let Some(now) = now {
             snapshot.set_metadata(SAVED_AT, millis(now));
         }
         snapshot.set_metadata(ENTITIES, snapshot.entity_count() as u64);
-        snapshot
+        Ok(snapshot)
     }
 }
 
@@ -151,7 +166,7 @@ impl SaveInfo {
                 (PLAY_TIME, Value::U64(millis)) => self.play_time = Some(Duration::from_millis(millis)),
                 (ENTITIES, Value::U64(count)) => self.entities = Some(count),
                 (THUMBNAIL, Value::Bytes(bytes)) => self.thumbnail = Some(bytes),
-                (known, _) if known.starts_with(bonfire::RESERVED_PREFIX) => {}
+                (known, _) if known.starts_with(RESERVED_PREFIX) => {}
                 (_, value) => self.custom.push((name, value)),
             }
         }
@@ -164,9 +179,9 @@ impl SaveInfo {
 pub struct SlotInfo {
     /// The name of the slot.
     pub name: String,
-    /// How many saves it has, locked ones included.
+    /// How many saves it has, locked ones included. 0 if there is nothing but a save for after a crash.
     pub saves: usize,
-    /// The save that a load would try first.
+    /// The save that a load would try first; if there is none, the one for after a crash.
     pub newest: SaveInfo,
     /// Whether a save for after a crash waits to be accepted or rejected.
     pub has_recovery: bool,

@@ -37,24 +37,27 @@ impl Keep {
         self
     }
 
-    /// Whether it matters when saves were written.
-    pub(super) fn needs_times(&self) -> bool {
-        self.days > 0
-    }
     pub(super) fn count(&self) -> usize {
         self.newest
     }
 
-    /// Which of these saves go. They come newest first, each with the time it was saved at, if that is known; one of
-    /// unknown time does not count as one of its day, and stays only as one of the newest.
-    pub(super) fn too_old(&self, times: &[Option<Duration>]) -> Vec<usize> {
+    /// Which of these saves go. They come newest first.
+    pub(super) fn too_old(&self, saves: &[Condition]) -> Vec<usize> {
         let mut days = BTreeSet::new();
         let mut goes = Vec::new();
-        for (place, time) in times.iter().enumerate() {
-            let day = time.map(|time| time.as_secs() / 86_400);
-            let last_of_day =
-                day.is_some_and(|day| (days.len() < self.days || days.contains(&day)) && days.insert(day));
-            if place >= self.newest && !last_of_day {
+        let mut good = 0;
+        for (place, save) in saves.iter().enumerate() {
+            let old = good >= self.newest;
+            let last_of_day = match save {
+                Condition::Good(time) => {
+                    good += 1;
+                    let day = time.map(|time| time.as_secs() / 86_400);
+                    day.is_some_and(|day| (days.len() < self.days || days.contains(&day)) && days.insert(day))
+                }
+                Condition::Damaged => false,
+                Condition::Unknown => continue,
+            };
+            if old && !last_of_day {
                 goes.push(place);
             }
         }
@@ -62,13 +65,24 @@ impl Keep {
     }
 }
 
+/// What is known of a save when others push it out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Condition {
+    /// As far as one can tell without reading it all; with the time it was saved at.
+    Good(Option<Duration>),
+    /// It counts as none of those that are kept, and goes when enough good ones are newer.
+    Damaged,
+    /// It cannot be read now, or not by this build, and may be good: it stays.
+    Unknown,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn kept(keep: Keep, days: &[f64]) -> Vec<usize> {
-        let times: Vec<_> = days.iter().map(|day| Some(Duration::from_secs_f64(day * 86_400.0))).collect();
-        let goes = keep.too_old(&times);
+        let good = |day: &f64| Condition::Good(Some(Duration::from_secs_f64(day * 86_400.0)));
+        let goes = keep.too_old(&days.iter().map(good).collect::<Vec<_>>());
         (0..days.len()).filter(|place| !goes.contains(place)).collect()
     }
 
@@ -90,8 +104,17 @@ mod tests {
 
     #[test]
     fn a_save_of_unknown_time_is_nobodys_day() {
-        let goes =
-            Keep::newest(1).one_per_day(7).too_old(&[Some(Duration::ZERO), None, Some(Duration::ZERO)]);
+        let today = Condition::Good(Some(Duration::ZERO));
+        let goes = Keep::newest(1).one_per_day(7).too_old(&[today, Condition::Good(None), today]);
         assert_eq!(goes, [1, 2]);
+    }
+
+    #[test]
+    fn damaged_saves_push_out_no_good_ones_and_unknown_ones_stay() {
+        let (good, damaged, unknown) = (Condition::Good(None), Condition::Damaged, Condition::Unknown);
+        let keep = Keep::newest(2);
+        assert!(keep.too_old(&[damaged, damaged, damaged, good, good]).is_empty());
+        assert_eq!(keep.too_old(&[good, damaged, good, damaged, good]), [3, 4]);
+        assert_eq!(keep.too_old(&[good, good, unknown, good, unknown]), [3]);
     }
 }

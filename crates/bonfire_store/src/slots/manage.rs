@@ -2,10 +2,12 @@
 
 use bonfire::{Error, Result};
 
+use super::keep::Condition;
 use super::name::{Kind, SaveName};
+use super::recovery::pending;
 use super::{Saved, Slots, Source};
 use crate::rotating::missing;
-use crate::store::{check_case, check_slot};
+use crate::store::{Payload, Precondition, check_case, check_slot};
 
 impl Slots {
     /// Removes a slot with all its saves; false if there was none. A slot with a locked save is refused.
@@ -42,34 +44,56 @@ impl Slots {
     }
 
     async fn set_kind(&self, slot: &str, generation: u64, kind: Kind) -> Result<()> {
-        let save = self.find(slot, generation).await?;
-        if save.kind == kind {
-            return Ok(());
+        let saves = self.saves_of(slot).await?;
+        let of_kind = |kind| saves.iter().find(|save| save.generation == generation && save.kind == kind);
+        let other = if kind == Kind::Locked { Kind::Free } else { Kind::Locked };
+        match (of_kind(kind), of_kind(other)) {
+            (None, Some(save)) => {
+                self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
+            }
+            (Some(_), None) => Ok(()),
+            // A store that renames in two steps was stopped between them.
+            (Some(done), Some(left)) => self.remove_copy(&left.to_string(), &done.to_string()).await,
+            (None, None) if of_kind(Kind::Value).is_some() => {
+                Err(Error::misuse("a value cannot be locked").in_key(slot))
+            }
+            (None, None) => Err(missing(&self.name(slot, generation, Kind::Free).to_string())),
         }
-        if save.kind == Kind::Value {
-            return Err(Error::misuse("a value cannot be locked").in_key(slot));
+    }
+
+    async fn remove_copy(&self, copy: &str, of: &str) -> Result<()> {
+        if self.store.get(copy).await? != self.store.get(of).await? {
+            return Err(Error::conflict(format!(
+                "`{copy}` and `{of}` have the same number and are not the same"
+            )));
         }
-        self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
+        self.store.remove(copy).await.map(drop)
     }
 
     /// Gives a slot another name that no slot has yet, with all its saves. They move one by one, the newest last: after a
-    /// crash on the way both names have saves, and the old one still has the newest: remove the new one and call again.
+    /// crash on the way both names have saves, the old one still has the newest, and calling it again finishes.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_slot(to)?;
         let saves = self.saves_of(from).await?;
-        if saves.is_empty() {
+        // Says that what is in the new slot is ours. No slot has such a name.
+        let mark = format!("{}{from}.{to}.renaming", self.prefix());
+        let begun = self.store.head(&mark).await?.is_some();
+        if saves.is_empty() && !begun {
             return Err(missing(from));
         }
         let all = self.parsed(&self.prefix()).await?;
         let slots = || all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
-        if slots().any(|slot| slot == to) {
-            return Err(Error::conflict(format!("there is a slot `{to}` already")));
-        }
         check_case(to, slots())?;
+        if !begun {
+            if slots().any(|slot| slot == to) {
+                return Err(Error::conflict(format!("there is a slot `{to}` already")));
+            }
+            self.store.put(&mark, Payload::default(), Precondition::Absent).await?;
+        }
         for save in saves.iter().rev() {
             self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await?;
         }
-        Ok(())
+        self.store.remove(&mark).await.map(drop)
     }
 
     /// Copies the save that a load would take into another slot, which may have saves already. Where that one is damaged,
@@ -94,7 +118,14 @@ impl Slots {
         let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
         // Only what is whole is worth a copy.
         let (_, info) = self.open(&save, &self.open_options()).await?;
+        let waiting = pending(&self.saves_of(to).await?).cloned();
         let generation = self.put_next(to, Source::Save(&save.to_string()), kind).await?;
+        if let Some(recovery) = waiting {
+            // The player has not played on: what waits is still newer than anything that was.
+            self.store
+                .rename(&recovery.to_string(), &recovery.with_generation(generation + 1).to_string())
+                .await?;
+        }
         Ok(self.tidied(to, generation, info.bytes).await)
     }
 
@@ -105,20 +136,31 @@ impl Slots {
         if saves.len() <= self.keep.count() {
             return Ok(Vec::new());
         }
-        let mut times = vec![None; saves.len()];
-        if self.keep.needs_times() {
-            for (time, save) in times.iter_mut().zip(&saves) {
-                *time = self.info(save).await?.and_then(|info| info.saved_at);
-            }
+        let mut conditions = Vec::with_capacity(saves.len());
+        for save in &saves {
+            conditions.push(self.condition(save).await?);
         }
         let mut pruned = Vec::new();
         // The oldest first: whatever stops this, the newest are there.
-        for place in self.keep.too_old(&times).into_iter().rev() {
+        for place in self.keep.too_old(&conditions).into_iter().rev() {
             if self.store.remove(&saves[place].to_string()).await? {
                 pruned.push(saves[place].generation);
             }
         }
         Ok(pruned)
+    }
+
+    async fn condition(&self, save: &SaveName) -> Result<Condition> {
+        if self.damaged().contains(&save.to_string()) {
+            return Ok(Condition::Damaged);
+        }
+        // Gone already, or good, or at least not known to be bad.
+        let Some(info) = self.info(save).await? else { return Ok(Condition::Unknown) };
+        Ok(match info.problem {
+            None => Condition::Good(info.saved_at),
+            Some(problem) if problem.is_corrupt() => Condition::Damaged,
+            Some(_) => Condition::Unknown,
+        })
     }
 }
 

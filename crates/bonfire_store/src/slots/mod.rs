@@ -12,8 +12,9 @@ mod recovery;
 mod value;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bonfire::{EncodeOptions, Error, OpenOptions, Result, Rope, Snapshot};
@@ -22,8 +23,9 @@ use bytes::Bytes;
 pub use self::details::{Details, SaveInfo, SlotInfo};
 pub use self::keep::Keep;
 use self::name::{Kind, SaveName};
-use crate::rotating::{RETRIES, is_damage, missing};
-use crate::store::{Payload, Precondition, Store, check_case, check_slot};
+use crate::generation::next;
+use crate::rotating::{RETRIES, missing};
+use crate::store::{Payload, Precondition, Store, check_case, check_slot, is_sealed};
 
 /// The slots of a game, or of one of its players, in any [`Store`]. Clones share the store.
 ///
@@ -57,6 +59,8 @@ pub struct Slots {
     keep: Keep,
     encode: EncodeOptions,
     clock: Clock,
+    /// Blobs that a load has found damaged: they do not count as saves when others are pruned.
+    damaged: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Time since the start of 1970, if this machine knows.
@@ -126,6 +130,7 @@ impl Slots {
             keep: Keep::default(),
             encode: EncodeOptions::default(),
             clock: system_clock,
+            damaged: Arc::default(),
         }
     }
 
@@ -170,7 +175,11 @@ impl Slots {
 
     async fn save_as(&self, kind: Kind, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
         let (generation, bytes) = self.add(slot, snapshot, details, kind).await?;
-        Ok(self.tidied(slot, generation, bytes).await)
+        let mut saved = self.tidied(slot, generation, bytes).await;
+        if let Err(error) = self.remove_recoveries(slot, generation).await {
+            saved.prune_error.get_or_insert(error);
+        }
+        Ok(saved)
     }
 
     /// Removes what a new save makes needless. The save is safe whatever becomes of that.
@@ -179,9 +188,6 @@ impl Slots {
         match self.prune(slot).await {
             Ok(pruned) => saved.pruned = pruned,
             Err(error) => saved.prune_error = Some(error),
-        }
-        if let Err(error) = self.remove_recoveries(slot, generation).await {
-            saved.prune_error.get_or_insert(error);
         }
         saved
     }
@@ -206,9 +212,12 @@ impl Slots {
                     Ok((snapshot, info)) => return Ok(LoadedSave { snapshot, info, skipped }),
                     // Pruned, locked or renamed since the slot was listed.
                     Err(error) if error.is_not_found() => vanished = true,
-                    Err(reason) if is_damage(&reason) => {
+                    Err(reason) if reason.is_corrupt() => {
+                        self.damaged().insert(save.to_string());
                         skipped.push(Skipped { slot: slot.to_owned(), generation: save.generation, reason });
                     }
+                    // The saves before a damaged one are older than what was there.
+                    Err(error) if error.is_rollback() && !skipped.is_empty() => {}
                     Err(error) => return Err(error.in_key(slot)),
                 }
             }
@@ -261,6 +270,16 @@ impl Slots {
     }
 
     async fn list_if(&self, wanted: impl Fn(Kind) -> bool) -> Result<Vec<SlotInfo>> {
+        for _ in 0..RETRIES {
+            if let Some(slots) = self.try_list(&wanted).await? {
+                return Ok(slots);
+            }
+        }
+        Err(Error::conflict("the slots change faster than they can be listed"))
+    }
+
+    /// `None` if all saves of a slot were gone before they could be looked at.
+    async fn try_list(&self, wanted: &impl Fn(Kind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
         let mut saves = self.parsed(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| {
@@ -273,16 +292,22 @@ impl Slots {
             }
             let recoveries = saves.iter().filter(|save| save.kind == Kind::Recovery).count();
             // The recovery ones come last; a slot that has nothing else is one too.
-            if let Some(newest) = self.info(&saves[0]).await? {
-                slots.push(SlotInfo {
-                    name: saves[0].slot.clone(),
-                    saves: saves.len() - recoveries,
-                    newest,
-                    has_recovery: recovery::pending(saves).is_some(),
-                });
+            let mut newest = None;
+            for save in saves {
+                newest = self.info(save).await?;
+                if newest.is_some() {
+                    break;
+                }
             }
+            let Some(newest) = newest else { return Ok(None) };
+            slots.push(SlotInfo {
+                name: saves[0].slot.clone(),
+                saves: saves.len() - recoveries,
+                newest,
+                has_recovery: recovery::pending(saves).is_some(),
+            });
         }
-        Ok(slots)
+        Ok(Some(slots))
     }
 
     /// All saves of a slot, newest first, with their heads. Those for after a crash are among them.
@@ -292,6 +317,10 @@ impl Slots {
             infos.extend(self.info(&save).await?);
         }
         Ok(infos)
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_options(&self) -> OpenOptions<'static> {
@@ -335,7 +364,7 @@ impl Slots {
         kind: Kind,
     ) -> Result<(u64, u64)> {
         check_slot(slot)?;
-        let rope = details.put_on(snapshot, (self.clock)()).encode(&self.encode)?;
+        let rope = details.put_on(snapshot, (self.clock)())?.encode(&self.encode)?;
         let bytes = rope.len() as u64;
         let head = head_len(&rope)?;
         let source = Source::Payload(Payload::from(rope).leave_open(head));
@@ -343,13 +372,14 @@ impl Slots {
         Ok((generation, bytes))
     }
 
+    /// Puts a save under the next number of its slot.
     async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<u64> {
+        check_slot(slot)?;
+        let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
             let all = self.parsed("").await?;
-            check_case(
-                slot,
-                all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str()),
-            )?;
+            let slots = all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
+            check_case(slot, slots)?;
             if let Some(profile) = &self.profile {
                 check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
             }
@@ -357,22 +387,48 @@ impl Slots {
             if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
                 return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
             }
-            let generation = here().map(|save| save.generation).max().unwrap_or(0) + 1;
-            let name = self.name(slot, generation, kind).to_string();
+            let newest = here().map(|save| save.generation).max();
+            let generation = next(newest.max(Some(taken)))?;
+            let name = self.name(slot, generation, kind);
             let put = match &source {
                 Source::Payload(payload) => {
-                    self.store.put(&name, payload.clone(), Precondition::Absent).await.map(drop)
+                    self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
                 }
-                Source::Save(from) => self.store.copy(from, &name).await,
+                Source::Save(from) => self.store.copy(from, &name.to_string()).await,
             };
             match put {
-                Ok(()) => return Ok(generation),
-                // Somebody else took the number.
-                Err(error) if error.is_conflict() => {}
+                Ok(()) => return self.make_newest(name).await,
+                // Somebody else took the number, or something that is no save has the name: a directory, a link, the
+                // same letters in other case.
+                Err(error) if error.is_conflict() => taken = generation,
+                Err(error) if error.is_misuse() && misuses < 8 => {
+                    (taken, misuses) = (generation, misuses + 1)
+                }
                 Err(error) => return Err(error),
             }
         }
         Err(Error::conflict(format!("`{slot}` changes faster than it can be written")))
+    }
+
+    /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
+    /// older. It gets a new one.
+    async fn make_newest(&self, mut save: SaveName) -> Result<u64> {
+        for _ in 0..RETRIES {
+            let others = self.saves_of(&save.slot).await?.into_iter().filter(|other| *other != save);
+            let newest = others.map(|other| other.generation).max();
+            if newest < Some(save.generation) {
+                break;
+            }
+            let renumbered = save.with_generation(next(newest)?);
+            match self.store.rename(&save.to_string(), &renumbered.to_string()).await {
+                Ok(()) => save = renumbered,
+                Err(error) if error.is_conflict() => {}
+                // Pruned already, by one that is newer.
+                Err(error) if error.is_not_found() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(save.generation)
     }
 
     async fn open(&self, save: &SaveName, options: &OpenOptions<'_>) -> Result<(Snapshot, SaveInfo)> {
@@ -386,12 +442,20 @@ impl Slots {
         // Headers and copies of small sections come on top of what the limits count.
         let max = self.encode.limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20);
         if info.bytes > max {
+            // A file that has become longer than it says is damaged, and not too large.
+            if let Some(problem) = info.problem.filter(Error::is_corrupt) {
+                return Err(problem);
+            }
             return Err(Error::limit(format!(
                 "`{name}` has {} bytes, more than the limits allow",
                 info.bytes
             )));
         }
-        Ok((self.store.get(&name).await?, info))
+        let bytes = self.store.get(&name).await?;
+        if is_sealed(&bytes) {
+            return Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here")));
+        }
+        Ok((bytes, info))
     }
 
     /// What the head of a save tells; `None` if the save is gone.
@@ -413,6 +477,8 @@ impl Slots {
                 Err(error) if error.is_not_found() => return Ok(None),
                 read => read,
             };
+            let sealed = bytes.as_ref().is_ok_and(|bytes| is_sealed(bytes));
+            info.sealed |= sealed;
             match bytes.and_then(|bytes| self.open_options().head(&bytes)) {
                 Ok(head) => {
                     info.problem = None;

@@ -60,6 +60,10 @@ impl SaveName {
         Some(Self::new(profile, slot, generation::parse(generation)?, Kind::parse(kind)?))
     }
 
+    /// The same save under another number.
+    pub(super) fn with_generation(&self, generation: u64) -> Self {
+        Self { generation, plain: false, ..self.clone() }
+    }
     /// The same save in another slot.
     pub(super) fn in_slot(&self, slot: &str) -> Self {
         Self { slot: slot.to_owned(), plain: false, ..self.clone() }

@@ -46,8 +46,9 @@ impl Slots {
         let save = pending(&saves).ok_or_else(|| missing(&format!("{slot} (recovery)")))?;
         self.open(save, &self.open_options()).await?;
         self.store.rename(&save.to_string(), &save.with_kind(Kind::Free).to_string()).await?;
-        self.remove_recoveries(slot, save.generation).await?;
-        self.prune(slot).await?;
+        // It is accepted, whatever becomes of what is needless now.
+        let _ = self.remove_recoveries(slot, save.generation).await;
+        let _ = self.prune(slot).await;
         Ok(save.generation)
     }
 

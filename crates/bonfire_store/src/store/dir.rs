@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::name::{check_case, check_name};
 use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
-use crate::disk::{Access, Disk, DiskFile, DiskLock, TEMPORARY, publish, write_parts};
+use crate::disk::{Access, Disk, DiskFile, DiskLock, Temporary, publish, write_parts};
 
 /// Who holds it is the one that writes. It stays in the directory: a lock file that is removed locks nobody out.
 const LOCK: &str = ".bonfire-lock";
@@ -82,6 +82,27 @@ fn failed<'a>(doing: &'a str, name: &'a str) -> impl Fn(io::Error) -> Error + 'a
     move |error| Error::io(format_args!("cannot {doing} `{name}`"), &error)
 }
 
+/// A read that failed. Bytes that the disk has lost are damage, as wrong ones are; anything else may be right the next
+/// time: too many open files, a file that somebody holds.
+fn unreadable<'a>(name: &'a str) -> impl Fn(io::Error) -> Error + 'a {
+    move |error| {
+        let lost = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
+            || error.raw_os_error().is_some_and(is_lost);
+        match lost {
+            true => Error::corrupt(format!("cannot read `{name}`: {error}")),
+            false => failed("read", name)(error),
+        }
+    }
+}
+
+/// Numbers of the system for "the disk cannot read this".
+fn is_lost(error: i32) -> bool {
+    const EIO: i32 = 5;
+    // ERROR_CRC, ERROR_SECTOR_NOT_FOUND, ERROR_READ_FAULT, ERROR_IO_DEVICE, ERROR_FILE_CORRUPT, ERROR_DISK_CORRUPT
+    const WINDOWS: [i32; 6] = [23, 27, 30, 1117, 1392, 1393];
+    if cfg!(windows) { WINDOWS.contains(&error) } else { error == EIO }
+}
+
 fn version(stamp: u64) -> Version {
     Version::new(format!("{stamp:016x}"))
 }
@@ -95,8 +116,10 @@ impl Inner {
     /// cannot be removed is in nobody's way, and the next start tries again.
     fn remove_leftovers(&self) -> Result<()> {
         let names = self.names()?;
-        let leftovers: Vec<_> =
-            names.iter().filter(|name| name.starts_with('.') && name.ends_with(TEMPORARY)).collect();
+        let leftovers: Vec<_> = names
+            .iter()
+            .filter(|name| name.starts_with('.') && name.ends_with(Temporary::OfStore.ending()))
+            .collect();
         if !leftovers.is_empty()
             && let Ok(Some(_lock)) = self.disk.lock(LOCK)
         {
@@ -106,7 +129,12 @@ impl Inner {
     }
 
     fn names(&self) -> Result<Vec<String>> {
-        self.disk.list().map_err(|error| Error::io("cannot list the saves", &error))
+        self.disk.list().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Error::io("cannot list the saves", &io::Error::other("their directory is gone"))
+            }
+            _ => Error::io("cannot list the saves", &error),
+        })
     }
 
     /// Runs `change` while nobody else writes: no thread, and no process.
@@ -132,24 +160,32 @@ impl Inner {
         ))
     }
 
-    fn open(&self, name: &str, access: Access) -> Result<Option<Box<dyn DiskFile>>> {
-        match self.disk.open(name, access) {
+    fn open(&self, name: &str) -> Result<Option<Box<dyn DiskFile>>> {
+        match self.disk.open(name, Access::Read) {
             Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("open", name)(error)),
+            // A directory that is gone is not an empty one.
+            Err(error) if error.kind() == ErrorKind::NotFound => self.names().map(|_| None),
+            Err(error) => Err(unreadable(name)(error)),
         }
     }
 
     fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>> {
         check_name(name)?;
-        self.open(name, Access::Read)?.ok_or_else(|| failed("open", name)(ErrorKind::NotFound.into()))
+        self.open(name)?.ok_or_else(|| failed("open", name)(ErrorKind::NotFound.into()))
     }
 
     /// The blob of that name, if there is one; refuses a name that would be another blob's on some systems.
     fn existing(&self, name: &str) -> Result<Option<Box<dyn DiskFile>>> {
         let names = self.names()?;
         check_case(name, names.iter().map(String::as_str))?;
-        self.open(name, Access::Read)
+        match self.disk.open(name, Access::Read) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                Err(Error::conflict(format!("something that is no file has the name `{name}`")))
+            }
+            Err(error) => Err(failed("open", name)(error)),
+        }
     }
 
     fn put(&self, name: &str, payload: &Payload, when: &Precondition) -> Result<Version> {
@@ -169,7 +205,7 @@ impl Inner {
                     )));
                 }
             }
-            let stamp = publish(&*self.disk, name, payload.parts(), self.read_back)
+            let stamp = publish(&*self.disk, name, payload.parts(), Temporary::OfStore, self.read_back)
                 .map_err(|failure| failed(failure.doing, name)(failure.error))?;
             poisoned.remove(name);
             Ok(version(stamp))
@@ -178,11 +214,11 @@ impl Inner {
 
     fn get_range(&self, name: &str, range: Option<Range<u64>>) -> Result<Bytes> {
         let file = self.open_to_read(name)?;
-        let len = file.len().map_err(failed("look at", name))?;
+        let len = file.len().map_err(unreadable(name))?;
         let range = range.unwrap_or(0..len);
         let (start, end) = (range.start.min(len), range.end.min(len));
         let mut memory = AlignedBuf::try_zeroed(end.saturating_sub(start))?;
-        file.read_exact_at(memory.as_mut(), start).map_err(failed("read", name))?;
+        file.read_exact_at(memory.as_mut(), start).map_err(unreadable(name))?;
         Ok(memory.share())
     }
 
@@ -234,7 +270,7 @@ impl Inner {
 
     fn head(&self, name: &str) -> Result<Option<Head>> {
         check_name(name)?;
-        let Some(file) = self.open(name, Access::Read)? else { return Ok(None) };
+        let Some(file) = self.open(name)? else { return Ok(None) };
         let len = file.len().map_err(failed("look at", name))?;
         Ok(Some(Head { len, readable: len, version: version_of(&*file, name)? }))
     }

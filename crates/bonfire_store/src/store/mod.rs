@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
 
-use bonfire::{Result, Rope};
+use bonfire::{Error, Result, Rope};
 use bytes::Bytes;
 
 pub use self::dir::DirStore;
@@ -73,10 +73,26 @@ pub trait Store: MaybeSend + MaybeSync {
     /// may leave both names, never none.
     fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(async move {
+            let before = self.head(from).await?;
             self.copy(from, to).await?;
+            // Somebody may have put another one meanwhile, which is not to be removed.
+            if self.head(from).await? != before {
+                self.remove(to).await?;
+                return Err(Error::conflict(format!(
+                    "`{from}` is not what it was: somebody else has changed it"
+                )));
+            }
             self.remove(from).await.map(drop)
         })
     }
+}
+
+/// How sealed blobs begin. Who cannot open them knows them all the same.
+pub(crate) const SEALED_MAGIC: [u8; 8] = *b"\x89BNS\r\n\x1a\n";
+
+/// Whether these bytes begin as a sealed blob does.
+pub fn is_sealed(start: &[u8]) -> bool {
+    start.starts_with(&SEALED_MAGIC)
 }
 
 /// What must hold for a blob to be put.

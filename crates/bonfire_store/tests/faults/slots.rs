@@ -26,7 +26,8 @@ const CASES: [Case; 5] = [
         allowed: &[3, 4],
         expected: Some(4),
         may_be_missing: false,
-        looks_twice: false,
+        // An old save whose head cannot be read when others are pruned is no failure of the new one.
+        looks_twice: true,
     },
     Case {
         what: "the first save of a slot",
