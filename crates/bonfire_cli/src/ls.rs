@@ -11,7 +11,7 @@ use crate::output::{Output, Table, cell, escaped, visible};
 use crate::{InfoArguments, LsArguments, json, slots};
 
 pub(crate) fn run(arguments: &LsArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
-    let slots = slots::look(&arguments.directory, arguments.profile.as_deref(), keys)?;
+    let slots = slots::open(&arguments.directory, arguments.profile.as_deref(), keys)?;
     let failed = |error: bonfire::Error| Failure::named(&error);
     let (documents, table, exit): (Vec<Json>, Table, Exit) = match &arguments.slot {
         Some(slot) => {
@@ -46,18 +46,14 @@ pub(crate) fn run(arguments: &LsArguments, keys: &[SealKey], out: &mut Output) -
 /// All saves of a directory, of all players; at least one.
 pub(crate) fn all_saves(directory: &Path, keys: &[SealKey]) -> Result<Vec<SaveInfo>, Failure> {
     let failed = |error: bonfire::Error| Failure::named(&error);
-    let game = slots::look(directory, None, keys)?;
+    let game = slots::open(directory, None, keys)?;
     let mut owners = vec![game.clone()];
     for profile in game.profiles().wait().map_err(failed)? {
         owners.push(game.profile(&profile).map_err(failed)?);
     }
     let mut saves = Vec::new();
     for owner in owners {
-        let mut slots = owner.list().wait().map_err(failed)?;
-        slots.extend(owner.list_values().wait().map_err(failed)?);
-        for slot in slots {
-            saves.extend(owner.saves(&slot.name).wait().map_err(failed)?);
-        }
+        saves.extend(owner.all_saves().wait().map_err(failed)?);
     }
     if saves.is_empty() {
         // A script that looks in the wrong place should not be told that all is well.

@@ -81,13 +81,14 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
     with_keys(memory, keys).get(name).wait()
 }
 
-/// A directory in which some saves are sealed and others are not. For looking only.
-pub(crate) struct Looking {
+/// A directory in which some saves are sealed and others are not. Each is treated as what it is: a sealed one that is bound
+/// to its name is not renamed without its key, and a copy of a sealed one is sealed.
+pub(crate) struct Mixed {
     plain: DirStore,
     sealed: Sealed<DirStore>,
 }
 
-impl Looking {
+impl Mixed {
     pub(crate) fn new(store: DirStore, keys: &[SealKey]) -> Self {
         Self { plain: store.clone(), sealed: with_keys(store, keys) }
     }
@@ -99,11 +100,7 @@ impl Looking {
     }
 }
 
-fn only_looking<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
-    Box::pin(async { Err(bonfire::Error::unsupported("this command changes nothing")) })
-}
-
-impl Store for Looking {
+impl Store for Mixed {
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get(name).await })
     }
@@ -121,13 +118,19 @@ impl Store for Looking {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.plain.list(prefix)
     }
-    fn put<'a>(&'a self, _: &'a str, _: Payload, _: Precondition) -> StoreFuture<'a, Version> {
-        only_looking()
+    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
+        self.plain.put(name, payload, when)
     }
-    fn append<'a>(&'a self, _: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
-        only_looking()
+    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
+        self.plain.append(name, expected_len, payload)
     }
-    fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, bool> {
-        only_looking()
+    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
+        self.plain.remove(name)
+    }
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.of(from).await?.copy(from, to).await })
+    }
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.of(from).await?.rename(from, to).await })
     }
 }

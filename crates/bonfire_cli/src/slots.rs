@@ -6,30 +6,17 @@ use bonfire_store::{DirStore, Keep, SealKey, Slots, Wait};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escaped};
-use crate::sealed::{Looking, with_keys};
+use crate::sealed::Mixed;
 use crate::{CopyArguments, SlotsCommand};
 
-/// The slots of a directory that is there, or of one of its players, to look at: some may be sealed, others not.
-pub(crate) fn look(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
-    of_profile(Slots::new(Looking::new(store(directory)?, keys)), profile)
-}
-
-/// The same to change them. With keys all of them are sealed, and what is written is sealed as well. Nothing is pruned: that
-/// is the game's business.
-fn open(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
-    let store = store(directory)?;
-    let slots = if keys.is_empty() { Slots::new(store) } else { Slots::new(with_keys(store, keys)) };
-    of_profile(slots.keep(Keep::all()), profile)
-}
-
-fn store(directory: &Path) -> Result<DirStore, Failure> {
+/// The slots of a directory that is there, or of one of its players; some may be sealed. Nothing is pruned: that is the
+/// game's business.
+pub(crate) fn open(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
     if !directory.is_dir() {
         return Err(Failure::file(directory, "this is not a directory"));
     }
-    DirStore::open(directory).map_err(|error| Failure::named(&error))
-}
-
-fn of_profile(slots: Slots, profile: Option<&str>) -> Result<Slots, Failure> {
+    let store = DirStore::open(directory).map_err(|error| Failure::named(&error))?;
+    let slots = Slots::new(Mixed::new(store, keys)).keep(Keep::all());
     match profile {
         Some(profile) => slots.profile(profile).map_err(|error| Failure::named(&error)),
         None => Ok(slots),

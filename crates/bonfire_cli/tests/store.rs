@@ -159,6 +159,19 @@ fn sealed_saves_show_what_was_left_open() {
     assert_eq!(run.code, Some(2), "one of them cannot be read: {run:?}");
     assert!(run.part("open")[0].contains("sealed  A label"), "{run:?}");
     assert!(run.part("hidden")[0].contains("sealed") && !run.stdout.contains("secret"), "{run:?}");
+    // Bound to its name: without the key nobody can seal it again under another one.
+    for change in
+        [slots("lock", saves.path(), &["open", "1"]), slots("rename", saves.path(), &["open", "other"])]
+    {
+        assert_eq!((change.code, change.stderr.contains("none of the keys")), (Some(2), true), "{change:?}");
+    }
+    assert_eq!(slots("lock", saves.path(), &["hidden", "1"]).code, Some(0), "not bound");
+    let restored = slots("restore", saves.path(), &["open", "1"]);
+    assert_eq!(
+        (restored.code, restored.stderr.contains("none of the keys")),
+        (Some(2), true),
+        "{restored:?}"
+    );
     let sealed = saves.path().join("open.00000001.bonfire");
     for command in ["info", "show", "verify"] {
         let run = run_on(command, &sealed, &[]);
@@ -194,6 +207,13 @@ fn with_the_key_sealed_saves_are_like_others() {
     assert!(!bonfire("info", saves.path(), &[]).stdout.contains("secret"), "what was hidden stays hidden");
     let copy = std::fs::read(saves.path().join("open.00000003.bonfire")).unwrap();
     assert!(bonfire_store::is_sealed(&copy), "a copy of a sealed save is sealed");
+    let key = ["--key-file", raw.to_str().unwrap()];
+    assert_eq!(slots("rename", saves.path(), &["open", "moved", key[0], key[1]]).code, Some(0));
+    let bound = Sealed::new(
+        DirStore::open(saves.path()).unwrap(),
+        SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef"),
+    );
+    assert!(Slots::new(bound.bind_name(true)).load("moved").wait().unwrap().skipped.is_empty());
     let run = bonfire("verify", saves.path(), &["--key-file", wrong.to_str().unwrap()]);
     assert_eq!(run.code, Some(2), "{run:?}");
     std::fs::write(&wrong, "short").unwrap();

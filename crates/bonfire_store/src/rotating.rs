@@ -203,7 +203,14 @@ impl<S: Store> Store for Rotating<S> {
         Box::pin(async move {
             check_case(name, self.list("").await?.iter().map(String::as_str))?;
             let newest = self.newest(name).await?.unwrap_or(1);
-            self.inner.append(&numbered(name, newest), expected_len, payload).await
+            let len = self.inner.append(&numbered(name, newest), expected_len, payload).await?;
+            // What was put meanwhile is newer than what was appended to.
+            match self.newest(name).await? {
+                Some(now) if now == newest => Ok(len),
+                _ => {
+                    Err(Error::conflict(format!("`{name}` is not what it was: somebody else has changed it")))
+                }
+            }
         })
     }
 

@@ -124,14 +124,15 @@ fn the_report_says_which_and_why() {
 }
 
 #[test]
-fn locked_saves_are_the_last_resort() {
+fn in_need_the_newest_good_one_may_be_a_locked_one() {
     let (slots, store) = three_saves();
     slots.lock("quick", 2).wait().unwrap();
+    assert_eq!(number(&slots.load("quick").wait().unwrap().snapshot), 3);
     flip(&store, "quick.00000003.bonfire", 300);
-    assert_eq!(number(&slots.load("quick").wait().unwrap().snapshot), 1);
-    flip(&store, "quick.00000001.bonfire", 300);
     let loaded = slots.load("quick").wait().unwrap();
-    assert_eq!((number(&loaded.snapshot), loaded.info.locked, loaded.skipped.len()), (2, true, 2));
+    assert_eq!((number(&loaded.snapshot), loaded.info.locked, loaded.skipped.len()), (2, true, 1));
+    flip(&store, "quick.00000002.locked", 300);
+    assert_eq!(number(&slots.load("quick").wait().unwrap().snapshot), 1);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::BLOCK_BYTES;
 use super::column::Rope;
 use super::compress::{CODEC_NONE, Compression, codec_name};
+use super::encode::METADATA_BYTES_MAX;
 use crate::buffer::COLUMN_ALIGN;
 use crate::crc;
 use crate::error::{Error, Result};
@@ -211,6 +212,12 @@ impl SectionHeader {
             let max = limits.raw_bytes_max;
             return Err(Error::limit(format!("the sections have more than {max} bytes, which is the limit"))
                 .at(offset as usize));
+        }
+        // Lists of saves read it of many files: it must not become large there.
+        if self.kind == kind::METADATA && self.raw_len > METADATA_BYTES_MAX as u64 {
+            let message =
+                format!("the metadata have {} bytes, and {METADATA_BYTES_MAX} is the most", self.raw_len);
+            return Err(Error::corrupt(message).at(offset as usize));
         }
         Ok(())
     }

@@ -19,6 +19,10 @@ impl OsDisk {
         let directory = path.into();
         let missing: Vec<&Path> =
             directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.is_dir()).collect();
+        if missing.is_empty() {
+            // Whoever made it may not have made it durable, and this is no reason not to read what is there.
+            let _ = sync_directory(directory.parent().unwrap_or(Path::new("")));
+        }
         for path in missing.iter().rev() {
             match fs::create_dir(path) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),

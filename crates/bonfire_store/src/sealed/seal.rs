@@ -83,6 +83,16 @@ impl Seal {
         Ok(memory.share())
     }
 
+    /// Refuses to write what would not be read here.
+    pub(super) fn check_signer(&self, suite: Suite) -> Result<()> {
+        let Some(signer) = &self.signer else { return Ok(()) };
+        let own = self.verifiers.contains(&signer.verifying_key());
+        if !own && (suite == Suite::Signed || !self.verifiers.is_empty()) {
+            return Err(Error::misuse("this store could not read what it signs: require its signature, too"));
+        }
+        Ok(())
+    }
+
     fn write_front(
         &self,
         name: &str,

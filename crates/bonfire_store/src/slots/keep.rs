@@ -43,20 +43,25 @@ impl Keep {
 
     /// Which of these saves go. They come newest first.
     pub(super) fn too_old(&self, saves: &[Condition]) -> Vec<usize> {
-        let mut days = BTreeSet::new();
+        let day = |save: &Condition| match save {
+            Condition::Good(Some(time)) => Some(time.as_secs() / 86_400),
+            _ => None,
+        };
+        let mut days: BTreeSet<u64> = saves.iter().filter_map(day).collect();
+        while days.len() > self.days {
+            days.pop_first();
+        }
         let mut goes = Vec::new();
         let mut good = 0;
         for (place, save) in saves.iter().enumerate() {
             let old = good >= self.newest;
-            let last_of_day = match save {
-                Condition::Good(time) => {
-                    good += 1;
-                    let day = time.map(|time| time.as_secs() / 86_400);
-                    day.is_some_and(|day| (days.len() < self.days || days.contains(&day)) && days.insert(day))
-                }
-                Condition::Damaged => false,
+            // The first of a day that is met is its last.
+            let last_of_day = day(save).is_some_and(|day| days.remove(&day));
+            match save {
+                Condition::Good(_) => good += 1,
+                Condition::Damaged => {}
                 Condition::Unknown => continue,
-            };
+            }
             if old && !last_of_day {
                 goes.push(place);
             }
@@ -107,6 +112,11 @@ mod tests {
         let today = Condition::Good(Some(Duration::ZERO));
         let goes = Keep::newest(1).one_per_day(7).too_old(&[today, Condition::Good(None), today]);
         assert_eq!(goes, [1, 2]);
+    }
+
+    #[test]
+    fn days_are_counted_by_date_whatever_the_clock_said_in_between() {
+        assert_eq!(kept(Keep::newest(1).one_per_day(3), &[13.0, 2.0, 1.0, 0.0, 12.0, 11.0]), [0, 4, 5]);
     }
 
     #[test]

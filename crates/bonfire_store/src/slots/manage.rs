@@ -90,8 +90,15 @@ impl Slots {
             }
             self.store.put(&mark, Payload::default(), Precondition::Absent).await?;
         }
+        let mut moved = begun;
         for save in saves.iter().rev() {
-            self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await?;
+            let renamed = self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await;
+            if renamed.is_err() && !moved {
+                // As if it had never begun.
+                let _ = self.store.remove(&mark).await;
+            }
+            renamed?;
+            moved = true;
         }
         self.store.remove(&mark).await.map(drop)
     }
@@ -157,6 +164,8 @@ impl Slots {
         // Gone already, or good, or at least not known to be bad.
         let Some(info) = self.info(save).await? else { return Ok(Condition::Unknown) };
         Ok(match info.problem {
+            // Of another key: whoever has it may want it.
+            _ if info.sealed => Condition::Unknown,
             None => Condition::Good(info.saved_at),
             Some(problem) if problem.is_corrupt() => Condition::Damaged,
             Some(_) => Condition::Unknown,

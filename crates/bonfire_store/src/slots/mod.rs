@@ -192,8 +192,8 @@ impl Slots {
         saved
     }
 
-    /// Opens the newest save of a slot that is not locked. Where that one is damaged, the next one is taken, and at last
-    /// the locked ones: [`LoadedSave::skipped`] says which and why.
+    /// Opens the newest save of a slot that is not locked. Where that one is damaged, the newest good one of the others is
+    /// taken, locked or not: [`LoadedSave::skipped`] says which were passed over and why.
     pub async fn load(&self, slot: &str) -> Result<LoadedSave> {
         self.load_with(slot, &self.open_options()).await
     }
@@ -204,7 +204,11 @@ impl Slots {
         for _ in 0..RETRIES {
             let mut saves = self.saves_of(slot).await?;
             saves.retain(|save| save.kind != Kind::Recovery);
+            // First the newest that is not locked. If it is damaged, the newest of all others.
             saves.sort_by_key(|save| (save.kind, Reverse(save.generation)));
+            if let Some((_, others)) = saves.split_first_mut() {
+                others.sort_by_key(|save| Reverse(save.generation));
+            }
             let mut skipped = Vec::new();
             let mut vanished = false;
             for save in &saves {
@@ -310,6 +314,18 @@ impl Slots {
         Ok(Some(slots))
     }
 
+    /// All saves of all slots, with their heads, from one listing: by slot, newest first.
+    pub async fn all_saves(&self) -> Result<Vec<SaveInfo>> {
+        let mut saves = self.parsed(&self.prefix()).await?;
+        saves.retain(|save| save.profile == self.profile);
+        saves.sort_by(|a, b| a.slot.cmp(&b.slot).then(b.generation.cmp(&a.generation)));
+        let mut infos = Vec::new();
+        for save in &saves {
+            infos.extend(self.info(save).await?);
+        }
+        Ok(infos)
+    }
+
     /// All saves of a slot, newest first, with their heads. Those for after a crash are among them.
     pub async fn saves(&self, slot: &str) -> Result<Vec<SaveInfo>> {
         let mut infos = Vec::new();
@@ -402,7 +418,7 @@ impl Slots {
                 // same letters in other case.
                 Err(error) if error.is_conflict() => taken = generation,
                 Err(error) if error.is_misuse() && misuses < 8 => {
-                    (taken, misuses) = (generation, misuses + 1)
+                    (taken, misuses) = (generation, misuses + 1);
                 }
                 Err(error) => return Err(error),
             }

@@ -30,16 +30,29 @@ impl Slots {
     /// # Ok::<(), bonfire::Error>(())
     /// ```
     pub fn save_value<T: Persist>(&self, slot: &str, value: &T) -> Result<()> {
-        let registry = Registry::new();
-        let mut writer = SnapshotWriter::new(&registry);
-        writer.data(KEY, value)?;
-        self.save_as(Kind::Value, slot, &writer.finish()?, &Details::new()).wait().map(drop)
+        self.save_value_async(slot, value).wait()
     }
 
     /// Loads a value that [`save_value`](Self::save_value) saved; `None` if there is none. Fields that have come or gone
     /// since are matched by name. A damaged one is passed over for the one before; [`load`](Self::load) tells of it.
     pub fn load_value<T: Persist>(&self, slot: &str) -> Result<Option<T>> {
-        let loaded = match self.load(slot).wait() {
+        self.load_value_async(slot).wait()
+    }
+
+    /// [`save_value`](Self::save_value) for stores that cannot be waited for.
+    pub async fn save_value_async<T: Persist>(&self, slot: &str, value: &T) -> Result<()> {
+        let snapshot = {
+            let registry = Registry::new();
+            let mut writer = SnapshotWriter::new(&registry);
+            writer.data(KEY, value)?;
+            writer.finish()?
+        };
+        self.save_as(Kind::Value, slot, &snapshot, &Details::new()).await.map(drop)
+    }
+
+    /// [`load_value`](Self::load_value) for stores that cannot be waited for.
+    pub async fn load_value_async<T: Persist>(&self, slot: &str) -> Result<Option<T>> {
+        let loaded = match self.load(slot).await {
             Err(error) if error.is_not_found() => return Ok(None),
             loaded => loaded?,
         };
