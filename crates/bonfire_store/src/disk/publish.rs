@@ -22,6 +22,7 @@ pub(crate) enum Temporary {
     /// Of a store, which removes what a crash has left. Who writes one holds the lock of the store.
     OfStore,
     /// Of a file at a path, which nobody else touches.
+    #[cfg(not(target_arch = "wasm32"))]
     OfPath,
 }
 
@@ -29,6 +30,7 @@ impl Temporary {
     pub(crate) fn ending(self) -> &'static str {
         match self {
             Self::OfStore => ".bonfire-tmp",
+            #[cfg(not(target_arch = "wasm32"))]
             Self::OfPath => ".bonfire-part",
         }
     }

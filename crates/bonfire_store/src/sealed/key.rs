@@ -162,6 +162,7 @@ impl SealKey {
         let master = match (&*self.0, stretch) {
             (Secret::Bytes(master), None) => Arc::clone(master),
             (Secret::Passphrase { text, stretched, costs }, Some(stretch)) => {
+                stretch.costs.check()?;
                 // Held while it is derived, so that several threads do not all do the same work.
                 let mut known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
                 match known.iter().find(|known| known.stretch == *stretch) {

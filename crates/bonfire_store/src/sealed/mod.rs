@@ -182,7 +182,7 @@ impl<S: Store> Sealed<S> {
         when: Precondition,
         style: Style,
     ) -> Result<Version> {
-        self.seal.check_signer(style.suite)?;
+        self.seal.check_signer()?;
         let Some(counter) = &self.seal.counter else {
             let blob = self.seal.seal(name, &payload, 0, style)?;
             return self.store.put(name, blob.into(), when).await;

@@ -1,0 +1,11 @@
+//! What a review with fresh eyes found, so that it stays mended. Each test says what should hold.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../sealed_support/mod.rs"]
+mod sealed_support;
+
+mod hooked;
+mod sealed;
+mod slots;
+mod stores;
