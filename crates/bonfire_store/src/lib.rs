@@ -6,6 +6,8 @@
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
 //! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
 //! | [`Rotating`] | the last few states of every blob |
+//! | `Sealed` (feature `seal`) | blobs that nobody without a key reads, or changes unnoticed |
+//! | `conformance` (feature) | what every store must do, as tests |
 //! | [`write()`], [`read()`] | one save at a path |
 //! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
 

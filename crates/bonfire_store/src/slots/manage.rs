@@ -5,7 +5,8 @@ use bonfire::{Error, Result};
 use super::keep::Condition;
 use super::name::{Kind, SaveName};
 use super::recovery::pending;
-use super::{Saved, Slots, Source};
+use super::write::Source;
+use super::{Saved, Slots};
 use crate::rotating::missing;
 use crate::store::{Payload, Precondition, check_case, check_slot};
 

@@ -1,0 +1,136 @@
+//! Opening saves: the newest that is whole.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use bonfire::{Error, OpenOptions, Result, Snapshot};
+use bytes::Bytes;
+
+use super::Slots;
+use super::details::SaveInfo;
+use super::name::{Kind, SaveName};
+use crate::rotating::{RETRIES, missing};
+use crate::store::is_sealed;
+
+/// A save that was opened, and what was passed over to find it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadedSave {
+    /// The world, checked.
+    pub snapshot: Snapshot,
+    /// Which save it is.
+    pub info: SaveInfo,
+    /// Newer saves that could not be read, newest first. If there are any, this is not what the player saved last.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A save that could not be read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// The slot it is in.
+    pub slot: String,
+    /// Its number.
+    pub generation: u64,
+    /// What is wrong with it.
+    pub reason: Error,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "save {} of `{}` was passed over: {}", self.generation, self.slot, self.reason)
+    }
+}
+
+impl Slots {
+    /// Opens the newest save of a slot that is not locked. Where that one is damaged, the newest good one of the others is
+    /// taken, locked or not: [`LoadedSave::skipped`] says which were passed over and why.
+    pub async fn load(&self, slot: &str) -> Result<LoadedSave> {
+        self.load_with(slot, &self.open_options()).await
+    }
+
+    /// The same with a choice of how bytes are opened. With [`salvage`](OpenOptions::salvage) a damaged save is not
+    /// passed over as long as anything can be got out of it.
+    pub async fn load_with(&self, slot: &str, options: &OpenOptions<'_>) -> Result<LoadedSave> {
+        for _ in 0..RETRIES {
+            let mut saves = self.saves_of(slot).await?;
+            saves.retain(|save| save.kind != Kind::Recovery);
+            // First the newest that is not locked. If it is damaged, the newest of all others.
+            saves.sort_by_key(|save| (save.kind, Reverse(save.generation)));
+            if let Some((_, others)) = saves.split_first_mut() {
+                others.sort_by_key(|save| Reverse(save.generation));
+            }
+            let mut skipped = Vec::new();
+            let mut vanished = false;
+            for save in &saves {
+                match self.open(save, options).await {
+                    Ok((snapshot, info)) => return Ok(LoadedSave { snapshot, info, skipped }),
+                    // Pruned, locked or renamed since the slot was listed.
+                    Err(error) if error.is_not_found() => vanished = true,
+                    Err(reason) if reason.is_corrupt() => {
+                        self.damaged().insert(save.to_string());
+                        skipped.push(Skipped { slot: slot.to_owned(), generation: save.generation, reason });
+                    }
+                    // The saves before a damaged one are older than what was there.
+                    Err(error) if error.is_rollback() && !skipped.is_empty() => {}
+                    Err(error) => return Err(error.in_key(slot)),
+                }
+            }
+            match skipped.first() {
+                _ if vanished => {}
+                Some(Skipped { reason, .. }) if skipped.len() == 1 => {
+                    return Err(reason.clone().in_key(slot));
+                }
+                Some(Skipped { reason, .. }) => {
+                    let all = skipped.len();
+                    return Err(Error::corrupt(format!("all {all} saves are damaged, the newest: {reason}"))
+                        .in_key(slot));
+                }
+                None => return Err(missing(slot)),
+            }
+        }
+        Err(Error::conflict(format!("`{slot}` changes faster than it can be read")))
+    }
+
+    /// Opens one save, by its number.
+    pub async fn load_generation(
+        &self,
+        slot: &str,
+        generation: u64,
+        options: &OpenOptions<'_>,
+    ) -> Result<LoadedSave> {
+        let (snapshot, info) = self.open(&self.find(slot, generation).await?, options).await?;
+        Ok(LoadedSave { snapshot, info, skipped: Vec::new() })
+    }
+
+    pub(super) async fn open(
+        &self,
+        save: &SaveName,
+        options: &OpenOptions<'_>,
+    ) -> Result<(Snapshot, SaveInfo)> {
+        let (bytes, info) = self.read(save).await?;
+        Ok((options.open_shared(bytes)?, info))
+    }
+
+    pub(super) async fn read(&self, save: &SaveName) -> Result<(Bytes, SaveInfo)> {
+        let name = save.to_string();
+        let info = self.info(save).await?.ok_or_else(|| missing(&name))?;
+        // Headers and copies of small sections come on top of what the limits count.
+        let max = self.encode.limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20);
+        if info.bytes > max {
+            // A file that has become longer than it says is damaged, and not too large.
+            if let Some(problem) = info.problem.filter(Error::is_corrupt) {
+                return Err(problem);
+            }
+            return Err(Error::limit(format!(
+                "`{name}` has {} bytes, more than the limits allow",
+                info.bytes
+            )));
+        }
+        let bytes = self.store.get(&name).await?;
+        if is_sealed(&bytes) {
+            return Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here")));
+        }
+        Ok((bytes, info))
+    }
+}

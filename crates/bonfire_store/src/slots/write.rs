@@ -1,0 +1,149 @@
+//! Writing saves: each under a number of its own, the newest with the largest.
+
+use bonfire::{Error, Result, Rope, Snapshot};
+
+use super::details::Details;
+use super::name::{Kind, SaveName};
+use super::{HEAD_BYTES_MAX, Slots};
+use crate::generation::next;
+use crate::rotating::RETRIES;
+use crate::store::{Payload, Precondition, check_case, check_slot};
+
+/// What a save became.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The number of the save in its slot.
+    pub generation: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The numbers of the saves that were removed because of it.
+    pub pruned: Vec<u64>,
+    /// Why older saves could not be removed. The new one is safe all the same.
+    pub prune_error: Option<Error>,
+}
+
+/// Where the bytes of a new save come from.
+pub(super) enum Source<'a> {
+    Payload(Payload),
+    /// Another save, by the name of its blob.
+    Save(&'a str),
+}
+
+impl Slots {
+    /// Saves a world. When this returns, the save is durable; if it fails, what was there before is as it was.
+    pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
+        self.save_as(Kind::Free, slot, snapshot, details).await
+    }
+
+    pub(super) async fn save_as(
+        &self,
+        kind: Kind,
+        slot: &str,
+        snapshot: &Snapshot,
+        details: &Details,
+    ) -> Result<Saved> {
+        let (generation, bytes) = self.add(slot, snapshot, details, kind).await?;
+        let mut saved = self.tidied(slot, generation, bytes).await;
+        if let Err(error) = self.remove_recoveries(slot, generation).await {
+            saved.prune_error.get_or_insert(error);
+        }
+        Ok(saved)
+    }
+
+    /// Removes what a new save makes needless. The save is safe whatever becomes of that.
+    pub(super) async fn tidied(&self, slot: &str, generation: u64, bytes: u64) -> Saved {
+        let mut saved = Saved { generation, bytes, pruned: Vec::new(), prune_error: None };
+        match self.prune(slot).await {
+            Ok(pruned) => saved.pruned = pruned,
+            Err(error) => saved.prune_error = Some(error),
+        }
+        saved
+    }
+
+    /// Adds a save under the next number.
+    pub(super) async fn add(
+        &self,
+        slot: &str,
+        snapshot: &Snapshot,
+        details: &Details,
+        kind: Kind,
+    ) -> Result<(u64, u64)> {
+        check_slot(slot)?;
+        let rope = details.put_on(snapshot, (self.clock)())?.encode(&self.encode)?;
+        let bytes = rope.len() as u64;
+        let head = head_len(&rope)?;
+        let source = Source::Payload(Payload::from(rope).leave_open(head));
+        let generation = self.put_next(slot, source, kind).await?;
+        Ok((generation, bytes))
+    }
+
+    /// Puts a save under the next number of its slot.
+    pub(super) async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<u64> {
+        check_slot(slot)?;
+        let (mut taken, mut misuses) = (0, 0);
+        for _ in 0..RETRIES {
+            let all = self.parsed("").await?;
+            let slots = all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
+            check_case(slot, slots)?;
+            if let Some(profile) = &self.profile {
+                check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
+            }
+            let here = || all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
+            if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
+                return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
+            }
+            let newest = here().map(|save| save.generation).max();
+            let generation = next(newest.max(Some(taken)))?;
+            let name = self.name(slot, generation, kind);
+            let put = match &source {
+                Source::Payload(payload) => {
+                    self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
+                }
+                Source::Save(from) => self.store.copy(from, &name.to_string()).await,
+            };
+            match put {
+                Ok(()) => return self.make_newest(name).await,
+                // Somebody else took the number, or something that is no save has the name: a directory, a link, the
+                // same letters in other case.
+                Err(error) if error.is_conflict() => taken = generation,
+                Err(error) if error.is_misuse() && misuses < 8 => {
+                    (taken, misuses) = (generation, misuses + 1);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::conflict(format!("`{slot}` changes faster than it can be written")))
+    }
+
+    /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
+    /// older. It gets a new one.
+    pub(super) async fn make_newest(&self, mut save: SaveName) -> Result<u64> {
+        for _ in 0..RETRIES {
+            let others = self.saves_of(&save.slot).await?.into_iter().filter(|other| *other != save);
+            let newest = others.map(|other| other.generation).max();
+            if newest < Some(save.generation) {
+                break;
+            }
+            let renumbered = save.with_generation(next(newest)?);
+            match self.store.rename(&save.to_string(), &renumbered.to_string()).await {
+                Ok(()) => save = renumbered,
+                Err(error) if error.is_conflict() => {}
+                // Pruned already, by one that is newer.
+                Err(error) if error.is_not_found() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(save.generation)
+    }
+}
+
+/// How many bytes the head of a save has: what lists of saves may read without a key.
+fn head_len(rope: &Rope) -> Result<u64> {
+    let mut start = Vec::new();
+    for part in rope.parts() {
+        let wanted = HEAD_BYTES_MAX as usize - start.len();
+        start.extend_from_slice(&part[..part.len().min(wanted)]);
+    }
+    Ok(Snapshot::options().head(&start)?.bytes)
+}
