@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use bonfire::{Registry, Result, Snapshot, SnapshotWriter, Value};
-use bonfire_store::{Details, DirStore, Keep, SaveInfo, Slots, Wait};
+use bonfire_store::{Details, DirStore, Keep, SaveInfo, SealKey, Sealed, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, CrashState, Explorer, Random, litter};
 
 use super::{GOES_ON_PERCENT, STATES, STATES_AGAIN, fail, report, times};
@@ -134,8 +134,17 @@ fn number_of(info: &SaveInfo) -> std::result::Result<u64, String> {
     }
 }
 
-fn slots_on(dir: DirStore) -> Slots {
+/// How slots lie in a directory.
+type Open = fn(DirStore) -> Slots;
+
+fn plain(dir: DirStore) -> Slots {
     Slots::new(dir).keep(Keep::newest(2)).clock(|| Some(Duration::from_secs(1)))
+}
+
+/// Bound to their names: a lock and a rename seal the save again, in several steps.
+fn sealed(dir: DirStore) -> Slots {
+    let store = Sealed::new(dir, SealKey::from_bytes([7; 32])).bind_name(true);
+    Slots::new(store).keep(Keep::newest(2)).clock(|| Some(Duration::from_secs(1)))
 }
 
 /// Looks at everything. Nothing may be damaged: that a load would get along with it is not the point here.
@@ -249,20 +258,24 @@ fn promise_at<'d>(done: &'d [Done], operations: usize, at_last: &'d View) -> Pro
 }
 
 /// Opens what a crash has left, and checks the promise.
-fn check(state: &CrashState, promise: &Promise<'_>) -> std::result::Result<(CrashDisk, Slots, View), String> {
+fn check(
+    state: &CrashState,
+    promise: &Promise<'_>,
+    open: Open,
+) -> std::result::Result<(CrashDisk, Slots, View), String> {
     let disk = state.crash_disk();
     let dir = DirStore::on(disk.clone()).map_err(|error| format!("it does not open: {error}"))?;
     litter(&dir, &disk)?;
-    let slots = slots_on(dir);
+    let slots = open(dir);
     let found = view(&slots)?;
     promise.check(&found)?;
     Ok((disk, slots, found))
 }
 
-fn explore(seed: u64, deeds: u64, explorer: &mut Explorer) {
+fn explore(seed: u64, deeds: u64, open: Open, explorer: &mut Explorer) {
     let mut random = Random::new(seed);
     let disk = CrashDisk::new();
-    let slots = slots_on(DirStore::on(disk.clone()).expect("an empty disk"));
+    let slots = open(DirStore::on(disk.clone()).expect("an empty disk"));
     let (mut done, mut now) = (Vec::new(), View::default());
     for number in 0..deeds {
         let deed = Deed::random(&mut random, &now, seed << 16 | number);
@@ -279,11 +292,11 @@ fn explore(seed: u64, deeds: u64, explorer: &mut Explorer) {
                 continue;
             }
             let (disk, slots, found) =
-                check(&state, &promise).unwrap_or_else(|why| fail(seed, &disk, point.after(), &why));
+                check(&state, &promise, open).unwrap_or_else(|why| fail(seed, &disk, point.after(), &why));
             let goes_on = random.chance(GOES_ON_PERCENT);
             let next = seed << 16 | 1 << 15 | random.number() & 0x7FFF;
             let deed = goes_on.then(|| Deed::random(&mut random, &found, next));
-            explore_again(seed, (&disk, &slots), found, deed, explorer);
+            explore_again(seed, (&disk, &slots, open), found, deed, explorer);
         }
     }
 }
@@ -291,7 +304,7 @@ fn explore(seed: u64, deeds: u64, explorer: &mut Explorer) {
 /// The slots have just been opened after a crash. Lets them crash again during that, and during one more deed.
 fn explore_again(
     seed: u64,
-    (disk, slots): (&CrashDisk, &Slots),
+    (disk, slots, open): (&CrashDisk, &Slots, Open),
     found: View,
     deed: Option<Deed>,
     explorer: &mut Explorer,
@@ -307,7 +320,7 @@ fn explore_again(
     for point in disk.crash_points() {
         let promise = promise_at(&done, point.after(), now);
         for state in explorer.states(&point, STATES_AGAIN) {
-            if let Err(why) = check(&state, &promise) {
+            if let Err(why) = check(&state, &promise, open) {
                 fail(seed, disk, point.after(), &format!("in a second crash: {why}"));
             }
         }
@@ -318,7 +331,16 @@ fn explore_again(
 fn every_crash_leaves_the_last_save_of_every_slot() {
     let mut explorer = Explorer::new(8);
     for seed in 0..50 * times() {
-        explore(seed, 14, &mut explorer);
+        explore(seed, 14, plain, &mut explorer);
     }
     report("slots", &explorer, 30_000);
+}
+
+#[test]
+fn every_crash_leaves_the_last_save_of_every_sealed_slot() {
+    let mut explorer = Explorer::new(9);
+    for seed in 0..10 * times() {
+        explore(seed, 14, sealed, &mut explorer);
+    }
+    report("sealed slots", &explorer, 5_000);
 }
