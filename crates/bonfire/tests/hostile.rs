@@ -485,3 +485,18 @@ fn a_large_schema_is_compared_in_linear_time() {
     let map = plan.same_entities().unwrap();
     assert_eq!(plan.stage(&map, None).unwrap().report.components[0].rows, 1);
 }
+
+#[test]
+fn a_head_does_not_become_large() {
+    // A list of saves reads the heads of many files, and each could say that it is gigabytes.
+    let content = [&[1, 1, b'x', 15][..], &[0xF0, 0xFF, 0x03], &vec![0; 65_520]].concat();
+    let mut bytes = raw_file(&[RawSection::new(1, 0, &content)]);
+    let error = Snapshot::options().head(&bytes).unwrap_err();
+    assert!(error.is_corrupt() && error.to_string().contains("metadata"), "{error}");
+    // What a block claims to be is refused before it is decompressed.
+    let mut packed = RawSection::new(1, 0, &[0; 16]);
+    packed.codec = 1;
+    packed.blocks = vec![(65_536, vec![0; 16]); 1000];
+    bytes = raw_file(&[packed]);
+    assert!(Snapshot::options().head(&bytes).unwrap_err().to_string().contains("61440"));
+}
