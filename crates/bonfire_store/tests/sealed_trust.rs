@@ -3,9 +3,6 @@
 
 mod sealed_support;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
 use bonfire::{Error, Result};
 use bonfire_store::{MemoryStore, Sealed, Store, Suite, TrustedCounter, VerifyingKey, Wait};
 use sealed_support::*;
@@ -109,22 +106,6 @@ fn some_bytes_are_no_key() {
     neutral[0] = 1;
     for bytes in [neutral, [0; 32], [2; 32]] {
         assert!(VerifyingKey::from_bytes(bytes).unwrap_err().is_misuse(), "{bytes:?}");
-    }
-}
-
-#[derive(Clone, Default)]
-struct Trusted(Arc<Mutex<HashMap<String, u64>>>);
-
-impl TrustedCounter for Trusted {
-    fn newest(&self, family: &str) -> Result<u64> {
-        Ok(self.0.lock().unwrap().get(family).copied().unwrap_or(0))
-    }
-
-    fn advance(&self, family: &str, to: u64) -> Result<()> {
-        let mut families = self.0.lock().unwrap();
-        let newest = families.entry(family.to_owned()).or_default();
-        *newest = to.max(*newest);
-        Ok(())
     }
 }
 

@@ -61,10 +61,8 @@ fn all_writes_come_before_the_sync() {
     assert!(writes > 1, "{operations:?}");
     assert!(matches!(operations.first(), Some(Operation::Create { .. })));
     let tail = &operations[1 + writes..];
-    assert!(
-        matches!(tail, [Operation::Sync { .. }, Operation::Rename { .. }, Operation::SyncDir]),
-        "{operations:?}"
-    );
+    let in_order = matches!(tail, [Operation::Sync { .. }, Operation::Rename { .. }, Operation::SyncDir]);
+    assert!(in_order, "{operations:?}");
 }
 
 #[test]
@@ -73,13 +71,11 @@ fn renames_and_removals_are_followed_by_a_sync_of_the_directory() {
         store.rename("slot", "kept").wait().expect("it is there");
         store.remove("kept").wait().expect("it is there");
     });
-    assert!(
-        matches!(
-            &operations[..],
-            [Operation::Rename { .. }, Operation::SyncDir, Operation::Remove { .. }, Operation::SyncDir]
-        ),
-        "{operations:?}"
+    let in_order = matches!(
+        &operations[..],
+        [Operation::Rename { .. }, Operation::SyncDir, Operation::Remove { .. }, Operation::SyncDir]
     );
+    assert!(in_order, "{operations:?}");
 }
 
 #[test]
@@ -91,18 +87,14 @@ fn an_append_is_synced_and_a_new_file_gets_a_durable_name() {
         })
     };
     let operations = append("slot", 100);
-    assert!(
-        matches!(operations[..], [Operation::Write { offset: 100, .. }, Operation::Sync { .. }]),
-        "{operations:?}"
-    );
+    let in_order = matches!(operations[..], [Operation::Write { offset: 100, .. }, Operation::Sync { .. }]);
+    assert!(in_order, "{operations:?}");
     let operations = append("log", 0);
-    assert!(
-        matches!(
-            operations[..],
-            [Operation::Create { .. }, Operation::Write { .. }, Operation::Sync { .. }, Operation::SyncDir]
-        ),
-        "{operations:?}"
+    let in_order = matches!(
+        operations[..],
+        [Operation::Create { .. }, Operation::Write { .. }, Operation::Sync { .. }, Operation::SyncDir]
     );
+    assert!(in_order, "{operations:?}");
 }
 
 /// Does nothing but what it is watched for, and only in the process that is.

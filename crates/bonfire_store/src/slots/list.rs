@@ -34,7 +34,7 @@ impl Slots {
         self.list_if(|newest| newest == Kind::Value).await
     }
 
-    pub(super) async fn list_if(&self, wanted: impl Fn(Kind) -> bool) -> Result<Vec<SlotInfo>> {
+    async fn list_if(&self, wanted: impl Fn(Kind) -> bool) -> Result<Vec<SlotInfo>> {
         for _ in 0..RETRIES {
             if let Some(slots) = self.try_list(&wanted).await? {
                 return Ok(slots);
@@ -44,7 +44,7 @@ impl Slots {
     }
 
     /// `None` if all saves of a slot were gone before they could be looked at.
-    pub(super) async fn try_list(&self, wanted: &impl Fn(Kind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
+    async fn try_list(&self, wanted: &impl Fn(Kind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
         let mut saves = self.parsed(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| {
@@ -115,8 +115,7 @@ impl Slots {
                 Err(error) if error.is_not_found() => return Ok(None),
                 read => read,
             };
-            let sealed = bytes.as_ref().is_ok_and(|bytes| is_sealed(bytes));
-            info.sealed |= sealed;
+            info.sealed |= bytes.as_ref().is_ok_and(|bytes| is_sealed(bytes));
             match bytes.and_then(|bytes| self.open_options().head(&bytes)) {
                 Ok(head) => {
                     info.problem = None;

@@ -127,14 +127,15 @@ impl Slots {
         // Only what is whole is worth a copy.
         let (_, info) = self.open(&save, &self.open_options()).await?;
         let waiting = pending(&self.saves_of(to).await?).cloned();
-        let generation = self.put_next(to, Source::Save(&save.to_string()), kind).await?;
+        let mut placed = self.put_next(to, Source::Save(&save.to_string()), kind).await?;
         if let Some(recovery) = waiting {
             // The player has not played on: what waits is still newer than anything that was.
-            self.store
-                .rename(&recovery.to_string(), &recovery.with_generation(generation + 1).to_string())
-                .await?;
+            let newer = recovery.with_generation(placed.generation + 1);
+            if let Err(error) = self.store.rename(&recovery.to_string(), &newer.to_string()).await {
+                placed.trouble.get_or_insert(error);
+            }
         }
-        Ok(self.tidied(to, generation, info.bytes).await)
+        Ok(self.tidied(to, placed, info.bytes).await)
     }
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.

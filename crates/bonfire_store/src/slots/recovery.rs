@@ -4,6 +4,7 @@ use bonfire::{Result, Snapshot};
 
 use super::details::{Details, SaveInfo};
 use super::name::{Kind, SaveName};
+use super::write::Placed;
 use super::{Saved, Slots};
 use crate::rotating::missing;
 
@@ -25,9 +26,10 @@ impl Slots {
     /// [`accept_recovery`](Self::accept_recovery) or [`reject_recovery`](Self::reject_recovery). A later
     /// [`save`](Self::save) of the slot makes it needless and removes it.
     pub async fn save_recovery(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
-        let (generation, bytes) = self.add(slot, snapshot, details, Kind::Recovery).await?;
+        let (Placed { generation, trouble }, bytes) =
+            self.add(slot, snapshot, details, Kind::Recovery).await?;
         let removed = self.remove_recoveries(slot, generation).await;
-        Ok(Saved { generation, bytes, pruned: Vec::new(), prune_error: removed.err() })
+        Ok(Saved { generation, bytes, pruned: Vec::new(), prune_error: trouble.or(removed.err()) })
     }
 
     /// The save for after a crash that waits in this slot, if there is one that is newer than all others.

@@ -19,8 +19,16 @@ pub struct Saved {
     pub bytes: u64,
     /// The numbers of the saves that were removed because of it.
     pub pruned: Vec<u64>,
-    /// Why older saves could not be removed. The new one is safe all the same.
+    /// What went wrong after the save was durable: others could not be removed, or not be looked at. The new one is safe
+    /// all the same.
     pub prune_error: Option<Error>,
+}
+
+/// A save that is durable.
+pub(super) struct Placed {
+    pub(super) generation: u64,
+    /// What went wrong since then.
+    pub(super) trouble: Option<Error>,
 }
 
 /// Where the bytes of a new save come from.
@@ -43,20 +51,21 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
     ) -> Result<Saved> {
-        let (generation, bytes) = self.add(slot, snapshot, details, kind).await?;
-        let mut saved = self.tidied(slot, generation, bytes).await;
-        if let Err(error) = self.remove_recoveries(slot, generation).await {
+        let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
+        let mut saved = self.tidied(slot, placed, bytes).await;
+        if let Err(error) = self.remove_recoveries(slot, saved.generation).await {
             saved.prune_error.get_or_insert(error);
         }
         Ok(saved)
     }
 
     /// Removes what a new save makes needless. The save is safe whatever becomes of that.
-    pub(super) async fn tidied(&self, slot: &str, generation: u64, bytes: u64) -> Saved {
-        let mut saved = Saved { generation, bytes, pruned: Vec::new(), prune_error: None };
+    pub(super) async fn tidied(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
+        let Placed { generation, trouble } = placed;
+        let mut saved = Saved { generation, bytes, pruned: Vec::new(), prune_error: trouble };
         match self.prune(slot).await {
             Ok(pruned) => saved.pruned = pruned,
-            Err(error) => saved.prune_error = Some(error),
+            Err(error) => drop(saved.prune_error.get_or_insert(error)),
         }
         saved
     }
@@ -68,18 +77,17 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
         kind: Kind,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<(Placed, u64)> {
         check_slot(slot)?;
         let rope = details.put_on(snapshot, (self.clock)())?.encode(&self.encode)?;
         let bytes = rope.len() as u64;
         let head = head_len(&rope)?;
         let source = Source::Payload(Payload::from(rope).leave_open(head));
-        let generation = self.put_next(slot, source, kind).await?;
-        Ok((generation, bytes))
+        Ok((self.put_next(slot, source, kind).await?, bytes))
     }
 
     /// Puts a save under the next number of its slot.
-    pub(super) async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<u64> {
+    pub(super) async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<Placed> {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
@@ -103,7 +111,7 @@ impl Slots {
                 Source::Save(from) => self.store.copy(from, &name.to_string()).await,
             };
             match put {
-                Ok(()) => return self.make_newest(name).await,
+                Ok(()) => return Ok(self.make_newest(name).await),
                 // Somebody else took the number, or something that is no save has the name: a directory, a link, the
                 // same letters in other case.
                 Err(error) if error.is_conflict() => taken = generation,
@@ -118,23 +126,30 @@ impl Slots {
 
     /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
     /// older. It gets a new one.
-    pub(super) async fn make_newest(&self, mut save: SaveName) -> Result<u64> {
+    async fn make_newest(&self, mut save: SaveName) -> Placed {
         for _ in 0..RETRIES {
-            let others = self.saves_of(&save.slot).await?.into_iter().filter(|other| *other != save);
-            let newest = others.map(|other| other.generation).max();
-            if newest < Some(save.generation) {
-                break;
-            }
-            let renumbered = save.with_generation(next(newest)?);
-            match self.store.rename(&save.to_string(), &renumbered.to_string()).await {
-                Ok(()) => save = renumbered,
+            match self.renumbered(&save).await {
+                Ok(Some(newer)) => save = newer,
+                Ok(None) => break,
                 Err(error) if error.is_conflict() => {}
                 // Pruned already, by one that is newer.
                 Err(error) if error.is_not_found() => break,
-                Err(error) => return Err(error),
+                Err(error) => return Placed { generation: save.generation, trouble: Some(error) },
             }
         }
-        Ok(save.generation)
+        Placed { generation: save.generation, trouble: None }
+    }
+
+    /// The save under a new number, if it is not the newest of its slot.
+    async fn renumbered(&self, save: &SaveName) -> Result<Option<SaveName>> {
+        let others = self.saves_of(&save.slot).await?.into_iter().filter(|other| other != save);
+        let newest = others.map(|other| other.generation).max();
+        if newest < Some(save.generation) {
+            return Ok(None);
+        }
+        let renumbered = save.with_generation(next(newest)?);
+        self.store.rename(&save.to_string(), &renumbered.to_string()).await?;
+        Ok(Some(renumbered))
     }
 }
 

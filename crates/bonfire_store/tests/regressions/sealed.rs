@@ -2,25 +2,11 @@
 
 use crate::common::{number, world};
 use crate::hooked::Hooked;
-use crate::sealed_support::{checked, open_payload, raw, text};
+use crate::sealed_support::{Trusted, checked, open_payload, raw, text};
 use bonfire::{Error, Result, Snapshot};
 use bonfire_store::*;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-#[derive(Clone, Default)]
-struct Trusted(Arc<Mutex<HashMap<String, u64>>>);
-impl TrustedCounter for Trusted {
-    fn newest(&self, family: &str) -> Result<u64> {
-        Ok(self.0.lock().unwrap().get(family).copied().unwrap_or(0))
-    }
-    fn advance(&self, family: &str, to: u64) -> Result<()> {
-        let mut f = self.0.lock().unwrap();
-        let n = f.entry(family.to_owned()).or_default();
-        *n = to.max(*n);
-        Ok(())
-    }
-}
 fn key() -> SealKey {
     SealKey::from_bytes([1; 32])
 }

@@ -2,8 +2,13 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::allow_attributes, reason = "an expectation would fail in the files that use all of it")]
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use bonfire::Result;
-use bonfire_store::{MemoryStore, Payload, Precondition, SealKey, Sealed, SigningKey, Store, Suite, Wait};
+use bonfire_store::{
+    MemoryStore, Payload, Precondition, SealKey, Sealed, SigningKey, Store, Suite, TrustedCounter, Wait,
+};
 use bytes::Bytes;
 
 pub(crate) const HEADER: usize = 104;
@@ -93,4 +98,21 @@ impl Numbers {
 pub(crate) fn text(len: usize) -> Vec<u8> {
     let mut numbers = Numbers(len as u64);
     (0..len).map(|_| numbers.next() as u8).collect()
+}
+
+/// A trusted place in memory. Clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Trusted(pub(crate) Arc<Mutex<HashMap<String, u64>>>);
+
+impl TrustedCounter for Trusted {
+    fn newest(&self, family: &str) -> Result<u64> {
+        Ok(self.0.lock().unwrap().get(family).copied().unwrap_or(0))
+    }
+
+    fn advance(&self, family: &str, to: u64) -> Result<()> {
+        let mut families = self.0.lock().unwrap();
+        let newest = families.entry(family.to_owned()).or_default();
+        *newest = to.max(*newest);
+        Ok(())
+    }
 }
