@@ -334,3 +334,21 @@ fn reserved_names_are_refused() {
         "a custom value vanished without a word: {info:?}"
     );
 }
+
+/// The disk stumbles when the slot is looked at again after the save.
+#[test]
+fn a_durable_save_is_not_an_error() {
+    let memory = MemoryStore::new();
+    let mut written = false;
+    let slots = Slots::new(Hooked::new(&memory, move |what, _| match what {
+        "put" => {
+            written = true;
+            None
+        }
+        "list" if written => Some(io(std::io::ErrorKind::TimedOut)),
+        _ => None,
+    }));
+    let saved = slots.save("quick", &world(1), &Details::new()).wait().unwrap();
+    assert!(saved.generation == 1 && saved.prune_error.is_some());
+    assert_eq!(number(&Slots::new(memory).load("quick").wait().unwrap().snapshot), 1);
+}
