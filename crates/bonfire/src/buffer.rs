@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// Raw columns start at multiples of this in a file and in memory.
 pub const COLUMN_ALIGN: usize = 64;
 
+/// The memory of a page: what captures share with each other.
+pub(crate) const PAGE_BYTES: usize = 16 << 10;
+
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; COLUMN_ALIGN]);
@@ -97,7 +100,7 @@ impl Drop for AlignedBuf {
 /// Keeps the memory of dropped snapshots for the next ones.
 ///
 /// Fresh memory costs several times what a copy into warm memory costs, so a game that saves more than once keeps one
-/// of these. Clones share the same memory. By default it holds at most 8 buffers and 1 GiB.
+/// of these. Clones share the same memory. By default it holds at most 8 buffers, any number of pages, and 1 GiB in all.
 ///
 /// ```
 /// # use bonfire::{BufferPool, Registry, SnapshotWriter};
@@ -113,6 +116,8 @@ pub struct BufferPool(Arc<Mutex<Shelf>>);
 
 struct Shelf {
     free: Vec<Vec<Line>>,
+    /// All of one size.
+    pages: Vec<Vec<Line>>,
     scratch: Vec<u8>,
     bytes: usize,
     buffers_max: usize,
@@ -122,7 +127,12 @@ struct Shelf {
 impl Shelf {
     fn put(&mut self, lines: Vec<Line>) {
         let bytes = lines.len() * COLUMN_ALIGN;
-        if bytes > 0 && self.free.len() < self.buffers_max && self.bytes + bytes <= self.bytes_max {
+        if bytes == PAGE_BYTES {
+            if self.buffers_max > 0 && self.bytes + bytes <= self.bytes_max {
+                self.bytes += bytes;
+                self.pages.push(lines);
+            }
+        } else if bytes > 0 && self.free.len() < self.buffers_max && self.bytes + bytes <= self.bytes_max {
             self.bytes += bytes;
             self.free.push(lines);
         }
@@ -150,6 +160,7 @@ impl BufferPool {
     pub fn with_capacity(buffers_max: usize, bytes_max: usize) -> Self {
         Self(Arc::new(Mutex::new(Shelf {
             free: Vec::new(),
+            pages: Vec::new(),
             scratch: Vec::new(),
             bytes: 0,
             buffers_max,
@@ -172,6 +183,19 @@ impl BufferPool {
         if scratch.capacity() > shelf.scratch.capacity() && scratch.capacity() <= shelf.bytes_max {
             shelf.scratch = scratch;
         }
+    }
+
+    /// A page of which the first `len` bytes are used; what they hold is whatever an earlier user left there.
+    pub(crate) fn take_page(&self, len: usize) -> AlignedBuf {
+        assert!(len <= PAGE_BYTES);
+        let warm = {
+            let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let page = shelf.pages.pop();
+            shelf.bytes -= page.as_ref().map_or(0, |_| PAGE_BYTES);
+            page
+        };
+        let lines = warm.unwrap_or_else(|| bytemuck::zeroed_vec(PAGE_BYTES / COLUMN_ALIGN));
+        AlignedBuf { lines, len, home: Some(Arc::clone(&self.0)) }
     }
 
     /// An empty buffer with room for at least `capacity` bytes.

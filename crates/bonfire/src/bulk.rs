@@ -8,12 +8,14 @@
 //! What it buys: `bonfire_bench` rows `encode_*`, `view_open_*`, `strided_*`.
 #![expect(unsafe_code, reason = "memory-speed columns")]
 
+use std::sync::Arc;
+
 use crate::crc;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::persist::Persist;
 use crate::row::{Move, RowLayout, check_rows};
-use crate::snapshot::BLOCK_BYTES;
+use crate::snapshot::page::{Checksums, Cut};
 use crate::wire::Reader;
 
 /// Whether values lie in memory with the byte order of the format.
@@ -190,24 +192,39 @@ pub(crate) unsafe fn gather_checked(
     layout: &Layout,
     row: &RowLayout,
     out: &mut [u8],
-) -> Vec<u32> {
+) -> Arc<Checksums> {
     let stride = row.stride as usize;
-    let at_once = (BLOCK_BYTES / stride.max(1)).max(1);
-    let mut checksums = Vec::with_capacity(out.len().div_ceil(BLOCK_BYTES));
-    let mut checked = 0;
+    let block_bytes = Cut::of(stride).block_bytes;
+    let at_once = (block_bytes / stride.max(1)).max(1);
+    if at_once * stride != block_bytes {
+        // SAFETY: the caller vouches for the rows.
+        unsafe { gather(rows, layout, row, out) };
+        return Checksums::new(block_bytes, crc::of_units(out, block_bytes).into_iter().map(Some));
+    }
+    let mut checksums = Vec::with_capacity(out.len().div_ceil(block_bytes));
     for start in (0..rows.len()).step_by(at_once) {
         let end = (start + at_once).min(rows.len());
+        let block = &mut out[start * stride..end * stride];
         // SAFETY: the caller vouches for the rows; these are some of them.
-        unsafe {
-            gather(rows.part(start..end, layout.size()), layout, row, &mut out[start * stride..end * stride]);
-        };
-        while end * stride - checked >= BLOCK_BYTES {
-            checksums.push(crc::checksum(&out[checked..checked + BLOCK_BYTES]));
-            checked += BLOCK_BYTES;
-        }
+        unsafe { gather_some(rows, start..end, layout, row, block) };
+        checksums.push(Some(crc::checksum(block)));
     }
-    checksums.extend(crc::of_blocks(&out[checked..]));
-    checksums
+    Checksums::new(block_bytes, checksums)
+}
+
+/// As [`gather`], for some of the rows.
+///
+/// # Safety
+/// As [`gather`].
+pub(crate) unsafe fn gather_some(
+    rows: RawRows<'_>,
+    range: std::ops::Range<usize>,
+    layout: &Layout,
+    row: &RowLayout,
+    out: &mut [u8],
+) {
+    // SAFETY: the caller vouches for the rows; these are some of them.
+    unsafe { gather(rows.part(range, layout.size()), layout, row, out) };
 }
 
 /// Makes values from the rows of a raw column.

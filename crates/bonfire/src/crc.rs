@@ -7,16 +7,34 @@
 //!
 //! What it buys: `bonfire_bench` rows `encode_*`, `view_open_100k` (about half of their time).
 
-use crate::snapshot::BLOCK_BYTES;
-
 /// The checksum of some bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     append(0, bytes)
 }
 
-/// The checksum of each block of some bytes.
-pub(crate) fn of_blocks(bytes: &[u8]) -> Vec<u32> {
-    bytes.chunks(BLOCK_BYTES).map(checksum).collect()
+/// The checksum of each stretch of `unit` bytes.
+pub(crate) fn of_units(bytes: &[u8], unit: usize) -> Vec<u32> {
+    bytes.chunks(unit).map(checksum).collect()
+}
+
+/// The checksum of two stretches of bytes from the checksums of each, the second of them `len` bytes long.
+pub(crate) struct Join {
+    len: usize,
+    shift: u32,
+}
+
+impl Join {
+    pub(crate) fn by(len: usize) -> Self {
+        Self { len, shift: power(8 * len) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn join(&self, first: u32, second: u32) -> u32 {
+        multiply(self.shift, first) ^ second
+    }
 }
 
 /// Continues a checksum over more bytes.
@@ -48,8 +66,39 @@ fn append_units(crc: u32, bytes: &[u8]) -> (u32, &[u8]) {
     (crc, bytes)
 }
 
+/// The polynomial, lowest power in the highest bit, as all values here.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+/// a times b modulo the polynomial.
+const fn multiply(mut a: u32, b: u32) -> u32 {
+    let mut product = 0;
+    let mut bit = 1 << 31;
+    while bit != 0 {
+        if b & bit != 0 {
+            product ^= a;
+        }
+        a = if a & 1 != 0 { (a >> 1) ^ POLYNOMIAL } else { a >> 1 };
+        bit >>= 1;
+    }
+    product
+}
+
+/// x to the power of `n` modulo the polynomial.
+const fn power(mut n: usize) -> u32 {
+    let (mut result, mut square) = (1 << 31, 1 << 30);
+    while n > 0 {
+        if n & 1 == 1 {
+            result = multiply(result, square);
+        }
+        square = multiply(square, square);
+        n >>= 1;
+    }
+    result
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::power;
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
         _mm_extract_epi64, _mm_set_epi64x, _mm_xor_si128, _mm256_castsi256_si128, _mm256_clmulepi64_epi128,
@@ -81,36 +130,6 @@ mod x86 {
                 && Self::STREAM.is_multiple_of(8)
                 && Self::STREAM / STREAM_STEP >= FOLDS - 1
         );
-    }
-
-    /// The polynomial, lowest power in the highest bit, as all values here.
-    const POLYNOMIAL: u32 = 0x82f6_3b78;
-
-    /// a times b modulo the polynomial.
-    const fn multiply(mut a: u32, b: u32) -> u32 {
-        let mut product = 0;
-        let mut bit = 1 << 31;
-        while bit != 0 {
-            if b & bit != 0 {
-                product ^= a;
-            }
-            a = if a & 1 != 0 { (a >> 1) ^ POLYNOMIAL } else { a >> 1 };
-            bit >>= 1;
-        }
-        product
-    }
-
-    /// x to the power of `n` modulo the polynomial.
-    const fn power(mut n: usize) -> u32 {
-        let (mut result, mut square) = (1 << 31, 1 << 30);
-        while n > 0 {
-            if n & 1 == 1 {
-                result = multiply(result, square);
-            }
-            square = multiply(square, square);
-            n >>= 1;
-        }
-        result
     }
 
     /// Multipliers that move 128 bits of data `bytes` further: for the low and the high half. A carry-less product of
@@ -270,6 +289,11 @@ mod tests {
         }
         let (front, back) = bytes.split_at(9_999);
         assert_eq!(append(checksum(front), back), crc32c::crc32c(&bytes));
+        for len in [0, 1, 63, 16_384, 61_440, 139_999] {
+            let (front, back) = bytes.split_at(bytes.len() - len);
+            let joined = Join::by(len).join(checksum(front), checksum(back));
+            assert_eq!(joined, crc32c::crc32c(&bytes), "{len}");
+        }
         assert_eq!(checksum(b"123456789"), 0xe306_9283);
     }
 }

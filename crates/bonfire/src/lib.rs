@@ -95,8 +95,8 @@ pub use schema::{
 };
 pub use snapshot::{
     ArchetypeView, ArchetypeWriter, BLOCK_BYTES, Bitmap, Carry, ColumnView, Component, Compression, Damage,
-    DamagedBlock, DamagedPart, DataEntry, EncodeOptions, FORMAT_VERSION, FileHead, NonFinite, Note,
-    OpenOptions, Prelude, RESERVED_PREFIX, Rope, SectionInfo, Snapshot, SnapshotWriter,
+    DamagedBlock, DamagedPart, DataEntry, DirtyRows, EncodeOptions, FORMAT_VERSION, FileHead, NonFinite,
+    Note, OpenOptions, Prelude, RESERVED_PREFIX, Rope, SectionInfo, Snapshot, SnapshotWriter,
 };
 #[cfg(feature = "serde")]
 pub use value::{Serde, from_value, to_value};

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::codec::RowCodec;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::row::{Move, RowLayout};
 use crate::snapshot::bitmap::Bitmap;
-use crate::snapshot::column::{Body, Column, Group, Groups};
+use crate::snapshot::column::{Body, Column, Group, Groups, Rope};
 use crate::snapshot::{BLOCK_BYTES, Component};
 use crate::wire::{Reader, Writer};
 
@@ -70,6 +71,16 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
     unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink, keep_ends: bool) -> Result<Encoded>;
+
+    /// Bytes of a row, if columns are copied as they are.
+    fn raw_stride(&self) -> Option<usize>;
+
+    /// Copies some rows of a column that has a [`raw_stride`](ErasedColumn::raw_stride).
+    ///
+    /// # Safety
+    /// As [`ErasedColumn::encode`].
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn gather(&self, rows: RawRows<'_>, range: Range<usize>, out: &mut [u8]);
 
     /// Decodes a column of equal schema.
     fn decode<'s>(
@@ -129,6 +140,29 @@ impl<C: RowCodec> TypedColumn<C> {
         Self { codec: Arc::new(codec), layout, row, skip: None, share: None }
     }
 
+    /// The rows of a column that lies in several parts, each of whole rows, where they are.
+    ///
+    /// # Safety
+    /// The layout must be that of the row type.
+    #[expect(unsafe_code, reason = "bytes as values")]
+    unsafe fn view_parts<'s>(
+        &self,
+        rope: &'s Rope,
+        component: &Component,
+    ) -> Option<Result<Vec<&'s [C::Row]>>> {
+        let stride = (component.row.stride as usize).max(1);
+        let whole = |part: &bytes::Bytes| part.len().is_multiple_of(stride);
+        if rope.parts().len() < 2 || !rope.parts().iter().all(whole) {
+            return None;
+        }
+        let views = rope.parts().iter().map(|part| {
+            // SAFETY: the caller vouches for the layout.
+            unsafe { bulk::view::<C::Row>(part, &component.row, &self.layout, part.len() / stride) }
+        });
+        let views: Option<Vec<_>> = views.collect();
+        views.map(|views| views.into_iter().collect())
+    }
+
     /// Encodes rows one by one. Returns which were left out, if any.
     fn encode_rows<'a>(
         &self,
@@ -165,7 +199,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             if checked {
                 // SAFETY: the caller vouches for the rows; the layout is that of the row type.
                 let checksums = unsafe { bulk::gather_checked(rows, &self.layout, &self.row, memory) };
-                slot.checksums = Some(checksums.into());
+                slot.checksums = Some(checksums);
             } else {
                 // SAFETY: as above.
                 unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
@@ -211,6 +245,17 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         Ok(Encoded { present, rows: kept, body, notes })
     }
 
+    fn raw_stride(&self) -> Option<usize> {
+        let raw = self.layout.is_bulk() && self.skip.is_none() && LITTLE_ENDIAN && self.row.stride > 0;
+        raw.then_some(self.row.stride as usize)
+    }
+
+    #[expect(unsafe_code, reason = "rows without their type")]
+    unsafe fn gather(&self, rows: RawRows<'_>, range: Range<usize>, out: &mut [u8]) {
+        // SAFETY: the caller vouches for the rows; the layout is that of the row type.
+        unsafe { bulk::gather_some(rows, range, &self.layout, &self.row, out) };
+    }
+
     #[expect(unsafe_code, reason = "bulk copies into values")]
     fn decode<'s>(
         &self,
@@ -232,6 +277,10 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
                 return Ok(StagedColumn::owned(rows, column.present.clone()));
             }
             Body::Raw(rope) if bulk => {
+                // SAFETY: the layout is that of the row type.
+                if let Some(parts) = unsafe { self.view_parts(rope, component) } {
+                    return Ok(StagedColumn::in_parts(parts?, column.present.clone()));
+                }
                 let bytes = rope.contiguous();
                 if let Cow::Borrowed(bytes) = bytes {
                     // SAFETY: the layout is that of the row type.

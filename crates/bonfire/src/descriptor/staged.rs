@@ -1,6 +1,8 @@
 //! Decoded rows, ready to be moved into a world.
 
 use std::any::{Any, TypeId};
+use std::cell::OnceCell;
+use std::mem::ManuallyDrop;
 
 use crate::error::{Error, Result};
 use crate::snapshot::bitmap::Bitmap;
@@ -28,10 +30,74 @@ trait ErasedRows {
     fn take(&mut self, target: &mut dyn Any);
     /// The rows in memory of their own.
     fn into_owned(self: Box<Self>) -> Box<dyn ErasedRows>;
+    /// Where the rows lie, without moving them, and how many in each place.
+    fn parts(&self) -> Vec<(*const u8, usize)> {
+        vec![(self.as_ptr(), self.len())]
+    }
 }
 
 struct Owned<T>(Vec<T>);
 struct Borrowed<'s, T>(&'s [T]);
+
+/// Rows that lie in several places of the snapshot, and in one once somebody asks for that.
+struct Parts<'s, T> {
+    parts: Vec<&'s [T]>,
+    /// Copies of bytes, which are no values before somebody takes them.
+    joined: OnceCell<Vec<ManuallyDrop<T>>>,
+}
+
+impl<T> Parts<'_, T> {
+    #[expect(unsafe_code, reason = "a value of plain bytes is made by copying them")]
+    fn join<R>(&self) -> Vec<R> {
+        assert_eq!(size_of::<R>(), size_of::<T>());
+        let len = self.parts.iter().map(|part| part.len()).sum();
+        let mut rows: Vec<R> = Vec::with_capacity(len);
+        for part in &self.parts {
+            // SAFETY: there is room for all parts. `R` is `T` or a `ManuallyDrop` of it, which has the same layout. The
+            // rows are plain (only `bulk::view` makes them): checked bytes that were never a value in a world, so that a
+            // copy of them is a new value, even if the type is not `Copy`.
+            unsafe {
+                let end = rows.as_mut_ptr().add(rows.len());
+                part.as_ptr().cast::<R>().copy_to_nonoverlapping(end, part.len());
+                rows.set_len(rows.len() + part.len());
+            }
+        }
+        rows
+    }
+}
+
+impl<T: 'static> ErasedRows for Parts<'_, T> {
+    fn row_type(&self) -> TypeId {
+        TypeId::of::<T>()
+    }
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+    fn stride(&self) -> usize {
+        size_of::<T>()
+    }
+    fn as_ptr(&self) -> *const u8 {
+        self.joined.get_or_init(|| self.join()).as_ptr().cast()
+    }
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.as_ptr().cast_mut()
+    }
+    fn is_borrowed(&self) -> bool {
+        true
+    }
+    fn forget(&mut self) {}
+    fn take(&mut self, target: &mut dyn Any) {
+        if let Some(target) = target.downcast_mut::<Option<Vec<T>>>() {
+            *target = Some(self.join());
+        }
+    }
+    fn into_owned(self: Box<Self>) -> Box<dyn ErasedRows> {
+        Box::new(Owned(self.join::<T>()))
+    }
+    fn parts(&self) -> Vec<(*const u8, usize)> {
+        self.parts.iter().map(|part| (part.as_ptr().cast(), part.len())).collect()
+    }
+}
 
 impl<T: 'static> ErasedRows for Owned<T> {
     fn row_type(&self) -> TypeId {
@@ -115,6 +181,10 @@ impl<'s> StagedColumn<'s> {
         Self { present, rows: Box::new(Borrowed(rows)) }
     }
 
+    pub(crate) fn in_parts<T: 'static>(parts: Vec<&'s [T]>, present: Option<Bitmap>) -> Self {
+        Self { present, rows: Box::new(Parts { parts, joined: OnceCell::new() }) }
+    }
+
     /// How many rows have the component: all of the archetype's, or those that [`StagedColumn::is_present`] names.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -195,6 +265,12 @@ impl<'s> StagedColumn<'s> {
     /// Bytes from one row to the next.
     pub fn stride(&self) -> usize {
         self.rows.stride()
+    }
+
+    /// Where the rows lie, aligned for their type, and how many in each place: more than one if the capture shares memory
+    /// with others. All places but the last have the same number of rows. Unlike [`StagedColumn::as_ptr`], this moves nothing.
+    pub fn parts(&self) -> Vec<(*const u8, usize)> {
+        self.rows.parts()
     }
 
     /// Declares that the rows were moved out through [`StagedColumn::as_ptr`], so that they are not dropped again.
@@ -281,6 +357,20 @@ mod tests {
         drop(first);
         assert_eq!(Rc::strong_count(&value), 1);
         assert!(StagedColumn::owned(vec![1_u8], None).into_values::<i8>().is_err());
+    }
+
+    #[test]
+    fn rows_in_several_places_are_joined_when_somebody_asks() {
+        let (a, b) = ([1_u16, 2, 3], [4_u16]);
+        let column = || StagedColumn::in_parts(vec![&a[..], &b[..]], None);
+        let lengths: Vec<usize> = column().parts().iter().map(|(_, len)| *len).collect();
+        assert_eq!((lengths, column().len()), (vec![3, 1], 4));
+        assert_eq!(column().as_slice::<u16>(), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(column().into_rows::<u16>().unwrap(), [1, 2, 3, 4]);
+        assert_eq!(column().into_owned().into_values::<u16>().unwrap().collect::<Vec<_>>(), [1, 2, 3, 4]);
+        let mut values = column().into_values::<u16>().unwrap();
+        assert_eq!((values.next(), values.len()), (Some(1), 3));
+        assert!(column().is_borrowed() && column().into_rows::<u8>().is_err());
     }
 
     #[test]

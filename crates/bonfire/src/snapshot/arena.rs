@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::buffer::{AlignedBuf, BufferPool};
 use crate::descriptor::Sink;
 use crate::snapshot::column::Rope;
+use crate::snapshot::page::Checksums;
 use crate::wire::Writer;
 
 const FIRST_BYTES: usize = 64 << 10;
@@ -17,7 +18,7 @@ pub(crate) struct Slot {
     buffer: usize,
     range: std::ops::Range<usize>,
     /// Of each block, if they were computed with the column.
-    pub(crate) checksums: Option<Arc<[u32]>>,
+    pub(crate) checksums: Option<Arc<Checksums>>,
 }
 
 pub(crate) struct Arena {

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::bitmap::Bitmap;
+use super::page::Checksums;
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -18,8 +19,8 @@ use crate::wire::Reader;
 pub struct Rope {
     parts: Vec<Bytes>,
     len: usize,
-    /// Of each block of the only part, if somebody has computed them already.
-    checksums: Option<Arc<[u32]>>,
+    /// Of each part, or of each block of the only part.
+    checksums: Option<Arc<Checksums>>,
 }
 
 impl Rope {
@@ -32,12 +33,16 @@ impl Rope {
         }
     }
     /// One piece, with the checksum of each of its blocks if they are known.
-    pub(crate) fn checked(bytes: Bytes, checksums: Option<Arc<[u32]>>) -> Self {
+    pub(crate) fn checked(bytes: Bytes, checksums: Option<Arc<Checksums>>) -> Self {
         let mut rope = Self::from(bytes);
         rope.checksums = checksums;
         rope
     }
-    pub(crate) fn checksums(&self) -> Option<&Arc<[u32]>> {
+    /// Pieces that are not empty, with what is known of the checksum of each.
+    pub(crate) fn in_units(parts: Vec<Bytes>, checksums: Arc<Checksums>) -> Self {
+        Self { len: parts.iter().map(Bytes::len).sum(), parts, checksums: Some(checksums) }
+    }
+    pub(crate) fn checksums(&self) -> Option<&Arc<Checksums>> {
         self.checksums.as_ref()
     }
     /// The pieces in order.

@@ -66,7 +66,7 @@ impl Snapshot {
         describer.prelude(self, &inline);
         let prelude = Bytes::from(describer.out.into_memory());
         let mut describer = Describer { out: Writer::new(), columns: &mut columns };
-        describer.carry(&self.carried);
+        describer.carry(&self.carried, &self.components);
         let carry = Bytes::from(if self.carried.is_empty() { vec![] } else { describer.out.into_memory() });
         let components = self.components.iter().enumerate().filter(|(number, _)| inline(*number));
         let mut schemas: Vec<_> = components.filter_map(|(_, component)| component.schema.as_ref()).collect();

@@ -8,6 +8,7 @@
 //! | `writer` | world to snapshot |
 //! | `encode`, `decode` | snapshot to bytes and back; `file`, `header`, `section`, `compress`, `prelude`, `data` are their parts |
 //! | `salvage` | what is left of a damaged file |
+//! | `page` | columns in pages, which captures share |
 //! | `dense` | rows of any column as encoded values, for everything that is not in a hurry |
 //! | `canonical` | a form without accidents, for comparing worlds |
 //! | `carry` | what this build does not know and must not lose |
@@ -25,6 +26,7 @@ mod encode;
 mod file;
 mod header;
 mod note;
+pub(crate) mod page;
 mod prelude;
 mod rebuild;
 mod salvage;
@@ -44,6 +46,7 @@ pub use self::data::{DataEntry, RESERVED_PREFIX};
 pub use self::decode::{FileHead, OpenOptions};
 pub use self::encode::EncodeOptions;
 pub use self::note::{NonFinite, Note};
+pub use self::page::DirtyRows;
 pub use self::salvage::{Damage, DamagedBlock, DamagedPart};
 pub use self::section::SectionInfo;
 pub use self::view::{ArchetypeView, ColumnView};
@@ -260,6 +263,38 @@ impl Snapshot {
         match &column.body {
             column::Body::Shared { table, .. } => self.shared.get(*table as usize).map(|table| &table.values),
             _ => None,
+        }
+    }
+
+    /// The memory of the columns of some snapshots, in bytes. What several of them share counts once.
+    pub fn memory_bytes<'s>(snapshots: impl IntoIterator<Item = &'s Self>) -> usize {
+        let mut seen = std::collections::HashSet::new();
+        let mut bytes = 0;
+        for snapshot in snapshots {
+            snapshot.for_each_part(|part| {
+                if seen.insert((part.as_ptr(), part.len())) {
+                    bytes += page::memory_of(part);
+                }
+            });
+        }
+        bytes
+    }
+
+    fn for_each_part(&self, mut each: impl FnMut(&bytes::Bytes)) {
+        self.archetypes.iter().for_each(|archetype| archetype.ids.parts().iter().for_each(&mut each));
+        self.shared.iter().for_each(|table| each(&table.values.bytes));
+        let columns = self.archetypes.iter().flat_map(|archetype| &archetype.columns).chain(&self.resources);
+        for column in columns.chain(self.carried.iter().map(|record| &record.column)) {
+            match &column.body {
+                column::Body::Tag => {}
+                column::Body::Raw(rope) => rope.parts().iter().for_each(&mut each),
+                column::Body::Rows(groups) => each(&groups.bytes),
+                column::Body::Dictionary { values, indices } => {
+                    each(&values.bytes);
+                    each(&indices.bytes);
+                }
+                column::Body::Shared { indices, .. } => each(&indices.bytes),
+            }
         }
     }
 

@@ -104,7 +104,6 @@ impl Snapshot {
                 .filter(|(_, size)| *size > 0)
                 .map(|(&offset, size)| (offset as usize, size))
                 .collect();
-            let bytes = rope.contiguous();
             let bad = |row: &[u8]| {
                 offsets.iter().any(|&(offset, size)| match size {
                     4 => row[offset..]
@@ -115,8 +114,12 @@ impl Snapshot {
                         .is_some_and(|bytes| !f64::from_le_bytes(*bytes).is_finite()),
                 })
             };
-            let rows = bytes.chunks_exact((component.row.stride as usize).max(1)).enumerate();
-            return Ok(rows.filter(|(_, row)| bad(row)).map(|(number, _)| number).collect());
+            // Parts of a captured column are whole rows.
+            let rows = rope
+                .parts()
+                .iter()
+                .flat_map(|part| part.chunks_exact((component.row.stride as usize).max(1)));
+            return Ok(rows.enumerate().filter(|(_, row)| bad(row)).map(|(number, _)| number).collect());
         }
         let limits = Limits::default();
         let context = LoadContext::new(&limits);

@@ -1,5 +1,6 @@
 //! Sections: a header, a table of blocks with a checksum each, and the blocks. FORMAT.md, "Sections".
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use super::BLOCK_BYTES;
 use super::column::Rope;
 use super::compress::{CODEC_NONE, Compression, codec_name};
 use super::encode::METADATA_BYTES_MAX;
+use super::page::{Checksums, Cut};
 use crate::buffer::COLUMN_ALIGN;
 use crate::crc;
 use crate::error::{Error, Result};
@@ -236,15 +238,30 @@ pub(super) struct Pieces {
 }
 
 struct Piece {
-    bytes: Bytes,
+    rope: Rope,
     /// It begins a block.
     apart: bool,
-    /// Of each block of the piece, if it is cut into blocks from its start and somebody has computed them already.
-    checksums: Option<Arc<[u32]>>,
+    /// How long its blocks are, if it begins one.
+    block_bytes: usize,
 }
 
-/// A part of a block, and its checksum if it is known.
-type Part = (Bytes, Option<u32>);
+/// A block, and where its checksum may be known.
+#[derive(Default)]
+struct Pending {
+    parts: Vec<Bytes>,
+    checksums: Option<(Arc<Checksums>, Range<usize>)>,
+}
+
+impl Pending {
+    fn checksum(&self) -> u32 {
+        match &self.checksums {
+            Some((checksums, units)) if units.len() == self.parts.len() => {
+                checksums.of(units.clone(), &self.parts)
+            }
+            _ => self.parts.iter().fold(0, |crc, part| crc::append(crc, part)),
+        }
+    }
+}
 
 static ZEROS: [u8; COLUMN_ALIGN] = [0; COLUMN_ALIGN];
 
@@ -262,15 +279,15 @@ impl Pieces {
 
     /// Content in blocks with its neighbours.
     pub(super) fn push(&mut self, bytes: Bytes) {
-        self.push_checked(bytes, None);
+        self.push_cut(bytes.into(), BLOCK_BYTES);
     }
 
-    fn push_checked(&mut self, bytes: Bytes, checksums: Option<Arc<[u32]>>) {
-        if !bytes.is_empty() {
+    fn push_cut(&mut self, rope: Rope, block_bytes: usize) {
+        if !rope.is_empty() {
             let apart = std::mem::take(&mut self.break_next);
-            self.open = if apart { bytes.len() } else { self.open + bytes.len() };
-            self.len += bytes.len() as u64;
-            self.pieces.push(Piece { bytes, apart, checksums });
+            self.open = if apart { rope.len() } else { self.open + rope.len() };
+            self.len += rope.len() as u64;
+            self.pieces.push(Piece { rope, apart, block_bytes });
         }
     }
 
@@ -282,16 +299,13 @@ impl Pieces {
         self.break_next |= apart;
     }
 
-    /// As [`Pieces::push_parts`], for a rope that may know its checksums.
-    pub(super) fn push_rope(&mut self, rope: &Rope, apart: bool) {
-        match (rope.parts(), rope.checksums()) {
-            ([bytes], Some(checksums)) => {
-                self.break_next |= apart || (self.block_min > 0 && self.open >= self.block_min);
-                self.push_checked(bytes.clone(), Some(Arc::clone(checksums)));
-                self.break_next |= apart;
-            }
-            (parts, _) => self.push_parts(parts.iter().cloned(), apart),
-        }
+    /// As [`Pieces::push_parts`], for rows of so many bytes, whose checksums may be known. Large columns are cut at whole
+    /// rows.
+    pub(super) fn push_rows(&mut self, rope: &Rope, stride: usize) {
+        let apart = rope.len() >= BLOCK_BYTES;
+        self.break_next |= apart || (self.block_min > 0 && self.open >= self.block_min);
+        self.push_cut(rope.clone(), if apart { Cut::of(stride).block_bytes } else { BLOCK_BYTES });
+        self.break_next |= apart;
     }
 
     pub(super) fn align(&mut self) {
@@ -302,23 +316,31 @@ impl Pieces {
     }
 
     /// Blocks of at most 64 KiB, as pieces of shared memory.
-    fn into_blocks(self) -> Vec<Vec<Part>> {
-        let mut blocks: Vec<Vec<Part>> = Vec::new();
+    fn into_blocks(self) -> Vec<Pending> {
+        let mut blocks: Vec<Pending> = Vec::new();
         let mut room = 0;
-        for Piece { mut bytes, apart, checksums } in self.pieces {
+        for Piece { rope, apart, block_bytes } in self.pieces {
             if apart {
                 room = 0;
             }
-            let mut known = checksums.as_deref().filter(|_| room == 0).unwrap_or_default().iter();
-            while !bytes.is_empty() {
-                if room == 0 {
-                    blocks.push(Vec::new());
-                    room = BLOCK_BYTES;
-                }
-                let part = bytes.split_to(room.min(bytes.len()));
-                room -= part.len();
-                if let Some(block) = blocks.last_mut() {
-                    block.push((part, known.next().copied()));
+            let checksums = rope.checksums().filter(|_| apart);
+            let first = blocks.len();
+            for bytes in rope.parts() {
+                let mut bytes = bytes.clone();
+                while !bytes.is_empty() {
+                    if room == 0 {
+                        let known = checksums.and_then(|checksums| {
+                            let units = checksums.units_of(blocks.len() - first, block_bytes)?;
+                            Some((Arc::clone(checksums), units))
+                        });
+                        blocks.push(Pending { parts: Vec::new(), checksums: known });
+                        room = block_bytes;
+                    }
+                    let part = bytes.split_to(room.min(bytes.len()));
+                    room -= part.len();
+                    if let Some(block) = blocks.last_mut() {
+                        block.parts.push(part);
+                    }
                 }
             }
         }
@@ -337,26 +359,16 @@ impl Pieces {
         let mut table = Vec::new();
         let mut payload = Vec::new();
         for block in self.into_blocks() {
-            let raw: usize = block.iter().map(|(part, _)| part.len()).sum();
-            let packed = match (compression, &*block) {
+            let raw: usize = block.parts.iter().map(Bytes::len).sum();
+            let packed = match (compression, &*block.parts) {
                 (Compression::None, _) => None,
-                (_, [(one, _)]) => compression.compress(one)?,
-                (_, many) => {
-                    let parts: Vec<&[u8]> = many.iter().map(|(part, _)| &**part).collect();
-                    compression.compress(&parts.concat())?
-                }
+                (_, [one]) => compression.compress(one)?,
+                (_, many) => compression.compress(&many.concat())?,
             };
-            let stored = packed.map_or(block, |packed| vec![(Bytes::from(packed), None)]);
-            let (mut crc, mut stored_len) = (0, 0);
-            for (part, known) in stored {
-                // Only a block begins with a checksum that is known.
-                crc = match known {
-                    Some(known) => known,
-                    None => crc::append(crc, &part),
-                };
-                stored_len += part.len();
-                payload.push(part);
-            }
+            let stored = packed
+                .map_or(block, |packed| Pending { parts: vec![Bytes::from(packed)], ..Pending::default() });
+            let (crc, stored_len) = (stored.checksum(), stored.parts.iter().map(Bytes::len).sum::<usize>());
+            payload.extend(stored.parts);
             table.push(Block { raw_len: raw as u32, stored_len: stored_len as u32, crc });
         }
         let stored_len: u64 = table.iter().map(|block| u64::from(block.stored_len)).sum();

@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use super::{SCHEMA_INLINE, encoding};
 use crate::descriptor::ColumnKind;
+use crate::entity::EntityId;
 use crate::schema::Schema;
 use crate::snapshot::carry::Carried;
 use crate::snapshot::column::{Body, Column, Groups, Indices, Rope};
 use crate::snapshot::section::Pieces;
-use crate::snapshot::{BLOCK_BYTES, FORMAT_VERSION, Snapshot};
+use crate::snapshot::{BLOCK_BYTES, Component, FORMAT_VERSION, Snapshot};
 use crate::wire::Writer;
 
 /// Puts columns into their section and writes down where they went.
@@ -32,10 +33,10 @@ impl Describer<'_> {
     }
 
     /// Raw rows and ids, aligned.
-    fn rope(&mut self, rope: &Rope) {
+    fn rope(&mut self, rope: &Rope, stride: usize) {
         self.columns.align();
         let offset = self.columns.len();
-        self.columns.push_rope(rope, rope.len() >= BLOCK_BYTES);
+        self.columns.push_rows(rope, stride);
         self.part(offset, rope.len());
     }
 
@@ -60,7 +61,7 @@ impl Describer<'_> {
         self.bytes(&indices.bytes);
     }
 
-    fn column(&mut self, column: &Column) {
+    fn column(&mut self, column: &Column, components: &[Component]) {
         self.out.varint(u64::from(column.component));
         let encoding = match &column.body {
             Body::Tag => encoding::TAG,
@@ -79,7 +80,7 @@ impl Describer<'_> {
         }
         match &column.body {
             Body::Tag => {}
-            Body::Raw(rope) => self.rope(rope),
+            Body::Raw(rope) => self.rope(rope, components[column.component as usize].row.stride as usize),
             Body::Rows(groups) => self.groups(groups),
             Body::Dictionary { values, indices } => {
                 self.groups(values);
@@ -119,22 +120,22 @@ impl Describer<'_> {
         self.out.varint(snapshot.archetypes.len() as u64);
         for archetype in &snapshot.archetypes {
             self.out.varint(archetype.rows as u64);
-            self.rope(&archetype.ids);
+            self.rope(&archetype.ids, size_of::<EntityId>());
             self.out.varint(archetype.columns.len() as u64);
-            archetype.columns.iter().for_each(|column| self.column(column));
+            archetype.columns.iter().for_each(|column| self.column(column, &snapshot.components));
         }
         self.out.varint(snapshot.resources.len() as u64);
-        snapshot.resources.iter().for_each(|column| self.column(column));
+        snapshot.resources.iter().for_each(|column| self.column(column, &snapshot.components));
         self.out.varint(0); // extensions
     }
 
-    pub(in crate::snapshot) fn carry(&mut self, carried: &[Carried]) {
+    pub(in crate::snapshot) fn carry(&mut self, carried: &[Carried], components: &[Component]) {
         self.out.varint(carried.len() as u64);
         for record in carried {
             self.out.u8(record.kind.number());
             self.out.varint(record.rows as u64);
-            self.rope(&record.ids);
-            self.column(&record.column);
+            self.rope(&record.ids, size_of::<EntityId>());
+            self.column(&record.column, components);
         }
     }
 }

@@ -1,22 +1,28 @@
 //! World to snapshot. A front end walks its archetypes once and hands over ids and columns; what is written is decided
 //! by the registry.
 
-use std::borrow::Cow;
+mod archetype;
+mod repeat;
+
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 
+pub use self::archetype::ArchetypeWriter;
+use self::archetype::Target;
+use self::repeat::SharedValues;
 use super::arena::{Arena, Sealed, Slot};
 use super::bitmap::Bitmap;
 use super::carry::{Carried, Carry};
-use super::column::{Body, Column, Group, Groups, Indices};
+use super::column::{Body, Column, Group, Groups, Indices, Rope};
 use super::data::{DataEntry, FREE_LIST_KEY};
 use super::note::Notes;
+use super::page::{Checksums, Cut, DirtyRows, Earlier, in_pages};
 use super::{Archetype, Component, NonFinite, SharedTable, Snapshot};
 use crate::buffer::BufferPool;
-use crate::bulk::RawRows;
 use crate::crc;
-use crate::descriptor::{EncodedBody, Repeats, Sink, StagedColumn, group_rows};
+use crate::descriptor::{Sink, group_rows};
 use crate::entity::{EntityId, EntityMap, WorldNumber};
 use crate::error::{Error, Result};
 use crate::evolve::track::{self, TRACKS};
@@ -45,6 +51,9 @@ use crate::value::Value;
 pub struct SnapshotWriter<'r> {
     registry: &'r Registry,
     arena: Arena,
+    /// Whether columns lie in pages.
+    paged: bool,
+    earlier: Option<&'r Snapshot>,
     archetypes: Vec<Pending>,
     resources: Pending,
     shared: HashMap<usize, SharedValues>,
@@ -60,8 +69,25 @@ pub struct SnapshotWriter<'r> {
 #[derive(Default)]
 struct Pending {
     rows: usize,
-    ids: Option<Slot>,
+    ids: Option<Place>,
     columns: Vec<PendingColumn>,
+    /// The same archetype in the earlier capture.
+    earlier: Option<usize>,
+}
+
+/// Where raw rows are.
+enum Place {
+    Arena(Slot),
+    Pages(Rope),
+}
+
+impl Place {
+    fn rope(self, sealed: &Sealed) -> Rope {
+        match self {
+            Self::Arena(slot) => sealed.rope(slot),
+            Self::Pages(rope) => rope,
+        }
+    }
 }
 
 struct PendingColumn {
@@ -73,45 +99,11 @@ struct PendingColumn {
 
 enum PendingBody {
     Tag,
-    Raw(Slot),
+    Raw(Place),
     Rows(Slot, Vec<Group>),
-    Dictionary { values: Slot, groups: Vec<Group>, width: u8, indices: Slot },
     Shared(Vec<u32>),
-}
-
-/// Distinct values of one component, in the order they were met.
-#[derive(Default)]
-struct SharedValues {
-    numbers: HashMap<Vec<u8>, u32>,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    /// How many rows have one of them.
-    rows: usize,
-}
-
-impl SharedValues {
-    /// Some of the values one after the other.
-    fn rows(&self, numbers: &[u32]) -> Groups {
-        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(numbers.len()));
-        for &number in numbers {
-            let start = (number as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
-            bytes.extend_from_slice(&self.bytes[start..self.ends[number as usize]]);
-            ends.push(bytes.len());
-        }
-        Groups::new(Bytes::from(bytes), group_rows(&ends))
-    }
-
-    fn number(&mut self, value: &[u8]) -> u32 {
-        self.rows += 1;
-        if let Some(&number) = self.numbers.get(value) {
-            return number;
-        }
-        let number = self.ends.len() as u32;
-        self.numbers.insert(value.to_vec(), number);
-        self.bytes.extend_from_slice(value);
-        self.ends.push(self.bytes.len());
-        number
-    }
+    /// In memory of its own.
+    Ready(Body),
 }
 
 impl<'r> SnapshotWriter<'r> {
@@ -120,6 +112,8 @@ impl<'r> SnapshotWriter<'r> {
         Self {
             registry,
             arena: Arena::new(BufferPool::with_capacity(0, 0)),
+            paged: false,
+            earlier: None,
             archetypes: Vec::new(),
             resources: Pending { rows: 1, ..Pending::default() },
             shared: HashMap::new(),
@@ -154,6 +148,16 @@ impl<'r> SnapshotWriter<'r> {
     /// gives without compression so much shorter that it is less in all: for captures that become a file.
     pub fn checksums(mut self) -> Self {
         self.arena.checksums = true;
+        self
+    }
+
+    /// Makes a capture that shares memory: with the `earlier` one where rows have not changed since, and with the next one,
+    /// which is made over this. Shared rows keep their checksums. What is written is the same as without.
+    ///
+    /// Front ends that know what has changed since the earlier capture say so with
+    /// [`archetype_over`](Self::archetype_over) and [`ArchetypeWriter::column_over`].
+    pub fn over(mut self, earlier: Option<&'r Snapshot>) -> Self {
+        (self.paged, self.earlier) = (true, earlier);
         self
     }
 
@@ -218,22 +222,51 @@ impl<'r> SnapshotWriter<'r> {
         len: usize,
         fill: impl FnOnce(&mut [EntityId]),
     ) -> Result<ArchetypeWriter<'_, 'r>> {
-        if u32::try_from(len).is_err() {
-            return Err(Error::limit(format!("{len} entities in one archetype are more than 2^32 - 1")));
+        if self.paged {
+            let mut all = vec![EntityId::NULL; len];
+            fill(&mut all);
+            return self.archetype_over(len, None, None, |range, ids| ids.copy_from_slice(&all[range]));
         }
+        check_len(len)?;
         let checked = self.arena.checksums;
         let (mut slot, memory) = self.arena.claim(len * size_of::<EntityId>());
         let ids: &mut [EntityId] = bytemuck::cast_slice_mut(memory);
         fill(ids);
-        if cfg!(target_endian = "big") {
-            ids.iter_mut().for_each(|id| *id = EntityId::from_bits(id.to_bits().to_le()));
-        }
-        slot.checksums = checked.then(|| crc::of_blocks(bytemuck::cast_slice(ids)).into());
+        to_little_endian(ids);
+        let unit = Cut::of(size_of::<EntityId>()).block_bytes;
+        slot.checksums = checked.then(|| {
+            Checksums::new(unit, crc::of_units(bytemuck::cast_slice(ids), unit).into_iter().map(Some))
+        });
+        Ok(self.begin(len, Place::Arena(slot), None))
+    }
+
+    /// As [`SnapshotWriter::archetype_with`], for a capture that is made [over](Self::over) another: `earlier` is the
+    /// archetype's number there, and `dirty` says which ids may be others than the ones there. If there is an earlier one
+    /// and nothing is known, what `fill` writes is compared. `fill` is called with the rows whose ids are needed.
+    pub fn archetype_over(
+        &mut self,
+        len: usize,
+        earlier: Option<usize>,
+        dirty: Option<&DirtyRows>,
+        mut fill: impl FnMut(Range<usize>, &mut [EntityId]),
+    ) -> Result<ArchetypeWriter<'_, 'r>> {
+        check_len(len)?;
+        let known = earlier.and_then(|number| self.earlier?.archetypes.get(number));
+        let known = known.map(|archetype| Earlier { rope: &archetype.ids, dirty });
+        let ids = in_pages(&self.arena.pool, len, size_of::<EntityId>(), known, |range, memory| {
+            let ids = bytemuck::cast_slice_mut(memory);
+            fill(range, ids);
+            to_little_endian(ids);
+        });
+        Ok(self.begin(len, Place::Pages(ids), earlier))
+    }
+
+    fn begin(&mut self, rows: usize, ids: Place, earlier: Option<usize>) -> ArchetypeWriter<'_, 'r> {
         // An archetype without entities is no archetype: it takes columns and leaves no trace.
         self.archetypes.pop_if(|archetype| archetype.rows == 0);
-        self.archetypes.push(Pending { rows: len, ids: Some(slot), columns: Vec::new() });
+        self.archetypes.push(Pending { rows, ids: Some(ids), columns: Vec::new(), earlier });
         let index = self.archetypes.len() - 1;
-        Ok(ArchetypeWriter { writer: self, target: Target::Archetype(index) })
+        ArchetypeWriter { writer: self, target: Target::Archetype(index) }
     }
 
     /// Adds a resource: a value that exists once and belongs to no entity.
@@ -283,7 +316,7 @@ impl<'r> SnapshotWriter<'r> {
             .map(|pending| {
                 let mut columns: Vec<Column> = pending.columns.into_iter().map(resolve).collect();
                 columns.sort_by_key(|column| column.component);
-                let ids = pending.ids.map(|slot| sealed.rope(slot)).unwrap_or_default();
+                let ids = pending.ids.map(|ids| ids.rope(&sealed)).unwrap_or_default();
                 Archetype { rows: pending.rows, ids, columns }
             })
             .collect();
@@ -324,6 +357,19 @@ impl<'r> SnapshotWriter<'r> {
     }
 }
 
+fn check_len(len: usize) -> Result<()> {
+    match u32::try_from(len) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::limit(format!("{len} entities in one archetype are more than 2^32 - 1"))),
+    }
+}
+
+fn to_little_endian(ids: &mut [EntityId]) {
+    if cfg!(target_endian = "big") {
+        ids.iter_mut().for_each(|id| *id = EntityId::from_bits(id.to_bits().to_le()));
+    }
+}
+
 /// A save in which two entities have one id could never be loaded.
 fn check_ids(snapshot: &Snapshot) -> Result<()> {
     EntityMap::identity(&snapshot.entities()).map(|_| ()).map_err(|error| {
@@ -343,12 +389,9 @@ fn resolve(
 ) -> Column {
     let body = match column.body {
         PendingBody::Tag => Body::Tag,
-        PendingBody::Raw(slot) => Body::Raw(sealed.rope(slot)),
+        PendingBody::Raw(place) => Body::Raw(place.rope(sealed)),
+        PendingBody::Ready(body) => body,
         PendingBody::Rows(slot, groups) => Body::Rows(Groups::new(sealed.bytes(slot), groups)),
-        PendingBody::Dictionary { values, groups, width, indices } => Body::Dictionary {
-            values: Groups::new(sealed.bytes(values), groups),
-            indices: Indices { width, bytes: sealed.bytes(indices) },
-        },
         PendingBody::Shared(rows) if let Some(values) = unshared.get(&column.component) => {
             let groups = values.rows(&rows);
             if groups.bytes.is_empty() { Body::Tag } else { Body::Rows(groups) }
@@ -360,192 +403,4 @@ fn resolve(
         }
     };
     Column { component: numbers[&column.component], present: column.present, rows: column.rows, body }
-}
-
-enum Target {
-    Archetype(usize),
-    Resources,
-}
-
-/// Takes the columns of one archetype.
-pub struct ArchetypeWriter<'w, 'r> {
-    writer: &'w mut SnapshotWriter<'r>,
-    target: Target,
-}
-
-impl ArchetypeWriter<'_, '_> {
-    fn pending(&mut self) -> &mut Pending {
-        match self.target {
-            Target::Archetype(index) => &mut self.writer.archetypes[index],
-            Target::Resources => &mut self.writer.resources,
-        }
-    }
-
-    /// A column with one value per entity.
-    pub fn column<T: 'static>(&mut self, rows: &[T]) -> Result<()> {
-        let component = self.writer.registry.require::<T>()?;
-        self.column_slice(component, rows)
-    }
-
-    /// A column with one value per entity, wherever they lie.
-    #[expect(unsafe_code, reason = "references to the registered type are what `column_raw` asks for")]
-    pub fn column_refs<T: 'static>(&mut self, rows: &[&T]) -> Result<()> {
-        let component = self.writer.registry.require::<T>()?;
-        let pointers: Vec<*const u8> = rows.iter().map(|&row| std::ptr::from_ref(row).cast()).collect();
-        // SAFETY: the registry has `T` as the component's type; the references are borrowed for the call.
-        unsafe { self.column_raw(component, RawRows::Pointers(&pointers)) }
-    }
-
-    /// A column of the component with this key, whose type must be `T`. For components that are found by key only,
-    /// `T` is [`Value`].
-    pub fn column_by_key<T: 'static>(&mut self, key: &str, rows: &[T]) -> Result<()> {
-        let component = self.writer.registry.require_key::<T>(key)?;
-        self.column_slice(component, rows)
-    }
-
-    /// A column that only some of the entities have.
-    pub fn column_sparse<T: 'static>(&mut self, rows: &[Option<&T>]) -> Result<()> {
-        let component = self.writer.registry.require::<T>()?;
-        self.column_options(component, rows)
-    }
-
-    /// A column of the component with this key that only some of the entities have.
-    pub fn column_sparse_by_key<T: 'static>(&mut self, key: &str, rows: &[Option<&T>]) -> Result<()> {
-        let component = self.writer.registry.require_key::<T>(key)?;
-        self.column_options(component, rows)
-    }
-
-    #[expect(unsafe_code, reason = "a slice of the registered type is what `column_raw` asks for")]
-    fn column_slice<T: 'static>(&mut self, component: usize, rows: &[T]) -> Result<()> {
-        debug_assert_eq!(self.writer.registry.descriptors()[component].type_id, std::any::TypeId::of::<T>());
-        // SAFETY: the registry has `T` as the component's type; the slice is borrowed for the call.
-        unsafe { self.column_raw(component, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
-    }
-
-    #[expect(unsafe_code, reason = "references to the registered type are what `encode` asks for")]
-    fn column_options<T: 'static>(&mut self, component: usize, rows: &[Option<&T>]) -> Result<()> {
-        debug_assert_eq!(self.writer.registry.descriptors()[component].type_id, std::any::TypeId::of::<T>());
-        let pointers: Vec<*const u8> =
-            rows.iter().flatten().map(|&row| std::ptr::from_ref(row).cast()).collect();
-        let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
-        self.check_rows(component, rows.len())?;
-        // SAFETY: the registry has `T` as the component's type; the references are borrowed for the call.
-        unsafe { self.encode(component, RawRows::Pointers(&pointers), present) }
-    }
-
-    /// A column by the number of its component and by pointers. Transient components are passed over.
-    ///
-    /// # Safety
-    /// The rows must be live values of the component's Rust type, and nobody may write to them during the call.
-    #[expect(unsafe_code, reason = "rows without their type")]
-    pub unsafe fn column_raw(&mut self, component: usize, rows: RawRows<'_>) -> Result<()> {
-        self.check_rows(component, rows.len())?;
-        // SAFETY: the caller vouches for the rows.
-        unsafe { self.encode(component, rows, None) }
-    }
-
-    /// Decoded rows as a column again: for each entity the column and the row that its value lies in.
-    #[expect(unsafe_code, reason = "staged rows are what `encode` asks for")]
-    pub(crate) fn staged(
-        &mut self,
-        component: usize,
-        rows: &[Option<(&StagedColumn<'_>, usize)>],
-    ) -> Result<()> {
-        self.check_rows(component, rows.len())?;
-        let type_id = self.writer.registry.descriptors()[component].type_id;
-        let pointer = |&(column, row): &(&StagedColumn<'_>, usize)| {
-            assert!(column.row_type() == type_id && row < column.len());
-            // SAFETY: there are more rows than `row`.
-            unsafe { column.as_ptr().add(row * column.stride()) }
-        };
-        let pointers: Vec<*const u8> = rows.iter().flatten().map(pointer).collect();
-        let present = Bitmap::from_rows(rows.iter().map(Option::is_some));
-        // SAFETY: these are values of the component's type, borrowed for the call.
-        unsafe { self.encode(component, RawRows::Pointers(&pointers), present) }
-    }
-
-    fn check_rows(&mut self, component: usize, rows: usize) -> Result<()> {
-        let key: Cow<'static, str> = match self.writer.registry.descriptors().get(component) {
-            Some(descriptor) => descriptor.key.clone(),
-            None => return Err(Error::misuse(format!("component {component} is not registered"))),
-        };
-        let pending = self.pending();
-        if pending.rows != rows {
-            let expected = pending.rows;
-            return Err(Error::misuse(format!("{rows} rows for {expected} entities")).in_key(&key));
-        }
-        if pending.columns.iter().any(|column| column.component == component) {
-            return Err(Error::misuse("the archetype has this column already").in_key(&key));
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// As [`ArchetypeWriter::column_raw`]; `present` has one bit per entity and as many ones as there are rows.
-    #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&mut self, component: usize, rows: RawRows<'_>, present: Option<Bitmap>) -> Result<()> {
-        let descriptor = &self.writer.registry.descriptors()[component];
-        if descriptor.transient || self.pending().rows == 0 {
-            return Ok(());
-        }
-        let writer = &mut *self.writer;
-        // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe {
-            descriptor.column.encode(rows, &mut writer.arena, descriptor.repeats != Repeats::Plain)
-        };
-        let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
-        writer.notes.add(&descriptor.key, encoded.notes);
-        let present = match (present, encoded.present) {
-            (None, skipped) => skipped,
-            (Some(present), None) => Some(present),
-            (Some(present), Some(kept)) => {
-                let lost: Vec<usize> = (0..rows.len()).filter(|&row| !kept.get(row)).collect();
-                Bitmap::without(Some(&present), rows.len(), &lost)
-            }
-        };
-        if encoded.rows == 0 {
-            return Ok(()); // Nobody has it after all.
-        }
-        let body = match encoded.body {
-            EncodedBody::Tag => PendingBody::Tag,
-            EncodedBody::Raw(slot) => PendingBody::Raw(slot),
-            EncodedBody::Rows { bytes, groups, ends } => {
-                let body = match descriptor.repeats {
-                    Repeats::Plain => PendingBody::Rows(writer.arena.store(bytes.as_bytes()), groups),
-                    Repeats::Dictionary => dictionary(bytes.as_bytes(), &ends, &mut writer.arena),
-                    Repeats::Shared => {
-                        let values = writer.shared.entry(component).or_default();
-                        PendingBody::Shared(numbers(bytes.as_bytes(), &ends, values))
-                    }
-                };
-                writer.arena.recycle(bytes);
-                body
-            }
-        };
-        let rows = encoded.rows;
-        self.pending().columns.push(PendingColumn { component, present, rows, body });
-        Ok(())
-    }
-}
-
-fn numbers(bytes: &[u8], ends: &[usize], values: &mut SharedValues) -> Vec<u32> {
-    let mut start = 0;
-    let number = |&end: &usize| values.number(&bytes[std::mem::replace(&mut start, end)..end]);
-    ends.iter().map(number).collect()
-}
-
-/// Each distinct value once, unless that is not smaller.
-fn dictionary(bytes: &[u8], ends: &[usize], arena: &mut Arena) -> PendingBody {
-    let mut values = SharedValues::default();
-    let rows = numbers(bytes, ends, &mut values);
-    let width = Indices::width_for(values.ends.len());
-    if values.bytes.len() + rows.len() * usize::from(width) >= bytes.len() {
-        return PendingBody::Rows(arena.store(bytes), group_rows(ends));
-    }
-    PendingBody::Dictionary {
-        values: arena.store(&values.bytes),
-        groups: group_rows(&values.ends),
-        width,
-        indices: arena.store(&Indices::encode(&rows, width)),
-    }
 }
