@@ -22,7 +22,7 @@ pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
-pub use capture::SaveOptions;
+pub use capture::{IncrementalCapture, SaveOptions};
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 pub use index::{Index, Key};
 pub use load::{LoadMode, Loaded, Ticks};

@@ -8,7 +8,7 @@ use bevy_ecs::world::World;
 use bonfire::{Compression, LoadOptions, Registry, Result, Snapshot};
 
 use crate::SaveOptions;
-use crate::capture::capture;
+use crate::capture::{Sharing, capture};
 use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 use crate::load::{self, LoadMode, Loaded};
 use crate::registry::SaveRegistry;
@@ -76,7 +76,9 @@ impl WorldSaveExt for World {
     }
 
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot> {
-        capture(self, options, &Additions::default()).map(|capture| capture.snapshot)
+        let registry = SaveRegistry::of(self)?;
+        capture(self, &registry, options, &Additions::default(), &Sharing::Alone)
+            .map(|capture| capture.snapshot)
     }
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
@@ -85,7 +87,8 @@ impl WorldSaveExt for World {
         let mut starting = SaveStarting::default();
         self.trigger_ref(&mut starting);
         self.flush();
-        let capture = capture(self, options, &starting.finish(self)?)?;
+        let (registry, added) = (SaveRegistry::of(self)?, starting.finish(self)?);
+        let capture = capture(self, &registry, options, &added, &Sharing::Alone)?;
         self.trigger(SaveCaptured {
             prelude: capture.snapshot.prelude(),
             notes: capture.snapshot.notes().to_vec(),

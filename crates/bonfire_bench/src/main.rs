@@ -16,6 +16,7 @@ mod core_rows;
 mod evolve_rows;
 mod hecs_plain;
 mod hecs_rows;
+mod live_rows;
 mod measure;
 mod plain;
 mod rpg;
@@ -51,6 +52,7 @@ fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
+    let rows = rows.chain(live_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(&only)).collect();

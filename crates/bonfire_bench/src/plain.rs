@@ -62,6 +62,9 @@ impl Circle {
     pub(crate) fn number(_: u32) -> Self {
         Self { radius: 1.0, width: 2.0 }
     }
+    pub(crate) fn grow(&mut self) {
+        self.radius += 1.0;
+    }
 }
 
 impl Color {

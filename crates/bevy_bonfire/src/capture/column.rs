@@ -3,13 +3,15 @@
 //! A capture has `&World`, so nothing is written meanwhile. That the memory of a component holds values of the
 //! descriptor's type is what [`Registered::add`](crate::registry::Registered::add) sees to; it is asserted again here.
 
+use std::ops::Range;
+
 use bevy_ecs::component::{Component, ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::Ptr;
 use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::storage::{Table, TableRow};
 use bevy_ecs::world::World;
-use bonfire::{ArchetypeWriter, EntityId, RawRows, Result};
+use bonfire::{ArchetypeWriter, DirtyRows, EntityId, RawRows, Result};
 
 use crate::registry::Registered;
 
@@ -33,20 +35,20 @@ impl<'w> Rows<'w> {
         }
     }
 
-    fn table(&self) -> &'w Table {
+    pub(super) fn table(&self) -> &'w Table {
         match self {
             Self::Table(table) | Self::Picked { table, .. } => table,
         }
     }
 
-    pub(crate) fn write_ids(&self, ids: &mut [EntityId]) {
-        for (id, &entity) in ids.iter_mut().zip(self.entities()) {
+    pub(crate) fn write_ids(&self, range: Range<usize>, ids: &mut [EntityId]) {
+        for (id, &entity) in ids.iter_mut().zip(&self.entities()[range]) {
             *id = EntityId::new(entity.index_u32(), entity.generation().to_bits());
         }
     }
 }
 
-/// Writes one component of some rows.
+/// Writes one component of some rows. For a capture over another one, `dirty` says which of them may have changed.
 #[expect(
     unsafe_code,
     reason = "columns are copied by pointer: one copy per column instead of one access per value"
@@ -57,6 +59,7 @@ pub(crate) fn write(
     number: usize,
     world: &World,
     rows: &Rows<'_>,
+    dirty: Option<&DirtyRows>,
 ) -> Result<()> {
     let id = registry.entries[number].id;
     let Some(info) = world.components().get_info(id) else { return Ok(()) };
@@ -67,7 +70,7 @@ pub(crate) fn write(
             (rows.entities().iter()).filter_map(|&entity| set.get(entity).map(Ptr::as_ptr)).collect();
         assert_eq!(pointers.len(), rows.len(), "an archetype's entities have its sparse components");
         // SAFETY: the set holds live values of the component's type, which is the descriptor's; `world` is borrowed.
-        return unsafe { out.column_raw(number, RawRows::Pointers(&pointers)) };
+        return unsafe { out.column_over(number, RawRows::Pointers(&pointers), dirty) };
     }
     let Some(column) = rows.table().get_column(id) else { return Ok(()) };
     let first = TableRow::new(nonmax::NonMaxU32::ZERO);
@@ -79,7 +82,7 @@ pub(crate) fn write(
     };
     // SAFETY: the column holds a live value of the component's type for each row of the table, one after the other,
     // and picked rows are rows of it; `world` is borrowed, so nobody writes.
-    unsafe { out.column_raw(number, rows) }
+    unsafe { out.column_over(number, rows, dirty) }
 }
 
 /// Writes a resource, if the world has it.
@@ -89,6 +92,7 @@ pub(crate) fn write_resource(
     registry: &Registered,
     number: usize,
     world: &World,
+    dirty: Option<&DirtyRows>,
 ) -> Result<()> {
     let id = registry.entries[number].id;
     let Some(value) = world.get_resource_by_id(id) else { return Ok(()) };
@@ -99,7 +103,7 @@ pub(crate) fn write_resource(
     );
     let base = value.as_ptr();
     // SAFETY: one live value of the component's type; `world` is borrowed.
-    unsafe { out.column_raw(number, RawRows::Slice { base, len: 1 }) }
+    unsafe { out.column_over(number, RawRows::Slice { base, len: 1 }, dirty) }
 }
 
 /// A function of a component as a function of a pointer to it. The caller hands it pointers to `T`s only: it is stored

@@ -3,22 +3,26 @@
 //! Archetypes are walked once. One that shares its table with no other is copied column by column; the others, and
 //! those of which only some rows are chosen, by picking rows.
 
+mod changes;
 pub(crate) mod column;
+mod incremental;
 mod order;
 
 use std::collections::BTreeSet;
 
-use bevy_ecs::archetype::Archetype;
+use bevy_ecs::archetype::{Archetype, ArchetypeId};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
 use bonfire::{
-    Compression, DataEntry, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX, ResolvedFilter, Result,
-    Snapshot, SnapshotWriter, Value,
+    Compression, DataEntry, DirtyRows, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX,
+    ResolvedFilter, Result, Snapshot, SnapshotWriter, Value,
 };
 
+pub(crate) use self::changes::{Since, TickRange};
 pub(crate) use self::column::{Rows, Sources};
+pub use self::incremental::IncrementalCapture;
 pub(crate) use self::order::{ORDER_KEY, Order};
 use crate::event::Additions;
 use crate::registry::{Carried, Registered, SaveRegistry};
@@ -107,18 +111,40 @@ pub(crate) struct Capture {
     pub(crate) snapshot: Snapshot,
     /// Components of saved entities that are not registered.
     pub(crate) unregistered: Vec<String>,
+    /// Which archetypes of the world it has, in order.
+    pub(crate) archetypes: Vec<ArchetypeId>,
+}
+
+/// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
+pub(crate) const INDEX_BITS: u64 = u32::MAX as u64;
+
+/// Whether a capture shares memory with others.
+pub(crate) enum Sharing<'a> {
+    /// It stands alone.
+    Alone,
+    /// Others will be made over it.
+    First,
+    /// With an earlier one. If it is not known what has changed since, bytes are compared.
+    Over { snapshot: &'a Snapshot, since: Option<Since<'a>>, places: &'a [Option<u32>] },
 }
 
 /// Captures a world, with what observers added.
-pub(crate) fn capture(world: &World, options: &SaveOptions, added: &Additions) -> Result<Capture> {
-    let registry = SaveRegistry::of(world)?;
-    let chosen = choose(world, &registry, &options.selection, &added.excluded)?;
+pub(crate) fn capture(
+    world: &World,
+    registry: &Registered,
+    options: &SaveOptions,
+    added: &Additions,
+    sharing: &Sharing<'_>,
+) -> Result<Capture> {
+    let chosen = choose(world, registry, &options.selection, &added.excluded)?;
     let mut unregistered = BTreeSet::new();
-    let mut writer =
-        SnapshotWriter::new(&registry.registry).pool(&registry.pool).reserve(estimate(&registry, &chosen));
-    if options.checksums {
-        writer = writer.checksums();
-    }
+    let mut writer = SnapshotWriter::new(&registry.registry).pool(&registry.pool);
+    writer = match sharing {
+        Sharing::Alone if options.checksums => writer.reserve(estimate(registry, &chosen)).checksums(),
+        Sharing::Alone => writer.reserve(estimate(registry, &chosen)),
+        Sharing::First => writer.over(None),
+        Sharing::Over { snapshot, .. } => writer.over(Some(snapshot)),
+    };
     writer.next_entity_id(u64::from(world.entities().len()));
     if let Some(number) = registry.world {
         writer.world(number);
@@ -126,17 +152,50 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, added: &Additions) -
     for (name, value) in &options.metadata {
         writer.metadata(name.clone(), value.clone());
     }
+    // Whether the same entities are in the same places.
+    let mut same_entities = true;
+    let (mut moved, mut dirty) = (DirtyRows::default(), DirtyRows::default());
     for chosen in &chosen {
-        let mut out = writer.archetype_with(chosen.rows.len(), |ids| chosen.rows.write_ids(ids))?;
-        for number in chosen.numbers(&registry) {
-            column::write(&mut out, &registry, number, world, &chosen.rows)?;
+        let rows = &chosen.rows;
+        let (place, since) = sharing.place(chosen.archetype.id());
+        let mut out = match sharing {
+            Sharing::Alone => writer.archetype_with(rows.len(), |ids| rows.write_ids(0..rows.len(), ids))?,
+            _ => {
+                moved.reset(rows.len());
+                same_entities &= match since.zip(place) {
+                    Some((since, place)) => since.mark_ids(rows, place, &mut moved),
+                    None => false,
+                };
+                let known = since.is_some().then_some(&moved);
+                writer.archetype_over(rows.len(), place, known, |range, ids| rows.write_ids(range, ids))?
+            }
+        };
+        for number in chosen.numbers(registry) {
+            let known = since.map(|since| {
+                dirty.clone_from(&moved);
+                since.mark_values(world, rows, registry.entries[number].id, &mut dirty);
+                &dirty
+            });
+            column::write(&mut out, registry, number, world, rows, known)?;
         }
         unregistered.extend(registry.unregistered(world, chosen.archetype.components()));
     }
-    for number in 0..registry.entries.len() {
-        column::write_resource(&mut writer.resources(), &registry, number, world)?;
+    for (number, entry) in registry.entries.iter().enumerate() {
+        if !world.contains_resource_by_id(entry.id) {
+            continue;
+        }
+        dirty.reset(1);
+        let known = sharing.since().map(|since| {
+            if since.resource_changed(world, entry.id) {
+                dirty.mark(0);
+            }
+            &dirty
+        });
+        column::write_resource(&mut writer.resources(), registry, number, world, known)?;
     }
-    order::write(world, &registry, &chosen, &mut writer)?;
+    let since =
+        sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
+    order::write(world, registry, &chosen, since, &mut writer)?;
     for entry in added.data.iter().chain(&options.data) {
         writer.data_entry(entry.clone());
     }
@@ -151,7 +210,24 @@ pub(crate) fn capture(world: &World, options: &SaveOptions, added: &Additions) -
         );
     }
     let unregistered = unregistered.into_iter().filter_map(name).collect();
-    Ok(Capture { snapshot: writer.finish()?, unregistered })
+    let archetypes = chosen.iter().map(|chosen| chosen.archetype.id()).collect();
+    Ok(Capture { snapshot: writer.finish()?, unregistered, archetypes })
+}
+
+impl<'a> Sharing<'a> {
+    fn since(&self) -> Option<&Since<'a>> {
+        match self {
+            Self::Over { since, .. } => since.as_ref(),
+            Self::Alone | Self::First => None,
+        }
+    }
+
+    /// The archetype's number in the earlier capture, and how to tell what has changed since.
+    fn place(&self, archetype: ArchetypeId) -> (Option<usize>, Option<&Since<'a>>) {
+        let Self::Over { since, places, .. } = self else { return (None, None) };
+        let place = places.get(archetype.index()).copied().flatten().map(|place| place as usize);
+        (place, since.as_ref().filter(|_| place.is_some()))
+    }
 }
 
 /// An archetype with the rows that are saved; there is at least one.

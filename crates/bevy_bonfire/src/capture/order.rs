@@ -12,7 +12,7 @@ use bevy_ecs::world::World;
 use bonfire::{EntityId, Result, SnapshotWriter};
 
 use super::column::Sources;
-use super::{Chosen, Rows};
+use super::{Chosen, Rows, Since};
 use crate::registry::Registered;
 use crate::selection::EntitySet;
 
@@ -25,13 +25,23 @@ pub(crate) type Order = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 /// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
 const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";
 
-/// Writes the lists whose order must be saved.
+/// Writes the lists whose order must be saved. `since` is an earlier capture that has the same entities in the same places: if no
+/// list has changed since, it has the right ones.
 pub(super) fn write(
     world: &World,
     registry: &Registered,
     chosen: &[Chosen<'_>],
+    since: Option<&Since<'_>>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<()> {
+    // Remarks are counted again.
+    if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty())
+        && !changed(world, registry, chosen, since)
+    {
+        let order = since.snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY);
+        order.for_each(|entry| writer.data_entry(entry.clone()));
+        return Ok(());
+    }
     let mut order = Order::new();
     let mut saved: Option<SavedRows> = None;
     for (number, entry) in registry.entries.iter().enumerate() {
@@ -74,6 +84,17 @@ pub(super) fn write(
         writer.data(ORDER_KEY, &order)?;
     }
     Ok(())
+}
+
+/// Whether a list of sources may have changed.
+fn changed(world: &World, registry: &Registered, chosen: &[Chosen<'_>], since: &Since<'_>) -> bool {
+    let relations = registry.entries.iter().filter_map(|entry| entry.relation);
+    { relations }.any(|relation| {
+        chosen
+            .iter()
+            .filter(|chosen| chosen.archetype.contains(relation.targets))
+            .any(|chosen| since.any_changed(world, chosen, relation.targets))
+    })
 }
 
 /// Where saved entities lie: by archetype, if any of it is saved, which entities if not all are, and whether some of

@@ -19,7 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{Carry, EntityMap, Error, LoadReport, Result, Staged, StagedArchetype, StagedExtra};
+use bonfire::{
+    Carry, EntityMap, Error, LoadReport, Result, Staged, StagedArchetype, StagedColumn, StagedExtra,
+};
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
@@ -72,7 +74,7 @@ pub(super) fn commit(
 ) -> Result<Carry> {
     let Plan { entities, map, order, replaced, merge } = plan;
     let Staged { archetypes, resources, extras, carry, .. } = staged;
-    let mut moving = Moving::all(world, registry, archetypes);
+    let mut moving = Moving::all(world, registry, archetypes, MovedColumn::new);
     let mut resources: Vec<MovedColumn<'_>> = (resources.into_iter())
         .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
         .collect();
@@ -311,18 +313,22 @@ pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity
     right
 }
 
+/// [`MovedColumn::new`] or [`MovedColumn::in_parts`].
+type MoveColumn<'s> = fn(&World, &Registered, usize, StagedColumn<'s>, usize) -> Option<MovedColumn<'s>>;
+
 impl<'s> Moving<'s> {
     pub(super) fn all(
         world: &World,
         registry: &Registered,
         archetypes: Vec<StagedArchetype<'s>>,
+        column: MoveColumn<'s>,
     ) -> Vec<Self> {
         let mut moving = Vec::with_capacity(archetypes.len());
         let mut start = 0;
         for archetype in archetypes {
             let rows = archetype.ids.len();
             let mut columns: Vec<MovedColumn<'_>> = (archetype.columns.into_iter())
-                .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, rows))
+                .filter_map(|(number, staged)| column(world, registry, number, staged, rows))
                 .collect();
             columns.sort_by_key(|column| column.id);
             moving.push(Self { entities: start..start + rows, columns, segments: Vec::new() });

@@ -8,7 +8,7 @@ use bonfire::{Comparison, EntityId, LiveWorld, LoadPlan, Result};
 
 use super::overwrite;
 use crate::Selection;
-use crate::capture::{self, Chosen, Rows};
+use crate::capture::{self, Chosen, INDEX_BITS, Rows};
 use crate::registry::Registered;
 use crate::selection::EntitySet;
 
@@ -71,9 +71,6 @@ impl Living<'_> {
         }
     }
 }
-
-/// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
-const INDEX_BITS: u64 = u32::MAX as u64;
 
 impl LiveWorld for Living<'_> {
     fn groups(&self) -> usize {

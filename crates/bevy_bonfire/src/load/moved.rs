@@ -26,6 +26,7 @@ pub(super) struct MovedColumn<'s> {
     storage: StorageType,
     drop: Option<unsafe fn(OwningPtr<'_>)>,
     first: NonNull<u8>,
+    parts: Option<Parts>,
     stride: usize,
     align: usize,
     len: usize,
@@ -45,14 +46,54 @@ enum Memory<'s> {
     },
 }
 
+/// Values that lie in several places, the same number in each but the last.
+struct Parts {
+    rows: usize,
+    firsts: Vec<NonNull<u8>>,
+}
+
+impl Parts {
+    fn of(column: &StagedColumn<'_>) -> Option<Self> {
+        let parts = column.parts();
+        let &[(_, rows), _, ..] = &*parts else { return None };
+        let equal = parts.iter().rev().skip(1).all(|(_, len)| *len == rows);
+        assert!(equal && rows > 0, "parts are cut alike");
+        let firsts: Option<_> = parts.iter().map(|(first, _)| NonNull::new(first.cast_mut())).collect();
+        Some(Self { rows, firsts: firsts? })
+    }
+}
+
 impl<'s> MovedColumn<'s> {
     /// Takes over all rows of a staged column for `rows` entities.
     pub(super) fn new(
         world: &World,
         registry: &Registered,
         number: usize,
+        column: StagedColumn<'s>,
+        rows: usize,
+    ) -> Option<Self> {
+        Self::of(world, registry, number, column, rows, None)
+    }
+
+    /// As [`MovedColumn::new`], for rows that are overwritten or split off: they may stay in several places.
+    pub(super) fn in_parts(
+        world: &World,
+        registry: &Registered,
+        number: usize,
+        column: StagedColumn<'s>,
+        rows: usize,
+    ) -> Option<Self> {
+        let parts = Parts::of(&column);
+        Self::of(world, registry, number, column, rows, parts)
+    }
+
+    fn of(
+        world: &World,
+        registry: &Registered,
+        number: usize,
         mut column: StagedColumn<'s>,
         rows: usize,
+        parts: Option<Parts>,
     ) -> Option<Self> {
         let id = registry.entries[number].id;
         let info = world.components().get_info(id)?;
@@ -63,13 +104,16 @@ impl<'s> MovedColumn<'s> {
             present.iter().zip(0..).for_each(|(row, place)| places[row] = place);
             places
         });
-        let first = NonNull::new(column.as_mut_ptr())?;
+        let first = match &parts {
+            Some(parts) => parts.firsts[0],
+            None => NonNull::new(column.as_mut_ptr())?,
+        };
         let len = column.len();
         column.forget_rows();
         let (storage, drop) = (info.storage_type(), info.drop());
         let (stride, align) = (column.stride(), info.layout().align());
         let memory = Memory::Staged(column);
-        Some(Self { number, id, storage, drop, first, stride, align, len, places, memory })
+        Some(Self { number, id, storage, drop, first, parts, stride, align, len, places, memory })
     }
 
     /// Whether an entity of the archetype has a value here.
@@ -118,13 +162,33 @@ impl<'s> MovedColumn<'s> {
 
     #[expect(unsafe_code, reason = "values without their type")]
     fn pointer(&self, place: u32) -> NonNull<u8> {
-        assert!((place as usize) < self.len);
-        // SAFETY: the column has `len` values at this stride.
-        unsafe { self.first.add(self.stride * place as usize) }
+        let place = place as usize;
+        assert!(place < self.len);
+        let (first, place) = match &self.parts {
+            None => (self.first, place),
+            Some(parts) => (parts.firsts[place / parts.rows], place % parts.rows),
+        };
+        // SAFETY: the column, or this part of it, has so many values at this stride.
+        unsafe { first.add(self.stride * place) }
+    }
+
+    /// Calls `each` with stretches of rows from `place` on that lie one after the other: how many rows come before, where they are, and
+    /// how many there are.
+    fn for_stretches(&self, place: u32, rows: usize, mut each: impl FnMut(usize, NonNull<u8>, usize)) {
+        assert!(place as usize + rows <= self.len);
+        let mut done = 0;
+        while done < rows {
+            let at = place + done as u32;
+            let here = self.parts.as_ref().map_or(rows, |parts| parts.rows - at as usize % parts.rows);
+            let here = here.min(rows - done);
+            each(done, self.pointer(at), here);
+            done += here;
+        }
     }
 
     /// The values from this row on, which must have one each.
     pub(super) fn source(&self, row: usize) -> RowSource {
+        assert!(self.parts.is_none(), "batches take columns that lie in one place");
         let first = self.place(row).map_or(self.first, |place| self.pointer(place));
         RowSource { first, stride: self.stride, storage: self.storage }
     }
@@ -165,8 +229,8 @@ impl<'s> MovedColumn<'s> {
         }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
         let places = (len < rows.len()).then_some(places);
-        let &mut Self { number, id, storage, drop, stride, align, .. } = self;
-        MovedColumn { number, id, storage, drop, first, stride, align, len, places, memory }
+        let (&mut Self { number, id, storage, drop, stride, align, .. }, parts) = (self, None);
+        MovedColumn { number, id, storage, drop, first, parts, stride, align, len, places, memory }
     }
 
     /// Puts rows in the place of values in a world, which are dropped.
@@ -177,8 +241,16 @@ impl<'s> MovedColumn<'s> {
     #[expect(unsafe_code, reason = "moves values without their type")]
     pub(super) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
         let Some(first) = self.place(rows.start) else { return };
-        let (from, bytes) = (self.pointer(first), self.stride * rows.len());
-        assert!(first as usize + rows.len() <= self.len);
+        self.for_stretches(first, rows.len(), |done, from, rows| {
+            // SAFETY: the caller vouches for all rows, of which these are some.
+            unsafe { self.overwrite_stretch(from, rows, to.add(done * self.stride)) };
+        });
+    }
+
+    /// As [`MovedColumn::overwrite`], for rows that lie one after the other.
+    #[expect(unsafe_code, reason = "moves values without their type")]
+    unsafe fn overwrite_stretch(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
+        let bytes = self.stride * rows;
         let Some(drop) = self.drop else {
             // SAFETY: the caller vouches for both sides, and what is there has nothing to drop.
             return unsafe { from.copy_to_nonoverlapping(to, bytes) };
@@ -196,7 +268,7 @@ impl<'s> MovedColumn<'s> {
         // SAFETY: both sides hold live values. Those that come out are owned by us, one by one.
         unsafe {
             std::ptr::swap_nonoverlapping(from.as_ptr(), to.as_ptr(), bytes);
-            for row in 0..rows.len() {
+            for row in 0..rows {
                 drop(OwningPtr::new(from.add(row * self.stride)));
             }
         }
@@ -212,12 +284,16 @@ impl<'s> MovedColumn<'s> {
         descriptor: &Descriptor,
         rows: Range<usize>,
         live: NonNull<u8>,
-        found: impl FnMut(usize),
+        mut found: impl FnMut(usize),
     ) {
         let Some(first) = self.place(rows.start) else { return };
-        assert!(first as usize + rows.len() <= self.len);
-        // SAFETY: the caller vouches for the world; our side holds as many values of the descriptor's type.
-        unsafe { descriptor.differing(self.pointer(first).as_ptr(), live.as_ptr(), rows.len(), found) };
+        self.for_stretches(first, rows.len(), |done, from, rows| {
+            // SAFETY: the caller vouches for the world; our side holds as many values of the descriptor's type.
+            unsafe {
+                let live = live.add(done * self.stride);
+                descriptor.differing(from.as_ptr(), live.as_ptr(), rows, |row| found(done + row));
+            }
+        });
     }
 
     /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.

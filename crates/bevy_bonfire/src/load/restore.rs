@@ -65,7 +65,7 @@ pub(super) fn restore<'s>(
     let unknown_order = unknown_order(plan.snapshot(), registry, &order);
     let Staged { archetypes, resources, extras, carry, mut report } = staged;
     let saved: Vec<_> = archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
-    let mut moving = Moving::all(world, registry, archetypes);
+    let mut moving = Moving::all(world, registry, archetypes, MovedColumn::in_parts);
     let resources = (resources.into_iter())
         .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
         .collect();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::column::Column;
-use super::{Archetype, Component, Snapshot};
+use super::{Archetype, Component, Snapshot, ids_from_bytes};
 use crate::bulk;
 use crate::entity::EntityId;
 use crate::error::Result;
@@ -52,6 +52,11 @@ impl<'s> ArchetypeView<'s> {
     /// Their ids, in row order.
     pub fn ids(&self) -> Cow<'s, [EntityId]> {
         self.archetype.ids()
+    }
+    /// The same, part by part where they lie in several: in a capture that shares memory with others, 2048 in each part but
+    /// the last.
+    pub fn id_parts(&self) -> impl Iterator<Item = Cow<'s, [EntityId]>> + use<'s> {
+        self.archetype.ids.parts().iter().map(|part| ids_from_bytes(Cow::Borrowed(part)))
     }
     /// Their columns, sorted by component.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = ColumnView<'s>> + use<'s> {

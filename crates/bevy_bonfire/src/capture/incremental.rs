@@ -1,0 +1,180 @@
+//! Captures of one world, each made over the one before it.
+
+use std::sync::Arc;
+
+use bevy_ecs::archetype::ArchetypeId;
+use bevy_ecs::change_detection::Tick;
+use bevy_ecs::world::World;
+use bonfire::{Result, Snapshot};
+
+use super::{Capture, SaveOptions, Sharing, Since, TickRange, capture};
+use crate::event::Additions;
+use crate::registry::{Registered, SaveRegistry};
+
+/// Captures a world again and again, at the cost of what has changed.
+///
+/// Each capture is a whole [`Snapshot`], the same as [`WorldSaveExt::capture`](crate::WorldSaveExt::capture) would make. Rows
+/// that have not changed since the last one are not copied: they lie in memory that both share, and keep their checksums.
+/// The last capture is kept for that.
+///
+/// What has changed is what Bevy's change detection says. A value that is written past it, with `bypass_change_detection` or
+/// behind a `Mutex`, a `Cell` or an atomic, is captured as it was; call `set_changed` after such a write, or use
+/// [`compared`](Self::compared).
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::{IncrementalCapture, prelude::*};
+/// # #[derive(Component, Persist)]
+/// # #[persist(key = "game.health")]
+/// # struct Health(f32);
+///
+/// # let mut world = World::new();
+/// # world.persist::<Health>();
+/// let mut captures = IncrementalCapture::new();
+/// let before = captures.capture(&mut world, &SaveOptions::new())?;
+/// world.spawn((Health(3.0), Saved));
+/// let after = captures.capture(&mut world, &SaveOptions::new())?;
+/// # assert_eq!(after.entity_count(), 1);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Default)]
+pub struct IncrementalCapture {
+    last: Option<Last>,
+    compared: bool,
+}
+
+struct Last {
+    snapshot: Snapshot,
+    /// What came later has a larger tick.
+    tick: Tick,
+    /// Kept, so that a change of it is noticed.
+    registry: Arc<Registered>,
+    /// By archetype, its number in the snapshot.
+    places: Vec<Option<u32>>,
+}
+
+impl IncrementalCapture {
+    /// Nothing is captured yet: the first capture copies everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Compares bytes instead of trusting change detection: shares as much memory, but takes the time of a copy and a
+    /// comparison. Finds every change, however it was made.
+    pub fn compared(mut self) -> Self {
+        self.compared = true;
+        self
+    }
+
+    /// Forgets the last capture: the next one copies everything.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// Captures the world and nothing else: no observer runs.
+    pub fn capture(&mut self, world: &mut World, options: &SaveOptions) -> Result<Snapshot> {
+        world.flush();
+        options.selection.prepare(world);
+        self.capture_with(world, options, &Additions::default()).map(|capture| capture.snapshot)
+    }
+
+    pub(crate) fn capture_with(
+        &mut self,
+        world: &mut World,
+        options: &SaveOptions,
+        added: &Additions,
+    ) -> Result<Capture> {
+        world.check_change_ticks();
+        let now = world.change_tick();
+        let registry = SaveRegistry::of(world)?;
+        // A failure forgets it: the next capture stands alone.
+        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, &registry));
+        let sharing = match &last {
+            None => Sharing::First,
+            Some(last) => {
+                let ticks = TickRange::new(last.tick, now).filter(|_| !self.compared);
+                let since = ticks.map(|ticks| Since { snapshot: &last.snapshot, ticks });
+                Sharing::Over { snapshot: &last.snapshot, since, places: &last.places }
+            }
+        };
+        let capture = capture(world, &registry, options, added, &sharing)?;
+        // What the world does from here on has a tick of its own.
+        world.increment_change_tick();
+        let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));
+        self.last = Some(Last { snapshot, tick: now, registry, places });
+        Ok(capture)
+    }
+
+    /// As if the last capture had been made at this tick.
+    #[cfg(test)]
+    pub(crate) fn set_tick(&mut self, tick: Tick) {
+        if let Some(last) = &mut self.last {
+            last.tick = tick;
+        }
+    }
+}
+
+fn places(archetypes: &[ArchetypeId]) -> Vec<Option<u32>> {
+    let mut places = Vec::new();
+    for (&archetype, number) in archetypes.iter().zip(0..) {
+        let index = archetype.index();
+        places.resize(places.len().max(index + 1), None);
+        places[index] = Some(number);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use bevy_ecs::change_detection::DetectChangesMut;
+    use bevy_ecs::prelude::{Component, Entity};
+
+    use super::*;
+    use crate::{PersistExt, Saved, WorldSaveExt};
+
+    #[derive(Component, bonfire_derive::Persist)]
+    #[persist(key = "test.number")]
+    struct Number(u32);
+
+    /// The counter of ticks goes round. Here the world has just begun, and its values are as old as it takes.
+    #[test]
+    fn ticks_that_have_gone_round_are_compared_as_what_they_are() {
+        let mut world = World::new();
+        world.persist::<Number>();
+        let entities: Vec<Entity> =
+            (0..200).map(|number| world.spawn((Number(number), Saved)).id()).collect();
+        let now = world.change_tick();
+        let ago = |ticks: u32| Tick::new(now.get().wrapping_sub(ticks));
+        let mut captures = IncrementalCapture::new();
+        let options = SaveOptions::new();
+        captures.capture(&mut world, &options).unwrap();
+        // The baseline is from before zero; some values are older, and one is younger than zero.
+        for (since, changed, seen) in [
+            (100_000, 100_001, false),
+            (100_000, 100_000, false),
+            (100_000, 99_999, true),
+            (100_000, 0, true),
+            (3, 1, true),
+            (AGE_LARGE, AGE_LARGE + 1, false),
+            (AGE_LARGE, 3_000_000_000, false),
+            (AGE_LARGE, AGE_LARGE - 1, true),
+            // So old that it cannot be told: bytes are compared.
+            (1 << 31, 3_000_000_000, true),
+            (3_000_000_000, 3_100_000_000, true),
+        ] {
+            for (place, &entity) in entities.iter().enumerate() {
+                let mut number = world.get_mut::<Number>(entity).unwrap();
+                number.0 = since.wrapping_add(changed).wrapping_mul(place as u32 + 1);
+                number.set_last_changed(ago(changed));
+            }
+            captures.set_tick(ago(since));
+            let snapshot = captures.capture(&mut world, &options).unwrap();
+            let right = world.capture(&options).unwrap().to_bytes().unwrap();
+            assert_eq!(snapshot.to_bytes().unwrap() == right, seen, "{since} {changed}");
+            captures.forget();
+            captures.capture(&mut world, &options).unwrap();
+        }
+    }
+
+    const AGE_LARGE: u32 = (1 << 31) - 100_000;
+}
