@@ -92,6 +92,8 @@ impl<T: Clone> Handle<T> {
 
     /// Blocks until the outcome is final. An error at once if nobody has [started](Promise::start) it: whoever would is
     /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue, and on wasm32.
+    ///
+    /// Where [`Wait`](crate::Wait) is in scope, `handle.wait()` is the one of the trait. It does the same, and takes the handle.
     pub fn wait(&self) -> Result<T> {
         let state = self.shared.lock();
         if let Some(result) = &state.result {
