@@ -218,3 +218,29 @@ impl fmt::Debug for Saver {
         f.debug_struct("Saver").field("status", &self.status()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use bonfire::{Registry, SnapshotWriter};
+
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn without_a_thread_every_request_fails_and_says_why() {
+        let none = |_| Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory));
+        let shared = Arc::new(Shared::new(Slots::new(MemoryStore::new()), none));
+        let saver = Saver { owner: Arc::new(Owner { shared }) };
+        let snapshot = SnapshotWriter::new(&Registry::new()).finish().expect("an empty world");
+        let save = saver.save("quick", snapshot, Details::new());
+        let errors =
+            [save.wait().map(drop), saver.load("quick").wait().map(drop), saver.run(|_| Ok(())).wait()];
+        for error in errors {
+            let error = error.expect_err("there is no thread");
+            assert!(error.is_io() && error.to_string().contains("thread that saves"), "{error}");
+        }
+        let status = saver.status();
+        assert_eq!((status.failures, status.queued, status.saves), (1, 0, 0));
+        assert!(saver.is_idle() && saver.finish(Duration::ZERO));
+    }
+}
