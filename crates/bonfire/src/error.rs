@@ -42,6 +42,7 @@ enum Kind {
     Conflict,
     WrongKey,
     Rollback,
+    Cancelled,
     Io(std::io::ErrorKind),
 }
 
@@ -96,6 +97,11 @@ impl Error {
     /// An error of a sealed store: this was good once, but a later one has been written since.
     pub fn rollback(message: impl Display) -> Self {
         Self::new(Kind::Rollback, message)
+    }
+
+    /// An error for what was not done because somebody asked not to do it.
+    pub fn cancelled(message: impl Display) -> Self {
+        Self::new(Kind::Cancelled, message)
     }
 
     /// An error of the operating system about a file, a directory or a connection. The core has none of them; front
@@ -156,6 +162,10 @@ impl Error {
     /// An old save was put in the place of a newer one.
     pub fn is_rollback(&self) -> bool {
         self.0.kind == Kind::Rollback
+    }
+    /// It was not done because somebody asked not to do it: nothing to tell the player.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.kind == Kind::Cancelled
     }
 
     /// The component or data key that the error is about.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
+use bytes::Bytes;
 
 use crate::disk::{OsDisk, Temporary, publish};
 
@@ -13,31 +14,35 @@ pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::
 
 /// Puts the bytes at `path`.
 pub fn write(path: &Path, rope: &Rope) -> Result<()> {
-    replace(path, rope.parts())
+    replace(path, rope.parts(), &|_| {})
 }
 
-/// Puts bytes that come in parts at `path`.
-pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>]) -> Result<()> {
+/// Puts bytes that come in parts at `path`. `written` hears of every piece.
+pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>], written: &dyn Fn(u64)) -> Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
         let nameless =
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "it has no file name of Unicode");
         failed("save to", path)(nameless)
     })?;
     let disk = OsDisk::at(path.parent().unwrap_or(Path::new("")));
-    let published = publish(&disk, name, parts, Temporary::OfPath, false).map(drop);
+    let published = publish(&disk, name, parts, Temporary::OfPath, false, written).map(drop);
     published.map_err(|failure| failed(failure.doing, path)(failure.error))
 }
 
 /// Reads and checks the save at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
+    let options = Snapshot::options().limits(limits.clone());
+    options.open_shared(read_bytes(path, options.file_bytes_max())?)
+}
+
+/// All bytes of the file at `path`, if there are not too many.
+pub(crate) fn read_bytes(path: &Path, bytes_max: u64) -> Result<Bytes> {
     let mut file = std::fs::File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
-    // Headers and copies of small sections come on top of what the limits count.
-    let max = limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20);
-    let len = usize::try_from(len).ok().filter(|&len| len as u64 <= max).ok_or_else(|| {
+    let len = usize::try_from(len).ok().filter(|&len| len as u64 <= bytes_max).ok_or_else(|| {
         Error::limit(format!("`{}` has {len} bytes, more than the limits allow", path.display()))
     })?;
     let mut memory = AlignedBuf::zeroed(len);
     std::io::Read::read_exact(&mut file, memory.as_mut()).map_err(failed("read", path))?;
-    Snapshot::options().limits(limits.clone()).open_shared(memory.share())
+    Ok(memory.share())
 }

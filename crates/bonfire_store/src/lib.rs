@@ -5,6 +5,7 @@
 //! | [`Disk`], [`OsDisk`], [`MemoryDisk`] | one directory of files, and when its changes are durable |
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
 //! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
+//! | [`Saver`], [`Handle`] | the same off the game's thread: in order, in the background |
 //! | [`Rotating`] | the last few states of every blob |
 //! | `Sealed` (feature `seal`) | blobs that nobody without a key reads, or changes unnoticed |
 //! | `conformance` (feature) | what every store must do, as tests |
@@ -19,6 +20,7 @@ mod disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod generation;
+mod live;
 #[cfg(not(target_arch = "wasm32"))]
 mod lock;
 mod maybe;
@@ -36,6 +38,10 @@ pub use disk::OsDisk;
 pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{read, write};
+pub use live::{
+    Handle, LoadHandle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Stage,
+    Watch,
+};
 #[cfg(not(target_arch = "wasm32"))]
 pub use lock::{check_schemas, read_lock, write_lock};
 pub use maybe::{MaybeSend, MaybeSync};

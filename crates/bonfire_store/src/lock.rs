@@ -117,7 +117,7 @@ pub fn read_lock(path: &Path) -> Result<SchemaLock> {
 
 /// Puts the schema lock at `path`.
 pub fn write_lock(path: &Path, lock: &SchemaLock) -> Result<()> {
-    replace(path, &[lock.to_string().as_bytes()])
+    replace(path, &[lock.to_string().as_bytes()], &|_| {})
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Blocking calls, for programs that have no executor.
 
+use std::cell::Cell;
+
 /// Turns a future into a blocking call.
 ///
 /// ```
@@ -13,8 +15,54 @@
 pub trait Wait: Future + Sized {
     /// Runs the future on this thread until it is done. Inside an executor this would keep its thread: `.await` there.
     fn wait(self) -> Self::Output {
+        let _blocked = Blocked::begin();
         pollster::block_on(self)
     }
 }
 
 impl<F: Future> Wait for F {}
+
+thread_local! {
+    static BLOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside of [`Wait::wait`]: it does nothing else until its future is done.
+pub(crate) fn is_blocked() -> bool {
+    BLOCKED.get()
+}
+
+/// Marks this thread for as long as it waits.
+struct Blocked {
+    before: bool,
+}
+
+impl Blocked {
+    fn begin() -> Self {
+        Self { before: BLOCKED.replace(true) }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        BLOCKED.set(self.before);
+    }
+}
+
+/// Runs the calls of a store, which is all that a thread of our own has to do.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn finished<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
+    pollster::block_on(future)
+}
+
+/// Runs the calls of a store that answers at once. In a browser nothing else happens while somebody waits, so that what
+/// is not there now never comes.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn finished<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(result) => result,
+        std::task::Poll::Pending => Err(bonfire::Error::unsupported(
+            "this store answers later, and there are no threads here: await the calls of `Slots`",
+        )),
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 
@@ -28,6 +29,7 @@ pub struct OpenOptions<'a> {
     limits: Limits,
     registry: Option<&'a Registry>,
     salvage: bool,
+    checked: Option<Arc<AtomicU64>>,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -51,6 +53,16 @@ impl<'a> OpenOptions<'a> {
         self
     }
 
+    /// Where to add up how many stored bytes have been checked, while they are: for a bar that moves on another thread.
+    pub fn watch(mut self, checked: Arc<AtomicU64>) -> Self {
+        self.checked = Some(checked);
+        self
+    }
+    /// How long a file may be that keeps the limits. Headers and copies of small sections come on top of what those count.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20)
+    }
+
     /// Checks and opens bytes. They are copied once, into aligned memory.
     pub fn open(&self, bytes: &[u8]) -> Result<Snapshot> {
         self.open_shared(AlignedBuf::copy_from(bytes).share())
@@ -60,6 +72,7 @@ impl<'a> OpenOptions<'a> {
     /// are not, columns are copied when they are loaded. Memory that is mapped from a file must not change meanwhile.
     pub fn open_shared(&self, bytes: Bytes) -> Result<Snapshot> {
         let mut file = FileReader::new(bytes, &self.limits, self.salvage);
+        file.checked = self.checked.as_deref();
         let (sections, version, footer) = file.read()?;
         Assembler { options: self, sections, version, footer }.snapshot(file)
     }

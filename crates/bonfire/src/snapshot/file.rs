@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -46,12 +47,15 @@ pub(super) struct FileReader<'l> {
     pub(super) salvage: bool,
     pub(super) damage: Damage,
     pub(super) infos: Vec<SectionInfo>,
+    /// Where to add up how many bytes of blocks have been checked.
+    pub(super) checked: Option<&'l AtomicU64>,
     raw_bytes: u64,
 }
 
 impl<'l> FileReader<'l> {
     pub(super) fn new(bytes: Bytes, limits: &'l Limits, salvage: bool) -> Self {
-        Self { bytes, limits, salvage, damage: Damage::default(), infos: Vec::new(), raw_bytes: 0 }
+        let (damage, infos) = (Damage::default(), Vec::new());
+        Self { bytes, limits, salvage, damage, infos, checked: None, raw_bytes: 0 }
     }
 
     fn damaged(&mut self, section: &'static str, offset: u64, bytes: u64) {
@@ -216,6 +220,9 @@ impl<'l> FileReader<'l> {
                     damaged.push(raw_at as u64..(raw_at + raw_len) as u64);
                 }
                 result => result.map_err(|error| error.in_section(name).at(start + at))?,
+            }
+            if let Some(checked) = self.checked {
+                checked.fetch_add(len as u64, Ordering::Relaxed);
             }
             at += len;
             raw_at += raw_len;

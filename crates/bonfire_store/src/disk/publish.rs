@@ -36,27 +36,31 @@ impl Temporary {
     }
 }
 
-/// How much is written at once.
+/// Where pieces end that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Puts `parts` into the file `name`, and returns the stamp of the new file.
+/// How long such a piece may be. Whoever watches sees nothing in between.
+const PIECE_BYTES_MAX: usize = 8 * WRITE_BYTES;
+
+/// Puts `parts` into the file `name`, and returns the stamp of the new file. `written` hears of every piece.
 pub(crate) fn publish(
     disk: &dyn Disk,
     name: &str,
     parts: &[impl AsRef<[u8]>],
     kind: Temporary,
     read_back: bool,
+    written: &dyn Fn(u64),
 ) -> Result<u64, Failed> {
     let (temporary, file) = create_temporary(disk, kind)?;
-    let written = fill(&*file, parts, read_back)
+    let filled = fill(&*file, parts, read_back, written)
         .and_then(|()| file.stamp().map_err(Failed::at("look at")))
         .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(Failed::at("replace")));
     drop(file);
-    if written.is_err() {
+    if filled.is_err() {
         // The error that matters is the first one.
         let _ = disk.remove(&temporary);
     }
-    let stamp = written?;
+    let stamp = filled?;
     disk.sync_dir().map_err(Failed::at("make the name durable of"))?;
     Ok(stamp)
 }
@@ -78,8 +82,13 @@ fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn
     }
 }
 
-fn fill(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>], read_back: bool) -> Result<(), Failed> {
-    write_parts(file, 0, parts).map_err(Failed::at("write"))?;
+fn fill(
+    file: &dyn DiskFile,
+    parts: &[impl AsRef<[u8]>],
+    read_back: bool,
+    written: &dyn Fn(u64),
+) -> Result<(), Failed> {
+    write_parts(file, 0, parts, written).map_err(Failed::at("write"))?;
     file.sync().map_err(Failed::at("make durable"))?;
     if read_back {
         check_contents(file, parts).map_err(Failed::at("read back"))?;
@@ -95,15 +104,18 @@ pub(crate) fn write_parts(
     file: &dyn DiskFile,
     mut offset: u64,
     parts: &[impl AsRef<[u8]>],
+    written: &dyn Fn(u64),
 ) -> io::Result<()> {
     let mut gathered = Vec::new();
     for mut part in parts.iter().map(AsRef::as_ref) {
         while !part.is_empty() {
             let to_border = WRITE_BYTES - (offset as usize + gathered.len()) % WRITE_BYTES;
             if gathered.is_empty() && part.len() >= to_border {
-                // All that lies before the last border, as it is.
-                let whole = to_border + (part.len() - to_border) / WRITE_BYTES * WRITE_BYTES;
+                // What lies before the last border, as it is.
+                let more = (part.len() - to_border).min(PIECE_BYTES_MAX - WRITE_BYTES);
+                let whole = to_border + more / WRITE_BYTES * WRITE_BYTES;
                 file.write_all_at(&part[..whole], offset)?;
+                written(whole as u64);
                 offset += whole as u64;
                 part = &part[whole..];
                 continue;
@@ -113,12 +125,15 @@ pub(crate) fn write_parts(
             part = later;
             if now.len() == to_border {
                 file.write_all_at(&gathered, offset)?;
+                written(gathered.len() as u64);
                 offset += gathered.len() as u64;
                 gathered.clear();
             }
         }
     }
-    file.write_all_at(&gathered, offset)
+    file.write_all_at(&gathered, offset)?;
+    written(gathered.len() as u64);
+    Ok(())
 }
 
 fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {

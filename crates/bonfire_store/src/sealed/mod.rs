@@ -185,13 +185,13 @@ impl<S: Store> Sealed<S> {
         self.seal.check_signer()?;
         let Some(counter) = &self.seal.counter else {
             let blob = self.seal.seal(name, &payload, 0, style)?;
-            return self.store.put(name, blob.into(), when).await;
+            return self.store.put(name, Payload::from(blob).watched_as(&payload), when).await;
         };
         let Family { name: family, recovery } = Family::of(name);
         let number = counter.newest(&family)?;
         let number = number.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
         let blob = self.seal.seal(name, &payload, number, style)?;
-        let version = self.store.put(name, blob.into(), when).await?;
+        let version = self.store.put(name, Payload::from(blob).watched_as(&payload), when).await?;
         if !recovery {
             counter.advance(&family, number)?;
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bonfire::{Error, FileHead, RESERVED_PREFIX, Result, Snapshot, Value};
+use bonfire::{Error, FileHead, OpenOptions, RESERVED_PREFIX, Result, Snapshot, Value};
 
+use super::HEAD_BYTES_MAX;
 use super::name::{Kind, SaveName};
 
 /// What to write beside a world, for lists of saves. All of it must fit 60 KiB, the thumbnail included.
@@ -94,11 +95,11 @@ fn millis(time: Duration) -> Value {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SaveInfo {
-    /// The slot that it is in.
+    /// The slot that it is in. Empty if it is in none.
     pub slot: String,
-    /// The name of its blob in the store.
+    /// The name of its blob in the store, or its path.
     pub blob: String,
-    /// Which of the saves of the slot it is: later ones have larger numbers.
+    /// Which of the saves of the slot it is: later ones have larger numbers. 0 if it is in no slot.
     pub generation: u64,
     /// Whether it stays until it is unlocked.
     pub locked: bool,
@@ -149,6 +150,17 @@ impl SaveInfo {
             custom: Vec::new(),
             problem: None,
         }
+    }
+
+    /// A save that is in no slot: what its bytes tell. `place` is its path, or the name of its blob.
+    pub(crate) fn outside_of_slots(place: String, file: &[u8], options: &OpenOptions<'_>) -> Self {
+        let mut info = Self::of_name(&SaveName::new(None, "", 0, Kind::Free), file.len() as u64);
+        info.blob = place;
+        match options.head(&file[..file.len().min(HEAD_BYTES_MAX as usize)]) {
+            Ok(head) => info.add_head(head),
+            Err(error) => info.problem = Some(error),
+        }
+        info
     }
 
     /// Adds what the head tells.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::Slots;
 use super::details::SaveInfo;
 use super::name::{Kind, SaveName};
+use crate::live::{Progress, Stage, Watch};
 use crate::rotating::{RETRIES, missing};
 use crate::store::is_sealed;
 
@@ -52,6 +53,16 @@ impl Slots {
     /// The same with a choice of how bytes are opened. With [`salvage`](OpenOptions::salvage) a damaged save is not
     /// passed over as long as anything can be got out of it.
     pub async fn load_with(&self, slot: &str, options: &OpenOptions<'_>) -> Result<LoadedSave> {
+        self.load_watched(slot, options, &Watch::default()).await
+    }
+
+    /// The same, for one who watches.
+    pub(crate) async fn load_watched(
+        &self,
+        slot: &str,
+        options: &OpenOptions<'_>,
+        watch: &Watch,
+    ) -> Result<LoadedSave> {
         for _ in 0..RETRIES {
             let mut saves = self.saves_of(slot).await?;
             saves.retain(|save| save.kind != Kind::Recovery);
@@ -63,7 +74,7 @@ impl Slots {
             let mut skipped = Vec::new();
             let mut vanished = false;
             for save in &saves {
-                match self.open(save, options).await {
+                match self.open_watched(save, options, watch).await {
                     Ok((snapshot, info)) => return Ok(LoadedSave { snapshot, info, skipped }),
                     // Pruned, locked or renamed since the slot was listed.
                     Err(error) if error.is_not_found() => vanished = true,
@@ -108,16 +119,25 @@ impl Slots {
         save: &SaveName,
         options: &OpenOptions<'_>,
     ) -> Result<(Snapshot, SaveInfo)> {
+        self.open_watched(save, options, &Watch::default()).await
+    }
+
+    async fn open_watched(
+        &self,
+        save: &SaveName,
+        options: &OpenOptions<'_>,
+        watch: &Watch,
+    ) -> Result<(Snapshot, SaveInfo)> {
+        watch.set(Progress::new(Stage::Reading, 0, 0));
         let (bytes, info) = self.read(save).await?;
+        watch.set(Progress::new(Stage::Checking, 0, bytes.len() as u64));
         Ok((options.open_shared(bytes)?, info))
     }
 
     pub(super) async fn read(&self, save: &SaveName) -> Result<(Bytes, SaveInfo)> {
         let name = save.to_string();
         let info = self.info(save).await?.ok_or_else(|| missing(&name))?;
-        // Headers and copies of small sections come on top of what the limits count.
-        let max = self.encode.limits.raw_bytes_max.saturating_mul(2).saturating_add(1 << 20);
-        if info.bytes > max {
+        if info.bytes > self.open_options().file_bytes_max() {
             // A file that has become longer than it says is damaged, and not too large.
             if let Some(problem) = info.problem.filter(Error::is_corrupt) {
                 return Err(problem);

@@ -24,6 +24,16 @@ impl Slots {
         Ok(!saves.is_empty())
     }
 
+    /// Removes all saves of a slot that are not locked, also those for after a crash, and says how many.
+    pub(crate) async fn remove_unlocked(&self, slot: &str) -> Result<u64> {
+        let mut removed = 0;
+        // The newest last: until then the slot means what it meant.
+        for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != Kind::Locked) {
+            removed += u64::from(self.store.remove(&save.to_string()).await?);
+        }
+        Ok(removed)
+    }
+
     /// Removes one save; false if there was none. A locked one is refused.
     pub async fn remove_generation(&self, slot: &str, generation: u64) -> Result<bool> {
         match self.find(slot, generation).await {

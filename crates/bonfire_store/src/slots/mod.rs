@@ -129,7 +129,7 @@ impl Slots {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_options(&self) -> OpenOptions<'static> {
+    pub(crate) fn open_options(&self) -> OpenOptions<'static> {
         Snapshot::options().limits(self.encode.limits.clone())
     }
 

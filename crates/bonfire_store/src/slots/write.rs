@@ -1,6 +1,6 @@
 //! Writing saves: each under a number of its own, the newest with the largest.
 
-use bonfire::{Error, Result, Rope, Snapshot};
+use bonfire::{EncodeOptions, Error, Result, Rope, Snapshot};
 
 use super::details::Details;
 use super::name::{Kind, SaveName};
@@ -25,7 +25,7 @@ pub struct Saved {
 }
 
 /// A save that is durable.
-pub(super) struct Placed {
+pub(crate) struct Placed {
     pub(super) generation: u64,
     /// What went wrong since then.
     pub(super) trouble: Option<Error>,
@@ -52,11 +52,34 @@ impl Slots {
         details: &Details,
     ) -> Result<Saved> {
         let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
+        Ok(self.tidied_after_save(slot, placed, bytes).await)
+    }
+
+    /// A snapshot as the bytes of a save.
+    pub(crate) fn encoded(
+        &self,
+        snapshot: &Snapshot,
+        details: &Details,
+        options: Option<&EncodeOptions>,
+    ) -> Result<Payload> {
+        let snapshot = details.put_on(snapshot, (self.clock)())?;
+        let rope = snapshot.encode(options.unwrap_or(&self.encode))?;
+        let head = head_len(&rope)?;
+        Ok(Payload::from(rope).leave_open(head))
+    }
+
+    /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
+    pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<Placed> {
+        self.put_next(slot, Source::Payload(payload), Kind::Free).await
+    }
+
+    /// Removes what a new save of the player's makes needless, also those for after a crash.
+    pub(crate) async fn tidied_after_save(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
         let mut saved = self.tidied(slot, placed, bytes).await;
         if let Err(error) = self.remove_recoveries(slot, saved.generation).await {
             saved.prune_error.get_or_insert(error);
         }
-        Ok(saved)
+        saved
     }
 
     /// Removes what a new save makes needless. The save is safe whatever becomes of that.
@@ -79,11 +102,9 @@ impl Slots {
         kind: Kind,
     ) -> Result<(Placed, u64)> {
         check_slot(slot)?;
-        let rope = details.put_on(snapshot, (self.clock)())?.encode(&self.encode)?;
-        let bytes = rope.len() as u64;
-        let head = head_len(&rope)?;
-        let source = Source::Payload(Payload::from(rope).leave_open(head));
-        Ok((self.put_next(slot, source, kind).await?, bytes))
+        let payload = self.encoded(snapshot, details, None)?;
+        let bytes = payload.len();
+        Ok((self.put_next(slot, Source::Payload(payload), kind).await?, bytes))
     }
 
     /// Puts a save under the next number of its slot.

@@ -205,7 +205,9 @@ impl Inner {
                     )));
                 }
             }
-            let stamp = publish(&*self.disk, name, payload.parts(), Temporary::OfStore, self.read_back)
+            let written = |bytes| payload.add_written(bytes);
+            let parts = payload.parts();
+            let stamp = publish(&*self.disk, name, parts, Temporary::OfStore, self.read_back, &written)
                 .map_err(|failure| failed(failure.doing, name)(failure.error))?;
             poisoned.remove(name);
             Ok(version(stamp))
@@ -240,7 +242,9 @@ impl Inner {
                 Some(_) => self.disk.open(name, Access::Write).map_err(failed("open", name))?,
                 None => self.disk.create_new(name).map_err(failed("create", name))?,
             };
-            if let Err(error) = write_parts(&*file, expected_len, payload.parts()) {
+            if let Err(error) =
+                write_parts(&*file, expected_len, payload.parts(), &|bytes| payload.add_written(bytes))
+            {
                 // What was there is whole. The rest goes if the disk lets it.
                 let _ = file.set_len(expected_len);
                 if existing.is_none() {

@@ -75,7 +75,9 @@ impl MemoryStore {
                 "`{name}` is not what it was: somebody else has changed it"
             )));
         }
-        blobs.set(name, payload.parts())
+        let version = blobs.set(name, payload.parts())?;
+        payload.add_written(payload.len());
+        Ok(version)
     }
 
     fn append_now(&self, name: &str, expected_len: u64, payload: &Payload) -> Result<u64> {
@@ -88,6 +90,7 @@ impl MemoryStore {
         }
         let parts: Vec<Bytes> = std::iter::once(before).chain(payload.parts().iter().cloned()).collect();
         blobs.set(name, &parts)?;
+        payload.add_written(payload.len());
         Ok(expected_len + payload.len())
     }
 

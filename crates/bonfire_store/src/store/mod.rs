@@ -7,6 +7,8 @@ mod name;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonfire::{Error, Result, Rope};
 use bytes::Bytes;
@@ -141,6 +143,7 @@ pub struct Head {
 pub struct Payload {
     rope: Rope,
     open: u64,
+    written: Option<Arc<AtomicU64>>,
 }
 
 impl Payload {
@@ -153,6 +156,24 @@ impl Payload {
     /// How many bytes from the start stay readable without a key.
     pub fn open_len(&self) -> u64 {
         self.open
+    }
+    /// Where to add up how many bytes have been written, while they are: for a bar that moves on another thread. What is
+    /// written twice counts twice, and what a seal adds counts too.
+    pub fn watched(mut self, written: Arc<AtomicU64>) -> Self {
+        self.written = Some(written);
+        self
+    }
+    /// For backends: so many more bytes have been written.
+    pub fn add_written(&self, bytes: u64) {
+        if let Some(written) = &self.written {
+            written.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+    /// Whoever watches `other` watches this.
+    #[cfg(feature = "seal")]
+    pub(crate) fn watched_as(mut self, other: &Self) -> Self {
+        self.written.clone_from(&other.written);
+        self
     }
     /// The pieces in order.
     pub fn parts(&self) -> &[Bytes] {
@@ -170,7 +191,7 @@ impl Payload {
 
 impl From<Rope> for Payload {
     fn from(rope: Rope) -> Self {
-        Self { rope, open: 0 }
+        Self { rope, open: 0, written: None }
     }
 }
 

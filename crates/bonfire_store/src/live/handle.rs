@@ -1,0 +1,305 @@
+//! How a request is followed: a [`Handle`] for who asked, a [`Promise`] for who does it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bonfire::{Error, Result};
+
+use super::progress::{Progress, Stage, Watch};
+use super::status::SaveReport;
+use super::worker;
+use crate::slots::LoadedSave;
+use crate::wait;
+
+/// Follows a save.
+pub type SaveHandle = Handle<SaveReport>;
+/// Follows a load.
+pub type LoadHandle = Handle<LoadedSave>;
+
+/// Follows a request. It is complete when the outcome is final: a save when its bytes are durable, or when it failed.
+///
+/// Look at it every frame, [`wait`](Self::wait) for it, or `.await` it. Clones follow the same request, and dropping all
+/// of them changes nothing: what was asked for is done.
+pub struct Handle<T> {
+    shared: Arc<Shared<T>>,
+    /// Which of the handles of the request this is: each is awaited by somebody else.
+    number: u64,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    cancelled: AtomicBool,
+    handles: AtomicU64,
+}
+
+struct State<T> {
+    result: Option<Result<T>>,
+    started: bool,
+    /// Whose queue it is in.
+    saver: Option<worker::Id>,
+    watch: Watch,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    /// Why a thread that does nothing else would wait for ever.
+    fn hopeless(&self) -> Option<Error> {
+        if !self.started {
+            return Some(Error::misuse("this was not begun yet, and cannot be while it is waited for"));
+        }
+        if self.saver.is_some() && self.saver == worker::current() {
+            return Some(Error::misuse("a job of a saver cannot wait for a later job of the same one"));
+        }
+        if cfg!(target_arch = "wasm32") {
+            return Some(Error::misuse("nothing else happens here while this is waited for"));
+        }
+        None
+    }
+}
+
+impl<T: Clone> Handle<T> {
+    /// Whether the outcome is final.
+    pub fn is_complete(&self) -> bool {
+        self.shared.lock().result.is_some()
+    }
+
+    /// The outcome, once it is final.
+    pub fn result(&self) -> Option<Result<T>> {
+        self.shared.lock().result.clone()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let state = self.shared.lock();
+        let progress = state.watch.get();
+        match &state.result {
+            Some(_) => Progress::new(Stage::Done, progress.total, progress.total),
+            None => progress,
+        }
+    }
+
+    /// Blocks until the outcome is final. An error at once if nobody has [started](Promise::start) it: whoever would is
+    /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue, and on wasm32.
+    ///
+    /// Where [`Wait`](crate::Wait) is in scope, `handle.wait()` is the one of the trait. It does the same, and takes the handle.
+    pub fn wait(&self) -> Result<T> {
+        let state = self.shared.lock();
+        if let Some(result) = &state.result {
+            return result.clone();
+        }
+        if let Some(error) = state.hopeless() {
+            return Err(error);
+        }
+        let pending = |state: &mut State<T>| state.result.is_none();
+        let state = self.shared.changed.wait_while(state, pending).unwrap_or_else(PoisonError::into_inner);
+        state.result.clone().unwrap_or_else(|| Err(given_up()))
+    }
+
+    /// Blocks until the outcome is final, or until the time has passed: then `None`. On wasm32 no time passes.
+    pub fn wait_timeout(&self, time: Duration) -> Option<Result<T>> {
+        let state = self.shared.lock();
+        if state.result.is_some() || cfg!(target_arch = "wasm32") {
+            return state.result.clone();
+        }
+        let pending = |state: &mut State<T>| state.result.is_none();
+        let waited = self.shared.changed.wait_timeout_while(state, time, pending);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.result.clone()
+    }
+
+    /// Asks that it not be done. What has not begun is not done, and completes with [`Error::is_cancelled`] when its turn
+    /// comes; what is being written is finished, and so is a save that an older request waits for too.
+    pub fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked that it not be done. It may be done all the same: see the result.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        let number = self.shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self { shared: self.shared.clone(), number }
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        // Not under the lock: with a waker goes whatever it would have woken.
+        let waker = self.shared.lock().wakers.remove(&self.number);
+        drop(waker);
+    }
+}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        let outcome = match &state.result {
+            Some(Ok(_)) => "done",
+            Some(Err(_)) => "failed",
+            None => "pending",
+        };
+        f.debug_struct("Handle").field("outcome", &outcome).field("progress", &state.watch.get()).finish()
+    }
+}
+
+impl<T: Clone> Future for Handle<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let mut state = self.shared.lock();
+        if let Some(result) = &state.result {
+            return Poll::Ready(result.clone());
+        }
+        // `Wait::wait` on a handle means what `Handle::wait` means.
+        if wait::is_blocked()
+            && let Some(error) = state.hopeless()
+        {
+            return Poll::Ready(Err(error));
+        }
+        let before = state.wakers.insert(self.number, context.waker().clone());
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+/// The other end of a [`Handle`], for front ends that give handles out before they have anything to save. One that is
+/// dropped completes its handle with an error.
+///
+/// ```
+/// use bonfire_store::Promise;
+///
+/// let (promise, handle) = Promise::new();
+/// assert!(handle.wait().is_err(), "nobody has begun: this would wait for ever");
+/// promise.start();
+/// promise.complete(Ok(7));
+/// assert_eq!(handle.wait()?, 7);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub struct Promise<T> {
+    /// `None` once it is kept.
+    shared: Option<Arc<Shared<T>>>,
+}
+
+/// What is left to do when the outcome is known to all who look: who sleeps is woken.
+#[must_use]
+pub(super) struct Settled<T> {
+    wakers: BTreeMap<u64, Waker>,
+    /// What nobody asks for any more is dropped with it.
+    _shared: Option<Arc<Shared<T>>>,
+}
+
+impl<T> Settled<T> {
+    pub(super) fn wake(self) {
+        self.wakers.into_values().for_each(Waker::wake);
+    }
+}
+
+impl<T> Promise<T> {
+    /// A promise that was not started, and its handle.
+    pub fn new() -> (Self, Handle<T>) {
+        let state = State {
+            result: None,
+            started: false,
+            saver: None,
+            watch: Watch::default(),
+            wakers: BTreeMap::new(),
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            cancelled: AtomicBool::new(false),
+            handles: AtomicU64::new(1),
+        });
+        (Self { shared: Some(shared.clone()) }, Handle { shared, number: 0 })
+    }
+
+    /// Says that it is on its way, whatever the holder of the handle does: from now on it can be waited for.
+    pub fn start(&self) {
+        self.edit(|state| state.started = true);
+    }
+
+    /// Says how far it is.
+    pub fn set_progress(&self, progress: Progress) {
+        self.watch().set(progress);
+    }
+
+    /// Whether somebody asked that it not be done.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.cancelled.load(Ordering::Relaxed))
+    }
+
+    /// Tells the outcome.
+    pub fn complete(self, result: Result<T>) {
+        self.settle(result).wake();
+    }
+
+    /// For code that knows nothing of promises, to say how far it is.
+    pub fn watch(&self) -> Watch {
+        self.edit(|state| state.watch.clone()).unwrap_or_default()
+    }
+
+    /// From now on it is as far as another request is.
+    pub(super) fn follow(&self, watch: Watch) {
+        self.edit(|state| state.watch = watch);
+    }
+
+    /// Starts it as a job of a saver.
+    pub(super) fn enter_queue(&self, saver: worker::Id) {
+        self.edit(|state| (state.started, state.saver) = (true, Some(saver)));
+    }
+
+    fn edit<R>(&self, edit: impl FnOnce(&mut State<T>) -> R) -> Option<R> {
+        self.shared.as_ref().map(|shared| edit(&mut shared.lock()))
+    }
+
+    /// Tells the outcome to all who look. Who sleeps is woken by what is returned, outside of all locks.
+    pub(super) fn settle(mut self, result: Result<T>) -> Settled<T> {
+        self.settle_now(result)
+    }
+
+    fn settle_now(&mut self, result: Result<T>) -> Settled<T> {
+        let shared = self.shared.take();
+        let wakers = shared.as_ref().map(|shared| {
+            let mut state = shared.lock();
+            state.result = Some(result);
+            shared.changed.notify_all();
+            std::mem::take(&mut state.wakers)
+        });
+        Settled { wakers: wakers.unwrap_or_default(), _shared: shared }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if self.shared.is_some() {
+            self.settle_now(Err(given_up())).wake();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Promise").field("progress", &self.watch().get()).finish()
+    }
+}
+
+fn given_up() -> Error {
+    Error::custom("given up: whoever was to do this did not")
+}

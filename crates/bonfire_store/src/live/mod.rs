@@ -1,0 +1,30 @@
+//! Saving off the game's thread.
+//!
+//! | file | what |
+//! |---|---|
+//! | `saver` | what a game or a front end calls |
+//! | `worker` | the one thread, and what it shares with those who call |
+//! | `queue` | what waits, and which save takes the place of which: plain data |
+//! | `job` | one request, and how it is done |
+//! | `handle` | how requests are followed: a [`Handle`] and its other end, a [`Promise`] |
+//! | `progress` | how far one is |
+//! | `status` | what came of a save, and how all of them go |
+//! | `target` | where saves go |
+//!
+//! Jobs are done one at a time, in the order of the requests. A handle is complete when the outcome is final: for a save,
+//! when the bytes are durable.
+
+mod handle;
+mod job;
+mod progress;
+mod queue;
+mod saver;
+mod status;
+mod target;
+mod worker;
+
+pub use self::handle::{Handle, LoadHandle, Promise, SaveHandle};
+pub use self::progress::{Progress, Stage, Watch};
+pub use self::saver::Saver;
+pub use self::status::{SaveReport, SaverStatus};
+pub use self::target::SaveTarget;

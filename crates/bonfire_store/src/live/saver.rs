@@ -1,0 +1,246 @@
+//! What a game or a front end calls.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bonfire::{EncodeOptions, OpenOptions, Result, Snapshot};
+
+use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
+use super::job::{Job, SaveJob, Step, Work, load, step};
+use super::progress::Watch;
+use super::queue::Concern;
+use super::status::{SaveReport, SaverStatus};
+use super::target::SaveTarget;
+use super::worker::Shared;
+use crate::maybe::MaybeSend;
+use crate::slots::{Details, LoadedSave, Slots};
+use crate::wait::finished;
+
+/// Saves and loads off the game's thread: one thread of its own, which is started with the first request, and a queue.
+///
+/// No call waits. Each returns a [`Handle`], which is complete when the outcome is final: a save when its bytes are durable.
+///
+/// **Order.** Requests are done one at a time, in the order in which they were made: a load that was asked for after a save
+/// finds it.
+///
+/// **Saves that pile up.** A save that still waits is not written if a newer one of the same slot (or path, or blob) is asked
+/// for: that one takes its place in the queue, and both handles complete with it. Not if something that would notice was
+/// asked for in between: a load or a removal of the same target, or [`run`](Self::run).
+///
+/// **A full queue.** What is asked for when too many requests wait is refused at once: see [`queue_max`](Self::queue_max).
+///
+/// **The end.** When the last clone is dropped, it waits until everything that was asked for is done: a game that just ends
+/// does not lose its last save. [`finish`](Self::finish) does so with a deadline.
+///
+/// **wasm32** has no threads: there every request is done inside the call, or after the one that it was made in. Stores
+/// that answer later are an error.
+///
+/// ```
+/// # use bonfire::{Registry, SnapshotWriter};
+/// use bonfire_store::{Details, MemoryStore, Saver, Slots};
+/// use std::time::Duration;
+///
+/// # let registry = Registry::new();
+/// # let capture = || SnapshotWriter::new(&registry).finish();
+/// let saver = Saver::new(Slots::new(MemoryStore::new())); // DirStore::for_app("Moon Studio", "Comet")?
+///
+/// // On the game's thread: only the capture costs time.
+/// let save = saver.save("quick", capture()?, Details::new().label("Before the dragon"));
+/// // Every frame: a bar.
+/// println!("{:.0}%", save.progress().fraction() * 100.0);
+/// // Now and then: is it on the disk?
+/// if let Some(result) = save.result() {
+///     println!("saved {} bytes", result?.bytes);
+/// }
+///
+/// let load = saver.load("quick"); // in order: it finds the save
+/// assert_eq!(load.wait()?.info.label.as_deref(), Some("Before the dragon"));
+///
+/// assert!(saver.finish(Duration::from_secs(30)), "the disk hangs");
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Saver {
+    owner: Arc<Owner>,
+}
+
+/// What all clones have in common. The thread does not keep it.
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Saver {
+    /// Saves into these slots, and loads from them. At most 64 requests wait.
+    pub fn new(slots: Slots) -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        let shared = Shared::new(slots, super::worker::spawn);
+        #[cfg(target_arch = "wasm32")]
+        let shared = Shared::new(slots);
+        let shared = Arc::new(shared);
+        Self { owner: Arc::new(Owner { shared }) }
+    }
+
+    /// How many requests may wait; the one that is being done does not count. Default: 64. What is asked for beyond is
+    /// refused: its handle is complete at once, with [`Error::is_limit`](bonfire::Error::is_limit). A save that takes the
+    /// place of another is never refused. This is so for all clones.
+    pub fn queue_max(self, jobs: usize) -> Self {
+        self.owner.shared.set_queue_max(jobs);
+        self
+    }
+
+    /// The slots, for calls that may wait. Those made elsewhere are not in the order of the requests: see
+    /// [`run`](Self::run).
+    pub fn slots(&self) -> &Slots {
+        &self.owner.shared.slots
+    }
+
+    /// Saves a world.
+    pub fn save(&self, target: impl Into<SaveTarget>, snapshot: Snapshot, details: Details) -> SaveHandle {
+        let (promise, handle) = Promise::new();
+        self.save_with(target.into(), snapshot, details, None, promise);
+        handle
+    }
+
+    /// The same, for a handle that was given out already, and with a choice of how the world becomes bytes. `None`: as the
+    /// slots do.
+    pub fn save_with(
+        &self,
+        target: SaveTarget,
+        snapshot: Snapshot,
+        details: Details,
+        encode: Option<EncodeOptions>,
+        promise: Promise<SaveReport>,
+    ) {
+        promise.enter_queue(self.owner.shared.id);
+        let what = format!("save {target}");
+        let concern = Concern::Save(target.clone());
+        let save = SaveJob { target, snapshot, details, encode, promises: vec![promise] };
+        self.owner.shared.submit(concern, Job { what, work: Work::Save(Box::new(save)) });
+    }
+
+    /// Opens and checks the newest good save of a slot, or the save at a path or in a blob.
+    pub fn load(&self, target: impl Into<SaveTarget>) -> LoadHandle {
+        let (promise, handle) = Promise::new();
+        let options = self.slots().open_options();
+        self.load_then(target.into(), options, promise, |loaded, _| Ok(loaded));
+        handle
+    }
+
+    /// The same, for a handle that was given out already, and with more to do on the same thread: migration, decoding.
+    /// `then` says how far it is.
+    pub fn load_then<T: Clone + Send + 'static>(
+        &self,
+        target: SaveTarget,
+        options: OpenOptions<'static>,
+        promise: Promise<T>,
+        then: impl FnOnce(LoadedSave, &Watch) -> Result<T> + Send + 'static,
+    ) {
+        let what = format!("load {target}");
+        let concern = Concern::Other(target.clone());
+        self.submit(what, concern, promise, move |slots, watch| {
+            let span = tracing::info_span!("bonfire.load", target = %target);
+            let _in_span = span.enter();
+            then(load(slots, &target, options, watch)?, watch)
+        });
+    }
+
+    /// Removes all saves of a slot that are not locked, and says how many there were. A slot that does not exist has none.
+    pub fn remove(&self, slot: &str) -> Handle<u64> {
+        let (promise, handle) = Promise::new();
+        let slot = slot.to_owned();
+        let concern = Concern::Other(SaveTarget::Slot(slot.clone()));
+        self.submit(format!("remove slot `{slot}`"), concern, promise, move |slots, _| {
+            finished(slots.remove_unlocked(&slot))
+        });
+        handle
+    }
+
+    /// Does anything else in the order of the requests: a list for a menu, another name for a slot. No save takes the place
+    /// of one from before it.
+    ///
+    /// ```
+    /// # use bonfire_store::{MemoryStore, Saver, Slots};
+    /// use bonfire_store::Wait;
+    ///
+    /// # let saver = Saver::new(Slots::new(MemoryStore::new()));
+    /// let list = saver.run(|slots| slots.list().wait());
+    /// assert!(list.wait()?.is_empty());
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub fn run<T: Clone + Send + 'static>(
+        &self,
+        work: impl FnOnce(&Slots) -> Result<T> + Send + 'static,
+    ) -> Handle<T> {
+        let (promise, handle) = Promise::new();
+        self.submit("run".to_owned(), Concern::Everything, promise, move |slots, _| work(slots));
+        handle
+    }
+
+    fn submit<T: Clone + Send + 'static>(
+        &self,
+        what: String,
+        concern: Concern,
+        promise: Promise<T>,
+        work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
+    ) {
+        promise.enter_queue(self.owner.shared.id);
+        let step: Step = step(promise, work);
+        self.owner.shared.submit(concern, Job { what, work: Work::Other(step) });
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> SaverStatus {
+        self.owner.shared.status()
+    }
+
+    /// Whether nothing waits and nothing is being done.
+    pub fn is_idle(&self) -> bool {
+        self.owner.shared.is_idle()
+    }
+
+    /// Waits until nothing waits and nothing is being done; false if that takes longer than `deadline`. Then the drop of the
+    /// last clone does not wait either, and what is not done when the process ends is lost. Inside of a job this does not
+    /// wait.
+    pub fn finish(&self, deadline: Duration) -> bool {
+        self.owner.shared.finish(deadline)
+    }
+}
+
+impl fmt::Debug for Saver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saver").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use bonfire::{Registry, SnapshotWriter};
+
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn without_a_thread_every_request_fails_and_says_why() {
+        let none = |_| Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory));
+        let shared = Arc::new(Shared::new(Slots::new(MemoryStore::new()), none));
+        let saver = Saver { owner: Arc::new(Owner { shared }) };
+        let snapshot = SnapshotWriter::new(&Registry::new()).finish().expect("an empty world");
+        let save = saver.save("quick", snapshot, Details::new());
+        let errors =
+            [save.wait().map(drop), saver.load("quick").wait().map(drop), saver.run(|_| Ok(())).wait()];
+        for error in errors {
+            let error = error.expect_err("there is no thread");
+            assert!(error.is_io() && error.to_string().contains("thread that saves"), "{error}");
+        }
+        let status = saver.status();
+        assert_eq!((status.failures, status.queued, status.saves), (1, 0, 0));
+        assert!(saver.is_idle() && saver.finish(Duration::ZERO));
+    }
+}

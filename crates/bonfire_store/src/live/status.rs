@@ -1,0 +1,55 @@
+//! What came of a save, and how all of them go.
+
+use std::time::SystemTime;
+
+use bonfire::Error;
+
+use super::target::SaveTarget;
+
+/// What a save in the background became.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SaveReport {
+    /// Where it is.
+    pub target: SaveTarget,
+    /// The number of the save in its slot, if it is in one.
+    pub generation: Option<u64>,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// How many entities are in it.
+    pub entities: usize,
+    /// Whether a newer request took the place of the one that was asked for: then this is the report of that one.
+    pub coalesced: bool,
+    /// The numbers of the saves that were removed because of it.
+    pub pruned: Vec<u64>,
+    /// What went wrong after the save was durable: others could not be removed, or not be looked at.
+    pub prune_error: Option<Error>,
+}
+
+/// How a [`Saver`](crate::Saver) is doing, since it was made.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SaverStatus {
+    /// Jobs that wait for their turn.
+    pub queued: usize,
+    /// What is being done right now.
+    pub running: Option<String>,
+    /// Saves that are durable.
+    pub saves: u64,
+    /// Saves that failed. Those that were refused or cancelled are not among them.
+    pub failures: u64,
+    /// Saves that were not written because a newer one took their place.
+    pub coalesced: u64,
+    /// Requests that were refused because too many waited.
+    pub refused: u64,
+    /// Requests that were cancelled before their turn came.
+    pub cancelled: u64,
+    /// The bytes of all saves that are durable.
+    pub bytes: u64,
+    /// Of the last save, from the start of its encoding until it was durable. `None` on wasm32.
+    pub bytes_per_second: Option<f64>,
+    /// When the last save became durable. `None` on wasm32.
+    pub last_durable: Option<SystemTime>,
+    /// Why the last save that failed did.
+    pub last_error: Option<Error>,
+}

@@ -1,0 +1,156 @@
+//! Where a save goes, or comes from.
+
+use std::fmt;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::store::Store;
+
+/// Where a save goes, or comes from. A text is the name of a slot, a path is a path.
+///
+/// ```
+/// use bonfire_store::{MemoryStore, SaveTarget};
+///
+/// assert_eq!(SaveTarget::from("quick").to_string(), "slot `quick`");
+/// let blob = SaveTarget::blob(MemoryStore::new(), "level-7");
+/// assert_eq!(blob.to_string(), "blob `level-7`");
+/// assert_eq!(blob, blob.clone());
+/// ```
+#[derive(Clone)]
+pub enum SaveTarget {
+    /// A slot of the game. Its older saves are kept as [`Keep`](crate::Keep) says.
+    Slot(String),
+    /// A file, which is replaced as a whole or not at all.
+    #[cfg(not(target_arch = "wasm32"))]
+    Path(PathBuf),
+    /// One blob of any store, which is replaced whatever it is.
+    Blob {
+        /// The store. Two targets are equal only if they share it.
+        store: Arc<dyn Store>,
+        /// The name of the blob in it.
+        name: String,
+    },
+}
+
+impl SaveTarget {
+    /// A blob of a store. Targets that are to be equal are clones of one.
+    pub fn blob(store: impl Store + 'static, name: impl Into<String>) -> Self {
+        Self::Blob { store: Arc::new(store), name: name.into() }
+    }
+
+    /// Whether both may be the same place, under two names as the case may be.
+    pub(super) fn may_be(&self, other: &Self) -> bool {
+        match (self, other) {
+            #[cfg(not(target_arch = "wasm32"))]
+            (Self::Path(one), Self::Path(other)) => same_file_name(one, other),
+            (Self::Blob { name: one, .. }, Self::Blob { name: other, .. }) => one == other,
+            _ => self == other,
+        }
+    }
+}
+
+/// Directories have many names; a file in one of them has one, up to the case of its letters. What is not ASCII may be
+/// written in several ways that mean the same to some systems.
+#[cfg(not(target_arch = "wasm32"))]
+fn same_file_name(one: &Path, other: &Path) -> bool {
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_ascii_lowercase);
+    match (name(one), name(other)) {
+        (Some(one), Some(other)) => one == other || !one.is_ascii() && !other.is_ascii(),
+        _ => true,
+    }
+}
+
+impl PartialEq for SaveTarget {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Slot(one), Self::Slot(other)) => one == other,
+            #[cfg(not(target_arch = "wasm32"))]
+            (Self::Path(one), Self::Path(other)) => one == other,
+            (Self::Blob { store, name }, Self::Blob { store: other_store, name: other_name }) => {
+                name == other_name && std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(other_store))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for SaveTarget {}
+
+impl fmt::Debug for SaveTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(slot) => f.debug_tuple("Slot").field(slot).finish(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Self::Blob { name, .. } => {
+                f.debug_struct("Blob").field("store", &format_args!("..")).field("name", name).finish()
+            }
+        }
+    }
+}
+
+impl fmt::Display for SaveTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(slot) => write!(f, "slot `{slot}`"),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Path(path) => path.display().fmt(f),
+            Self::Blob { name, .. } => write!(f, "blob `{name}`"),
+        }
+    }
+}
+
+impl From<&str> for SaveTarget {
+    fn from(slot: &str) -> Self {
+        Self::Slot(slot.to_owned())
+    }
+}
+
+impl From<String> for SaveTarget {
+    fn from(slot: String) -> Self {
+        Self::Slot(slot)
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl From<&Path> for SaveTarget {
+    fn from(path: &Path) -> Self {
+        Self::Path(path.to_owned())
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl From<PathBuf> for SaveTarget {
+    fn from(path: PathBuf) -> Self {
+        Self::Path(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    fn blobs_are_equal_if_store_and_name_are() {
+        let store = MemoryStore::new();
+        let blob = SaveTarget::blob(store.clone(), "a");
+        assert_eq!(blob, blob.clone());
+        assert_ne!(blob, SaveTarget::blob(store, "a"), "nobody can tell that it is the same store");
+        assert_eq!(format!("{blob:?}"), "Blob { store: .., name: \"a\" }");
+        assert_eq!(blob.to_string(), "blob `a`");
+    }
+
+    #[test]
+    #[cfg(not(target_arch = "wasm32"))]
+    fn paths_that_end_alike_may_be_the_same_file() {
+        let path = |path: &str| SaveTarget::from(Path::new(path));
+        assert!(path("a/world.save").may_be(&path("a/../b/World.SAVE")));
+        assert!(!path("a/world.save").may_be(&path("a/other.save")));
+        assert!(path("a/\u{e9}").may_be(&path("a/e\u{301}")), "the same letter, written in two ways");
+        assert!(!path("quick").may_be(&"quick".into()), "a slot is no path");
+        assert_eq!(path("a/b").to_string(), Path::new("a/b").display().to_string());
+        assert_ne!(path("a"), path("b"));
+    }
+}

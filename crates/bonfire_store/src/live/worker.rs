@@ -1,0 +1,264 @@
+//! The one thread that does the jobs, and what it shares with those who hand them in.
+//!
+//! The outcome of a job becomes known in one step: who sees that a handle is complete sees it counted, and sees that the
+//! thread is at the next job; who sees that nothing is left sees all handles complete.
+//!
+//! On wasm32 there are no threads: a job is done by the one who hands it in.
+
+use std::cell::Cell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(not(target_arch = "wasm32"))]
+use std::thread;
+use std::time::Duration;
+
+use bonfire::Error;
+
+use super::job::{Job, Outcome};
+use super::queue::{Concern, Pushed, Queue};
+use super::status::SaverStatus;
+use crate::slots::Slots;
+
+/// Tells savers apart.
+pub(super) type Id = u64;
+
+thread_local! {
+    /// Whose thread this is.
+    static CURRENT: Cell<Option<Id>> = const { Cell::new(None) };
+}
+
+/// The saver whose jobs this thread does.
+pub(super) fn current() -> Option<Id> {
+    CURRENT.get()
+}
+
+/// How the thread is started.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) type Spawn = fn(Arc<Shared>) -> io::Result<thread::JoinHandle<()>>;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn spawn(shared: Arc<Shared>) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name("bonfire-saver".to_owned()).spawn(move || shared.work())
+}
+
+/// How many jobs may wait, unless the game says otherwise.
+const QUEUE_MAX: usize = 64;
+
+pub(super) struct Shared {
+    pub(super) id: Id,
+    pub(super) slots: Slots,
+    state: Mutex<State>,
+    changed: Condvar,
+    #[cfg(not(target_arch = "wasm32"))]
+    spawn: Spawn,
+}
+
+struct State {
+    queue: Queue<Job>,
+    /// What is being done.
+    running: Option<String>,
+    counted: SaverStatus,
+    /// Nobody hands jobs in any more.
+    closed: bool,
+    /// Somebody has waited for as long as they would.
+    gave_up: bool,
+    #[cfg(not(target_arch = "wasm32"))]
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.queue.len() == 0 && self.running.is_none()
+    }
+
+    fn next(&mut self) -> Option<Job> {
+        let job = self.queue.pop()?;
+        self.running = Some(job.what.clone());
+        Some(job)
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        let counted = &mut self.counted;
+        match outcome {
+            Outcome::Durable(durable) => {
+                counted.saves += 1;
+                counted.bytes += durable.bytes;
+                let seconds = durable.seconds.filter(|&seconds| seconds > 0.0);
+                counted.bytes_per_second = seconds.map(|seconds| durable.bytes as f64 / seconds);
+                counted.last_durable = durable.at;
+            }
+            Outcome::SaveFailed(error) => {
+                counted.failures += 1;
+                counted.last_error = Some(error);
+            }
+            Outcome::Cancelled => counted.cancelled += 1,
+            Outcome::Other => {}
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(slots: Slots, #[cfg(not(target_arch = "wasm32"))] spawn: Spawn) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let state = State {
+            queue: Queue::new(QUEUE_MAX),
+            running: None,
+            counted: SaverStatus::default(),
+            closed: false,
+            gave_up: false,
+            #[cfg(not(target_arch = "wasm32"))]
+            thread: None,
+        };
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            slots,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            #[cfg(not(target_arch = "wasm32"))]
+            spawn,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_queue_max(&self, jobs: usize) {
+        self.lock().queue.set_max(jobs);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().is_idle()
+    }
+
+    pub(super) fn status(&self) -> SaverStatus {
+        let state = self.lock();
+        SaverStatus { queued: state.queue.len(), running: state.running.clone(), ..state.counted.clone() }
+    }
+
+    /// Hands a job in. It is never waited for.
+    pub(super) fn submit(self: &Arc<Self>, concern: Concern, job: Job) {
+        let what = job.what.clone();
+        let mut state = self.lock();
+        if let Err(error) = self.start(&mut state) {
+            drop(state);
+            let error = Error::io("cannot start the thread that saves", &error);
+            return self.end(job, &error, State::count);
+        }
+        let busy = state.running.is_some();
+        match state.queue.push(concern, job, busy, Job::replace) {
+            Pushed::Added => {}
+            Pushed::InPlaceOf(old) => {
+                state.counted.coalesced += 1;
+                // With it goes a snapshot, which takes its time.
+                drop(state);
+                drop(old);
+                tracing::debug!("{what}: a newer request takes the place of one that waited");
+            }
+            Pushed::Full(job) => {
+                let max = state.queue.max();
+                drop(state);
+                let error = Error::limit(format!("cannot {what}: {max} jobs wait already"));
+                tracing::debug!("{error}");
+                return self.end(job, &error, |state, _| state.counted.refused += 1);
+            }
+        }
+        if cfg!(target_arch = "wasm32") {
+            // A job that is handed in by a job is done after it.
+            if !busy {
+                self.work_off();
+            }
+            return;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Does what waits, on this thread.
+    fn work_off(&self) {
+        loop {
+            let Some(job) = self.lock().next() else { return };
+            self.perform(job);
+        }
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn start(&self, _: &mut State) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn start(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        if state.thread.is_none() {
+            state.thread = Some((self.spawn)(self.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Ends a job that is not done.
+    fn end(&self, job: Job, error: &Error, count: impl FnOnce(&mut State, Outcome)) {
+        let ended = job.run(Err(error.clone()));
+        let mut state = self.lock();
+        count(&mut state, ended.outcome);
+        let wake = (ended.settle)();
+        drop(state);
+        wake();
+    }
+
+    /// What the thread does, until nobody hands jobs in any more and none is left.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn work(&self) {
+        CURRENT.set(Some(self.id));
+        loop {
+            self.work_off();
+            let pending = |state: &mut State| state.queue.len() == 0 && !state.closed;
+            let state = self.changed.wait_while(self.lock(), pending).unwrap_or_else(PoisonError::into_inner);
+            if state.queue.len() == 0 {
+                return;
+            }
+        }
+    }
+
+    fn perform(&self, job: Job) {
+        let ended = job.run(Ok(&self.slots));
+        let mut state = self.lock();
+        state.running = None;
+        state.count(ended.outcome);
+        let wake = (ended.settle)();
+        drop(state);
+        self.changed.notify_all();
+        // Wakers are code of others, and the next job is none of their business.
+        if catch_unwind(AssertUnwindSafe(wake)).is_err() {
+            tracing::debug!("a waker panicked");
+        }
+    }
+
+    pub(super) fn finish(&self, deadline: Duration) -> bool {
+        if cfg!(target_arch = "wasm32") || current() == Some(self.id) {
+            return self.is_idle();
+        }
+        let busy = |state: &mut State| !state.is_idle();
+        let waited = self.changed.wait_timeout_while(self.lock(), deadline, busy);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let done = state.is_idle();
+        state.gave_up = !done;
+        done
+    }
+
+    /// Nobody hands jobs in any more. Waits until all are done, unless somebody has waited long enough, or unless this is
+    /// the thread that does them.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        #[cfg(not(target_arch = "wasm32"))]
+        let thread = state.thread.take().filter(|_| !state.gave_up && current() != Some(self.id));
+        drop(state);
+        self.changed.notify_all();
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Some(thread) = thread {
+            // It catches the panics of its jobs.
+            let _ = thread.join();
+        }
+    }
+}
