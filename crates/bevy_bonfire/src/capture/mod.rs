@@ -16,7 +16,7 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
 use bonfire::{
-    Compression, DataEntry, DirtyRows, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX,
+    ColumnKind, Compression, DataEntry, DirtyRows, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX,
     ResolvedFilter, Result, Snapshot, SnapshotWriter, Value,
 };
 
@@ -171,9 +171,13 @@ pub(crate) fn capture(
             }
         };
         for number in chosen.numbers(registry) {
+            // A tag has no values.
+            let tag = registry.registry.descriptors()[number].kind() == ColumnKind::Tag;
             let known = since.map(|since| {
                 dirty.clone_from(&moved);
-                since.mark_values(world, rows, registry.entries[number].id, &mut dirty);
+                if !tag {
+                    since.mark_values(world, rows, registry.entries[number].id, &mut dirty);
+                }
                 &dirty
             });
             column::write(&mut out, registry, number, world, rows, known)?;

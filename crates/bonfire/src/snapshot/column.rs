@@ -17,7 +17,8 @@ use crate::wire::Reader;
 /// Bytes in several pieces of memory, some of them shared with other snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct Rope {
-    parts: Vec<Bytes>,
+    /// A column of a million rows has thousands of them, and captures hand it on.
+    parts: Arc<Vec<Bytes>>,
     len: usize,
     /// Of each part, or of each block of the only part.
     checksums: Option<Arc<Checksums>>,
@@ -29,7 +30,7 @@ impl Rope {
         self.len += bytes.len();
         self.checksums = None;
         if !bytes.is_empty() {
-            self.parts.push(bytes);
+            Arc::make_mut(&mut self.parts).push(bytes);
         }
     }
     /// One piece, with the checksum of each of its blocks if they are known.
@@ -40,7 +41,7 @@ impl Rope {
     }
     /// Pieces that are not empty, with what is known of the checksum of each.
     pub(crate) fn in_units(parts: Vec<Bytes>, checksums: Arc<Checksums>) -> Self {
-        Self { len: parts.iter().map(Bytes::len).sum(), parts, checksums: Some(checksums) }
+        Self { len: parts.iter().map(Bytes::len).sum(), parts: Arc::new(parts), checksums: Some(checksums) }
     }
     pub(crate) fn checksums(&self) -> Option<&Arc<Checksums>> {
         self.checksums.as_ref()
@@ -59,7 +60,7 @@ impl Rope {
     }
     /// All bytes in one piece: borrowed if they lie in one, else copied.
     pub fn contiguous(&self) -> Cow<'_, [u8]> {
-        match &*self.parts {
+        match &**self.parts {
             [] => Cow::Borrowed(&[]),
             [part] => Cow::Borrowed(part),
             _ => Cow::Owned(self.to_vec()),
@@ -67,7 +68,7 @@ impl Rope {
     }
     /// All bytes in one piece: shared if they lie in one, else copied.
     pub(crate) fn shared(&self) -> Bytes {
-        match &*self.parts {
+        match &**self.parts {
             [] => Bytes::new(),
             [part] => part.clone(),
             _ => self.to_vec().into(),
