@@ -108,8 +108,9 @@ pub(super) fn commit(
             return Err(Error::custom("another thread allocated entities during the load: load again"));
         }
         Err(panic) => {
+            let error = undone(world, &*panic);
             undo(world, registry, &entities);
-            return Err(undone(world, &*panic));
+            return Err(error);
         }
     }
 

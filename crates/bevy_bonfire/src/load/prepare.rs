@@ -272,3 +272,108 @@ impl Arrivable {
         Ok(Ready { entities: ids.into_entities(), map, staged, order })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use bevy_ecs::name::Name;
+    use bevy_ecs::prelude::ChildOf;
+
+    use super::*;
+    use crate::registry::SaveRegistry;
+    use crate::{SaveOptions, Saved, Ticks, WorldSaveExt};
+
+    fn world(names: usize) -> World {
+        let mut world = World::new();
+        SaveRegistry::ensure(&mut world);
+        let parent = world.spawn((Saved, Name::new("parent"))).id();
+        for number in 0..names {
+            world.spawn((Saved, Name::new(number.to_string()), ChildOf(parent)));
+        }
+        world
+    }
+
+    fn save(world: &World) -> Snapshot {
+        world.capture(&SaveOptions::new()).unwrap()
+    }
+
+    fn canonical(world: &World) -> Vec<u8> {
+        save(world).canonical_sorted().unwrap().to_bytes().unwrap()
+    }
+
+    /// Prepares on a thread that knows nothing of the world.
+    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> Prepared {
+        let (registry, reserve) = (SaveRegistry::of(world).unwrap(), Reserve::of(world).unwrap());
+        let thread = std::thread::spawn(move || {
+            let seen = Mutex::new(Vec::new());
+            let watch = |what, done, total| seen.lock().unwrap().push((what, done, total));
+            let prepared =
+                Prepared::new(snapshot, registry, &reserve, mode, LoadOptions::default(), &watch).unwrap();
+            (prepared, seen.into_inner().unwrap())
+        });
+        let (prepared, seen) = thread.join().unwrap();
+        assert_eq!(seen[0], (Preparing::Migrating, 0, 1));
+        if prepared.entities.is_some() {
+            let rows = prepared.source.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
+            assert!(
+                seen.iter()
+                    .any(|(what, done, _)| *what == Preparing::Decoding && *done >= rows.unwrap() as u64)
+            );
+            assert_eq!(seen.last(), Some(&(Preparing::Copying, 1, 1)));
+        }
+        prepared
+    }
+
+    #[test]
+    fn what_another_thread_has_prepared_is_committed_in_one_go() {
+        let source = world(300);
+        let mut target = world(5);
+        prepared(&target, save(&source), LoadMode::Replace).commit(&mut target).unwrap();
+        assert_eq!(canonical(&target), canonical(&source));
+        prepared(&target, save(&world(7)), LoadMode::Merge).commit(&mut target).unwrap();
+        assert_eq!(save(&target).entity_count(), 309);
+    }
+
+    #[test]
+    fn a_restore_is_prepared_without_its_world_and_keeps_ids() {
+        let mut world = world(20);
+        let (snapshot, before) = (save(&world), canonical(&world));
+        let entities = capture::selected(&world, &Selection::new()).unwrap();
+        let mut names = world.query::<&mut Name>();
+        names.iter_mut(&mut world).for_each(|mut name| name.set("other"));
+        prepared(&world, snapshot, LoadMode::Restore(Ticks::All)).commit(&mut world).unwrap();
+        assert_eq!(canonical(&world), before);
+        assert_eq!(capture::selected(&world, &Selection::new()).unwrap(), entities);
+    }
+
+    #[test]
+    fn ids_that_are_dropped_or_not_used_go_back() {
+        let snapshot = save(&world(500));
+        let mut target = world(5);
+        let before = canonical(&target);
+        for _ in 0..10 {
+            let given_up = prepared(&target, snapshot.clone(), LoadMode::Replace);
+            std::thread::spawn(move || drop(given_up)).join().unwrap();
+            // Another world has no use for them.
+            let mut other = world(5);
+            let error = prepared(&target, snapshot.clone(), LoadMode::Replace).commit(&mut other);
+            assert!(error.unwrap_err().is_misuse());
+            assert_eq!(canonical(&other), before);
+            settle(&mut target);
+        }
+        assert!(target.spawn_empty().id().index_u32() < 2000);
+        assert_eq!(canonical(&target), before);
+    }
+
+    #[test]
+    fn ids_of_a_world_that_was_cleared_mean_nothing() {
+        let mut target = world(5);
+        let left = prepared(&target, save(&world(500)), LoadMode::Replace);
+        target.clear_entities();
+        drop(left);
+        settle(&mut target);
+        let entities: Vec<Entity> = (0..1000).map(|_| target.spawn_empty().id()).collect();
+        assert!(entities.iter().all(|&entity| target.get_entity(entity).is_ok()));
+    }
+}
