@@ -525,7 +525,7 @@ fn entities_without_marks_and_data_come_too() {
 
 #[test]
 fn a_long_chain_of_parents_is_taken_back_too() {
-    const LENGTH: u32 = 50_000;
+    const LENGTH: u32 = 10_000;
     let mut source = world();
     source.persist::<Mine>();
     let mut above = source.spawn((Saved, Mine(0))).id();

@@ -327,8 +327,7 @@ mod tests {
 
     #[test]
     fn what_another_thread_has_prepared_is_committed_in_one_go() {
-        let source = world(300);
-        let mut target = world(5);
+        let (source, mut target) = (world(300), world(0));
         prepared(&target, save(&source), LoadMode::Replace).commit(&mut target).unwrap();
         assert_eq!(canonical(&target), canonical(&source));
         prepared(&target, save(&world(7)), LoadMode::Merge).commit(&mut target).unwrap();
