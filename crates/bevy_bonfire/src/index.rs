@@ -141,7 +141,6 @@ impl<C: Component, K: Key> Index<C, K> {
     }
 
     /// Sees what was changed in place.
-    #[expect(clippy::type_complexity, reason = "queries are types")]
     pub(crate) fn refresh(changed: Query<(Entity, &C), (Changed<C>, InWorld)>, mut index: ResMut<Self>) {
         changed.iter().for_each(|(entity, component)| index.put(entity, component));
     }

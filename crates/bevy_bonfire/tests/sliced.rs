@@ -95,14 +95,24 @@ fn saved(world: &World) -> String {
 }
 
 /// What the game can see.
-fn visible(world: &mut World) -> (Vec<String>, Vec<Entity>, usize, Vec<(u64, Option<Entity>)>, usize) {
+#[derive(Debug, PartialEq)]
+struct Seen {
+    names: Vec<String>,
+    entities: Vec<Entity>,
+    stable_ids: usize,
+    holders: Vec<Option<Entity>>,
+    indexed: usize,
+}
+
+fn visible(world: &mut World) -> Seen {
     let mut names: Vec<String> = world.query::<&Name>().iter(world).map(ToString::to_string).collect();
     names.sort();
     let mut entities: Vec<Entity> = world.query::<Entity>().iter(world).collect();
     entities.sort();
     let ids = world.resource::<StableIds>();
-    let stable = (0..200).map(|bits| (bits, ids.get(StableId::from_bits(bits)))).collect();
-    (names, entities, ids.len(), stable, world.resource::<Index<Name, String>>().len())
+    let holders = (0..200).map(|bits| ids.get(StableId::from_bits(bits))).collect();
+    let indexed = world.resource::<Index<Name, String>>().len();
+    Seen { names, entities, stable_ids: ids.len(), holders, indexed }
 }
 
 fn entity_count(world: &World) -> usize {
@@ -127,8 +137,8 @@ fn a_load_in_slices_is_a_load() {
             assert_eq!(format!("{:#?}", loaded.report), format!("{:#?}", expected.report));
             assert_eq!(loaded.entities().count(), 1200);
             let seen = |world: &mut World| {
-                let (names, entities, ids, _, index) = visible(world);
-                (names, entities.len(), ids, index)
+                let Seen { names, entities, stable_ids, indexed, .. } = visible(world);
+                (names, entities.len(), stable_ids, indexed)
             };
             assert_eq!(seen(&mut in_slices), seen(&mut at_once));
             let ids = in_slices.resource::<StableIds>();
@@ -259,11 +269,11 @@ fn only_a_part_is_replaced() {
 fn a_restore_is_one_step() {
     let mut world = living(20, 0, 128);
     let (snapshot, before) = (save(&world), canonical(&world));
-    let entities = visible(&mut world).1;
+    let entities = visible(&mut world).entities;
     world.query::<&mut Position>().iter_mut(&mut world).for_each(|mut position| position.x = -1.0);
     let mut load = sliced(&world, &snapshot, LoadMode::Restore(Ticks::All));
     assert!(load.step(&mut world, Duration::ZERO).unwrap().is_some());
-    assert_eq!((canonical(&world), visible(&mut world).1), (before, entities));
+    assert_eq!((canonical(&world), visible(&mut world).entities), (before, entities));
 }
 
 #[test]
@@ -310,10 +320,10 @@ fn the_game_goes_on_meanwhile() {
     });
     loaded.unwrap();
     assert!(killed.len() > 2);
-    let mut expected = visible(&mut living(200, 0, 128)).0;
+    let mut expected = visible(&mut living(200, 0, 128)).names;
     expected.retain(|name| !killed.contains(name));
     assert_eq!(
-        visible(&mut world).0,
+        visible(&mut world).names,
         expected,
         "what came meanwhile would be in a save now, so it is replaced"
     );
