@@ -13,11 +13,13 @@ use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::lifecycle::{Discard, Insert};
 use bevy_ecs::observer::On;
-use bevy_ecs::query::{Allow, Changed};
+use bevy_ecs::query::{Allow, Changed, Without};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::system::{Query, ResMut};
-use bevy_ecs::world::World;
+use bevy_ecs::world::{Mut, World};
 use bonfire::{Error, Result};
+
+use crate::load::{Arrivals, Arriving};
 
 /// Entities by a key that is read from their component `C`. Made by [`PersistExt::index_by`](crate::PersistExt::index_by).
 ///
@@ -45,6 +47,9 @@ pub struct Index<C: Component, K: Key> {
     keys: EntityHashMap<(K, u64)>,
     next: u64,
 }
+
+/// Entities that are in the world, disabled or not, and not on their way there.
+type InWorld = (Allow<Disabled>, Without<Arriving>);
 
 /// What an [`Index`] can go by: text, numbers, and everything like them.
 pub trait Key: Eq + Hash + Clone + Debug + Send + Sync + 'static {}
@@ -104,16 +109,17 @@ impl<C: Component, K: Key> Index<C, K> {
     pub(crate) fn install(world: &mut World, read: impl Fn(&C) -> K + Send + Sync + 'static) {
         let mut index =
             Self { read: Arc::new(read), entities: HashMap::new(), keys: EntityHashMap::default(), next: 0 };
-        let mut known = world.query_filtered::<(Entity, &C), Allow<Disabled>>();
+        let mut known = world.query_filtered::<(Entity, &C), InWorld>();
         known.iter(world).for_each(|(entity, component)| index.put(entity, component));
         if world.get_resource::<Self>().is_none() {
             world.add_observer(Self::inserted);
             world.add_observer(Self::discarded);
+            world.get_resource_or_init::<Arrivals>().listen(Self::arrived);
         }
         world.insert_resource(index);
     }
 
-    fn inserted(event: On<Insert<C>>, components: Query<&C, Allow<Disabled>>, mut index: ResMut<Self>) {
+    fn inserted(event: On<Insert<C>>, components: Query<&C, InWorld>, mut index: ResMut<Self>) {
         if let Ok(component) = components.get(event.entity) {
             index.put(event.entity, component);
         }
@@ -123,12 +129,19 @@ impl<C: Component, K: Key> Index<C, K> {
         index.take(event.entity);
     }
 
+    /// Entities of a load are part of the world now.
+    fn arrived(world: &mut World, entities: &[Entity]) {
+        world.resource_scope(|world, mut index: Mut<'_, Self>| {
+            for &entity in entities {
+                if let Some(component) = world.get::<C>(entity) {
+                    index.put(entity, component);
+                }
+            }
+        });
+    }
+
     /// Sees what was changed in place.
-    #[expect(clippy::type_complexity, reason = "queries are types")]
-    pub(crate) fn refresh(
-        changed: Query<(Entity, &C), (Changed<C>, Allow<Disabled>)>,
-        mut index: ResMut<Self>,
-    ) {
+    pub(crate) fn refresh(changed: Query<(Entity, &C), (Changed<C>, InWorld)>, mut index: ResMut<Self>) {
         changed.iter().for_each(|(entity, component)| index.put(entity, component));
     }
 }

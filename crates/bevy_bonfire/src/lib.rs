@@ -25,7 +25,7 @@ pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::{IncrementalCapture, SaveOptions};
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
 pub use index::{Index, Key};
-pub use load::{LoadMode, Loaded, Ticks};
+pub use load::{LoadMode, Loaded, SlicedLoad, Ticks};
 pub use plugin::{BonfirePlugin, Saved};
 pub use selection::{SaveScope, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};

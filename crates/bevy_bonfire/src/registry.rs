@@ -18,6 +18,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result, WorldNumber};
 
+use crate::load::Arrivals;
 use crate::{SaveScope, Saved, StableId, StableIds, builtin};
 
 /// All that is registered in a world. Cheap to share; changed by registration only.
@@ -148,6 +149,7 @@ impl Registered {
         world.insert_resource(ids);
         world.init_resource::<Carried>();
         world.init_resource::<OneByOne>();
+        world.init_resource::<Arrivals>();
         builtin::register(world, &mut registry);
         registry
     }

@@ -12,11 +12,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bevy_ecs::component::Component;
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::DeferredWorld;
 use bonfire::Persist;
+
+use crate::load::Arriving;
 
 /// An id of an entity that never changes and is never given out twice. New ones are made by [`StableId::new`], which is
 /// also the default, so that `#[require(StableId)]` gives one to every entity of a kind.
@@ -103,6 +105,8 @@ pub struct StableIds {
     holders: HashMap<StableId, Holders>,
     /// A load puts new entities beside those that they replace: no reason to warn.
     loading: bool,
+    /// What entities of a load that is not complete will hold.
+    arriving: EntityHashMap<StableId>,
 }
 
 #[derive(Debug)]
@@ -148,7 +152,24 @@ impl StableIds {
         }
     }
 
+    /// Entities of a load are now part of the world: what they have leads to them.
+    pub(crate) fn arrived(&mut self, entities: &[Entity]) {
+        if self.arriving.is_empty() {
+            return;
+        }
+        let loading = std::mem::replace(&mut self.loading, true);
+        for &entity in entities {
+            if let Some(id) = self.arriving.remove(&entity) {
+                self.insert(id, entity);
+            }
+        }
+        self.loading = loading;
+    }
+
     fn remove(&mut self, id: StableId, entity: Entity) {
+        if self.arriving.remove(&entity).is_some() {
+            return;
+        }
         let Entry::Occupied(mut taken) = self.holders.entry(id) else { return };
         let holders = taken.get_mut();
         if holders.last != entity {
@@ -162,10 +183,14 @@ impl StableIds {
 }
 
 fn inserted(mut world: DeferredWorld<'_>, context: HookContext) {
+    let arriving = world.get::<Arriving>(context.entity).is_some();
     if let Some(id) = world.get::<StableId>(context.entity).copied()
         && let Some(mut ids) = world.get_resource_mut::<StableIds>()
     {
-        ids.insert(id, context.entity);
+        match arriving {
+            true => _ = ids.arriving.insert(context.entity, id),
+            false => ids.insert(id, context.entity),
+        }
     }
 }
 

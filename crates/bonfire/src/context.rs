@@ -30,6 +30,8 @@ pub struct LoadContext<'a> {
     alive: Option<&'a dyn Fn(EntityId) -> bool>,
     dangling: Dangling,
     world: Option<&'a dyn Any>,
+    /// Somebody asked for the world while there was none.
+    missed_world: Cell<bool>,
     memory_left: Cell<u64>,
     empty_left: Cell<u64>,
     dangling_count: Cell<u64>,
@@ -47,6 +49,7 @@ impl<'a> LoadContext<'a> {
             alive: None,
             dangling: Dangling::Null,
             world: None,
+            missed_world: Cell::new(false),
             memory_left: Cell::new(limits.memory_bytes_max),
             empty_left: Cell::new(limits.empty_elements_max),
             dangling_count: Cell::new(0),
@@ -76,8 +79,19 @@ impl<'a> LoadContext<'a> {
     }
 
     /// The world that is being loaded into, if it is a `W`. It is not changed yet: nothing is, before the commit.
+    ///
+    /// A load that is prepared on another thread has no world there. What asks for it is decoded again when there is one
+    /// (see [`LoadPlan::stage_apart`](crate::LoadPlan::stage_apart)), so a codec may fail or go on without, as it likes.
     pub fn world<W: 'static>(&self) -> Option<&'a W> {
+        if self.world.is_none() {
+            self.missed_world.set(true);
+        }
         self.world?.downcast_ref()
+    }
+
+    /// Whether somebody asked for the world since the last call, and there was none.
+    pub(crate) fn take_missed_world(&self) -> bool {
+        self.missed_world.replace(false)
     }
 
     /// What a saved reference became.
@@ -124,6 +138,16 @@ impl<'a> LoadContext<'a> {
         self.dangling_count.replace(0)
     }
 
+    /// What may still be allocated.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget { memory_left: self.memory_left.get(), empty_left: self.empty_left.get() }
+    }
+
+    pub(crate) fn set_budget(&self, budget: Budget) {
+        self.memory_left.set(budget.memory_left);
+        self.empty_left.set(budget.empty_left);
+    }
+
     /// Accounts for memory that is about to be allocated for decoded values.
     #[inline]
     pub(crate) fn claim_memory(&self, count: usize, bytes_each: usize) -> Result<()> {
@@ -156,4 +180,11 @@ impl<'a> LoadContext<'a> {
             }
         }
     }
+}
+
+/// What decoding may still cost.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget {
+    memory_left: u64,
+    empty_left: u64,
 }

@@ -83,7 +83,7 @@ pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
 pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
 pub use limits::Limits;
 pub use load::{
-    Comparison, ComponentReport, LiveWorld, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight,
+    Comparison, ComponentReport, Deferred, LiveWorld, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight,
     Resolution, Run, Staged, StagedArchetype, StagedExtra, Unknown, preflight,
 };
 pub use one::{decode_one, encode_one};

@@ -25,6 +25,7 @@ pub(crate) use self::column::{Rows, Sources};
 pub use self::incremental::IncrementalCapture;
 pub(crate) use self::order::{ORDER_KEY, Order};
 use crate::event::Additions;
+use crate::load::Arriving;
 use crate::registry::{Carried, Registered, SaveRegistry};
 use crate::{SaveScope, Saved, Selection};
 
@@ -268,9 +269,13 @@ pub(crate) fn choose<'w>(
             "the filter names layers, but no component has them: call `app.save_layer` first",
         ));
     }
+    let arriving = world.components().component_id::<Arriving>();
     let mut chosen = Vec::new();
     for archetype in world.archetypes().iter() {
-        if archetype.is_empty() || archetype.contains(IS_RESOURCE) {
+        if archetype.is_empty()
+            || archetype.contains(IS_RESOURCE)
+            || arriving.is_some_and(|arriving| archetype.contains(arriving))
+        {
             continue;
         }
         let in_scope = match registry.scope {

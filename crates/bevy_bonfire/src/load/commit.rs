@@ -25,7 +25,7 @@ use bonfire::{
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
-use super::row::{self, SLOTS, Spare};
+use super::row::{self, RowSource, SLOTS, Spare};
 use crate::capture::Order;
 use crate::registry::{Batches, OneByOne, Registered};
 use crate::{SaveScope, Saved, StableIds};
@@ -75,7 +75,7 @@ pub(super) fn commit(
     let Plan { entities, map, order, replaced, merge } = plan;
     let Staged { archetypes, resources, extras, carry, .. } = staged;
     let mut moving = Moving::all(world, registry, archetypes, MovedColumn::new);
-    let mut resources: Vec<MovedColumn<'_>> = (resources.into_iter())
+    let resources: Vec<MovedColumn<'_>> = (resources.into_iter())
         .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
         .collect();
     let extras: Vec<Extra<'_>> =
@@ -83,7 +83,7 @@ pub(super) fn commit(
 
     drop_without_target(registry, &mut moving, report);
     let late_components = take_late(registry, &mut moving, &entities);
-    choose_segments(world, registry, &mut moving);
+    choose_segments(world, registry, &mut moving, &[]);
     let row_order = RowOrder::new(registry, &moving, &entities);
 
     let unmarked = unmarked(world, registry, &moving, &entities);
@@ -106,20 +106,30 @@ pub(super) fn commit(
     match done {
         Ok(true) => {}
         Ok(false) => {
-            undo(world, &entities);
+            undo(world, registry, &entities);
             return Err(Error::custom("another thread allocated entities during the load: load again"));
         }
         Err(panic) => {
-            world.resource_mut::<OneByOne>().0 = true;
-            undo(world, &entities);
-            let message = panic_message(&*panic);
-            return Err(Error::custom(format!(
-                "a hook or an observer panicked, the load was undone: {message}"
-            )));
+            let error = undone(world, &*panic);
+            undo(world, registry, &entities);
+            return Err(error);
         }
     }
 
-    // From here on the load is done. A panic in what follows is the game's own, and nothing is left to undo.
+    replace(world, registry, replaced, resources, merge, report);
+    Ok(carry)
+}
+
+/// The entities of a load are there: it is done, but for what they replace. A panic in what follows is the game's own, and
+/// nothing is left to undo.
+pub(super) fn replace(
+    world: &mut World,
+    registry: &Registered,
+    replaced: Vec<Entity>,
+    mut resources: Vec<MovedColumn<'_>>,
+    merge: bool,
+    report: &mut LoadReport,
+) {
     despawn(world, registry, replaced);
     if merge {
         resources.retain_mut(|resource| {
@@ -131,7 +141,6 @@ pub(super) fn commit(
         });
     }
     load_resources(world, registry, resources, report);
-    Ok(carry)
 }
 
 /// Makes entities part of saves.
@@ -185,8 +194,8 @@ pub(super) fn unmarked(
 
 /// The rows of a component that comes back from being carried.
 pub(super) struct Extra<'s> {
-    column: MovedColumn<'s>,
-    entities: Vec<Option<Entity>>,
+    pub(super) column: MovedColumn<'s>,
+    pub(super) entities: Vec<Option<Entity>>,
 }
 
 impl<'s> Extra<'s> {
@@ -230,8 +239,14 @@ pub(super) fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entiti
     late
 }
 
-/// Cuts archetypes into runs of rows with the same components, and gives the largest sets of components a slot.
-pub(super) fn choose_segments(world: &World, registry: &Registered, moving: &mut [Moving<'_>]) {
+/// Cuts archetypes into runs of rows with the same components, and gives the largest sets of components a slot. All
+/// entities get the tags beside their own components.
+pub(super) fn choose_segments(
+    world: &World,
+    registry: &Registered,
+    moving: &mut [Moving<'_>],
+    tags: &[ComponentId],
+) {
     for archetype in &mut *moving {
         let rows = archetype.entities.len();
         let columns = &archetype.columns;
@@ -254,7 +269,7 @@ pub(super) fn choose_segments(world: &World, registry: &Registered, moving: &mut
         return;
     }
     let set = |archetype: &Moving<'_>, segment: &Segment| -> Vec<ComponentId> {
-        segment.columns.iter().map(|&column| archetype.columns[column].id).collect()
+        archetype.set(segment, tags).map(|(id, _)| id).collect()
     };
     let mut sizes: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     for archetype in &*moving {
@@ -300,14 +315,16 @@ pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity
     let mut spare = Spare::new(world);
     for archetype in moving {
         for segment in &archetype.segments {
-            right &= archetype.spawn_batch(world, segment, &entities[archetype.entities.clone()], &mut spare);
+            let (rows, entities) = (segment.rows.clone(), &entities[archetype.entities.clone()]);
+            right &= archetype.spawn_batch(world, segment, rows, entities, &[], &mut spare);
         }
     }
     spare.release(world);
     world.flush();
     for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
-            archetype.insert_rows(world, segment, &entities[archetype.entities.clone()]);
+            let rows = segment.rows.clone();
+            archetype.insert_rows(world, segment, rows, &entities[archetype.entities.clone()]);
         }
     }
     right
@@ -349,32 +366,66 @@ impl<'s> Moving<'s> {
 }
 
 impl Moving<'_> {
+    /// The components that entities of a segment are spawned with, sorted, and their columns. Tags have none, unless they
+    /// are saved too.
+    fn set<'a>(
+        &'a self,
+        segment: &'a Segment,
+        tags: &'a [ComponentId],
+    ) -> impl Iterator<Item = (ComponentId, Option<usize>)> + 'a {
+        let columns = segment.columns.iter().map(|&column| (self.columns[column].id, Some(column)));
+        let mut columns = columns.peekable();
+        let mut tags = tags.iter().copied().peekable();
+        std::iter::from_fn(move || match (columns.peek(), tags.peek()) {
+            (Some(&(id, _)), Some(&tag)) if tag < id => tags.next().map(|tag| (tag, None)),
+            (Some(&(id, _)), tag) => {
+                if tag == Some(&id) {
+                    tags.next();
+                }
+                columns.next()
+            }
+            (None, _) => tags.next().map(|tag| (tag, None)),
+        })
+    }
+
+    /// Spawns some rows of a segment, if it is spawned by batches. Returns whether all ids are right.
     #[expect(unsafe_code, reason = "hands rows over to a batch")]
-    fn spawn_batch(
+    pub(super) fn spawn_batch(
         &self,
         world: &mut World,
         segment: &Segment,
+        rows: Range<usize>,
         entities: &[Entity],
+        tags: &[ComponentId],
         spare: &mut Spare,
     ) -> bool {
         let Some(slot) = segment.slot else { return true };
-        let columns = segment.columns.iter().map(|&column| &self.columns[column]);
-        let ids: Vec<ComponentId> = columns.clone().map(|column| column.id).collect();
-        let sources: Vec<_> = columns.map(|column| column.source(segment.rows.start)).collect();
+        let ids: Vec<ComponentId> = self.set(segment, tags).map(|(id, _)| id).collect();
+        let source = |column: Option<usize>| {
+            column.map_or_else(RowSource::tag, |column| self.columns[column].source(rows.start))
+        };
+        let sources: Vec<_> = self.set(segment, tags).map(|(_, column)| source(column)).collect();
         // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
-        // the same for all of them. They are moved here and nowhere else: segments share no rows, `insert` takes only
-        // rows that were taken out of them before, and a column never drops a row on its own. The entities were
-        // allocated for these rows.
-        unsafe { row::spawn(slot, world, &ids, &sources, &entities[segment.rows.clone()], spare) }
+        // the same for all of them. They are moved here and nowhere else: segments share no rows, a row is spawned once,
+        // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Tags
+        // are in tables and have no bytes. The entities were allocated for these rows.
+        unsafe { row::spawn(slot, world, &ids, &sources, &entities[rows], spare) }
     }
 
+    /// Inserts some rows of a segment that is not spawned by batches; the entities are there.
     #[expect(unsafe_code, reason = "hands rows over one by one")]
-    fn insert_rows(&self, world: &mut World, segment: &Segment, entities: &[Entity]) {
+    pub(super) fn insert_rows(
+        &self,
+        world: &mut World,
+        segment: &Segment,
+        rows: Range<usize>,
+        entities: &[Entity],
+    ) {
         let columns: Vec<&MovedColumn<'_>> =
             segment.columns.iter().map(|&column| &self.columns[column]).collect();
         let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
         let one_by_one = world.resource::<OneByOne>().0;
-        for row in segment.rows.clone() {
+        for row in rows {
             // SAFETY: as for batches; this segment is not spawned by one.
             unsafe { insert_row(world, entities[row], &ids, &columns, row, one_by_one) };
         }
@@ -383,18 +434,19 @@ impl Moving<'_> {
 
 /// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned; one of
 /// them may panic again. A panic while they are despawned is passed on: after one in a `Drop`, Bevy's tables are not sound.
-pub(super) fn undo(world: &mut World, entities: &[Entity]) {
+pub(super) fn undo(world: &mut World, registry: &Registered, entities: &[Entity]) {
     for &entity in entities {
         // Those that are spawned stay as they are.
         let _ = world.spawn_empty_at(entity);
     }
     let _ = catch_unwind(AssertUnwindSafe(|| world.flush()));
-    for &entity in entities {
-        if let Ok(entity) = world.get_entity_mut(entity) {
-            entity.despawn();
-        }
-    }
-    world.flush();
+    despawn(world, registry, entities.to_vec());
+}
+
+/// What to say of a load that a panic has stopped.
+pub(super) fn undone(world: &mut World, panic: &(dyn Any + Send)) -> Error {
+    world.resource_mut::<OneByOne>().0 = true;
+    Error::custom(format!("a hook or an observer panicked, the load was undone: {}", panic_message(panic)))
 }
 
 /// What a panic says.

@@ -35,6 +35,15 @@ pub(super) struct MovedColumn<'s> {
     memory: Memory<'s>,
 }
 
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: the rows are values of a component of Bevy (`new` compares their type with the world's record of it), and those
+// are `Send`. The pointer is to rows that the column owns. What else it has is `Send` by itself.
+unsafe impl Send for MovedColumn<'static> {}
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: as above; components are `Sync`, and nothing is changed through a shared column but by functions that ask for the
+// only use of a row.
+unsafe impl Sync for MovedColumn<'static> {}
+
 /// What keeps the rows of a column where they are.
 enum Memory<'s> {
     Staged(StagedColumn<'s>),
@@ -150,6 +159,13 @@ impl<'s> MovedColumn<'s> {
             && let Some(row) = self.take_row(row)
         {
             self.discard(row);
+        }
+    }
+
+    /// Drops the values of some rows.
+    pub(super) fn discard_rows(&mut self, rows: Range<usize>) {
+        if self.drop.is_some() {
+            rows.for_each(|row| self.discard_row(row));
         }
     }
 

@@ -118,17 +118,33 @@ impl RowOrder {
                 (relation.reorder)(world, target, &sources);
             }
         }
-        for (key, lists) in saved {
-            let number = registry.registry.index_of_key(key);
-            let Some(relation) = number.and_then(|number| registry.entries[number].relation) else {
-                continue;
-            };
-            for (&target, sources) in lists {
-                let sources: Vec<Entity> = sources.iter().map(|&source| source.into()).collect();
-                (relation.reorder)(world, target.into(), &sources);
-            }
-        }
+        saved_lists(registry, saved).for_each(|list| list.apply(world));
     }
+}
+
+/// A list whose order was saved.
+pub(super) struct List {
+    relation: Relation,
+    target: Entity,
+    sources: Vec<Entity>,
+}
+
+impl List {
+    pub(super) fn apply(&self, world: &mut World) {
+        (self.relation.reorder)(world, self.target, &self.sources);
+    }
+}
+
+/// All lists whose order was saved, of relationships that this build knows.
+pub(super) fn saved_lists<'a>(registry: &'a Registered, saved: &'a Order) -> impl Iterator<Item = List> + 'a {
+    let relation = |key: &String| registry.entries[registry.registry.index_of_key(key)?].relation;
+    let known = saved.iter().filter_map(move |(key, lists)| Some((relation(key)?, lists)));
+    known.flat_map(|(relation, lists)| {
+        lists.iter().map(move |(&target, sources)| {
+            let sources = sources.iter().map(|&source| source.into()).collect();
+            List { relation, target: target.into(), sources }
+        })
+    })
 }
 
 /// Per relationship, all sources and their targets, in the order of the save: what the lists of a restored world must be.

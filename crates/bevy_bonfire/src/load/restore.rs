@@ -22,12 +22,14 @@ use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::{Comparison, EntityId, Error, Limits, LoadPlan, Result, Run, Staged};
 
+use super::Ticks;
 use super::commit::{self, Extra, Moving};
+use super::finish::{Committed, unknown_order};
 use super::living::{compare, is_of};
 use super::moved::{MovedColumn, insert, insert_row};
 use super::overwrite::{self, Group};
+use super::prepare::{check_resources, stage};
 use super::relation::{ListOrder, drop_without_target, leave, with_dependants};
-use super::{Committed, Ticks, check_resources, stage, unknown_order};
 use crate::registry::{OneByOne, Registered};
 use crate::selection::EntitySet;
 use crate::{SaveScope, Saved, Selection, StableIds};
@@ -79,7 +81,7 @@ pub(super) fn restore<'s>(
     let mut respawning = split_missing(&mut moving, &found);
     let late = commit::take_late(registry, &mut respawning, &new);
     if !respawning.is_empty() {
-        commit::choose_segments(world, registry, &mut respawning);
+        commit::choose_segments(world, registry, &mut respawning, &[]);
     }
     let mut changes = Changes::default();
     let mut groups: HashMap<usize, Group> = HashMap::new();
@@ -120,7 +122,7 @@ pub(super) fn restore<'s>(
     match done {
         Ok(true) => {}
         Ok(false) => {
-            commit::undo(world, &new);
+            commit::undo(world, registry, &new);
             return Err(Error::custom(
                 "another thread allocated entities during the restore, which is not complete: restore again",
             ));

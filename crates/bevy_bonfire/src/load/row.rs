@@ -37,6 +37,13 @@ pub(super) struct RowSource {
     pub(super) storage: StorageType,
 }
 
+impl RowSource {
+    /// Rows of a component without fields that lies in tables.
+    pub(super) fn tag() -> Self {
+        Self { first: NonNull::dangling(), stride: 0, storage: StorageType::Table }
+    }
+}
+
 /// A row of a batch: where all its columns are, and its number.
 struct DynRow<const SLOT: usize> {
     columns: *const [RowSource],

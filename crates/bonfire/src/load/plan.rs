@@ -189,6 +189,13 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
         self.snapshot.archetypes.iter().map(|archetype| archetype.ids.clone()).collect()
     }
 
+    /// The rows of all columns.
+    pub(super) fn rows(&self) -> u64 {
+        let Snapshot { archetypes, resources, carried, .. } = self.snapshot;
+        let columns = archetypes.iter().flat_map(|archetype| &archetype.columns).chain(resources);
+        columns.chain(carried.iter().map(|record| &record.column)).map(|column| column.rows as u64).sum()
+    }
+
     /// What happens to each component of [`Snapshot::components`].
     pub fn resolutions(&self) -> &[Resolution] {
         &self.resolutions

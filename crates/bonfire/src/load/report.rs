@@ -40,6 +40,16 @@ impl LoadReport {
 }
 
 impl ComponentReport {
+    /// Adds fields of values that this build does not have.
+    pub(super) fn note_lost(&mut self, fields: impl IntoIterator<Item = String>) {
+        for field in fields {
+            let change = Change::Dropped { field };
+            if !self.changes.contains(&change) {
+                self.changes.push(change);
+            }
+        }
+    }
+
     /// Whether all of it is in the world now.
     pub fn is_complete(&self) -> bool {
         let Self { outcome, dangling, left_out, changes, .. } = self;

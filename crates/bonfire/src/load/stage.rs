@@ -4,14 +4,15 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::apart::{Deferred, Place};
 use super::plan::{LoadPlan, Resolution, Unknown};
 use super::report::{ComponentReport, LoadReport, Outcome};
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
+use crate::evolve::Running;
 use crate::evolve::way::{Journey, Way};
-use crate::evolve::{Change, Running};
 use crate::snapshot::Component;
 use crate::snapshot::carry::{Carry, CarryKind};
 use crate::snapshot::column::{Column, Groups};
@@ -63,6 +64,30 @@ impl Staged<'_> {
         values
     }
 
+    /// The same in memory of its own: what lies in the snapshot is copied, so that it can go to another thread and stay
+    /// there.
+    pub fn into_owned(self) -> Staged<'static> {
+        let columns = |columns: Vec<(usize, StagedColumn<'_>)>| {
+            columns.into_iter().map(|(number, column)| (number, column.into_owned())).collect()
+        };
+        let archetypes = self.archetypes.into_iter().map(|archetype| StagedArchetype {
+            ids: Cow::Owned(archetype.ids.into_owned()),
+            columns: columns(archetype.columns),
+        });
+        let extras = self.extras.into_iter().map(|extra| StagedExtra {
+            component: extra.component,
+            ids: Cow::Owned(extra.ids.into_owned()),
+            column: extra.column.into_owned(),
+        });
+        Staged {
+            archetypes: archetypes.collect(),
+            resources: columns(self.resources),
+            extras: extras.collect(),
+            carry: self.carry,
+            report: self.report,
+        }
+    }
+
     /// Takes a resource out, by its Rust type.
     pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
         let index = self.resources.iter().position(|(_, column)| column.holds::<T>())?;
@@ -86,7 +111,7 @@ impl<'s> LoadPlan<'s, '_> {
         let limits = &self.options.limits;
         let context = LoadContext::new(limits).entities(map, self.options.dangling);
         let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
-        self.stage_in(context, carry_context, map, world)
+        Ok(self.stage_in(context, carry_context, map, world, None)?.0)
     }
 
     /// As [`LoadPlan::stage`], for a restore: references to entities that are not in the save, but for which `alive` is
@@ -100,85 +125,93 @@ impl<'s> LoadPlan<'s, '_> {
         let limits = &self.options.limits;
         let context = LoadContext::new(limits).entities(map, self.options.dangling).alive(alive);
         let carry_context = LoadContext::new(limits).entities(map, Dangling::Null).alive(alive);
-        self.stage_in(context, carry_context, map, world)
+        Ok(self.stage_in(context, carry_context, map, world, None)?.0)
     }
 
     /// Decodes all columns and leaves references as they were saved.
     pub(crate) fn stage_unmapped(&self) -> Result<Staged<'s>> {
         let context = || LoadContext::new(&self.options.limits);
-        self.stage_in(context(), context(), &EntityMap::default(), None)
+        Ok(self.stage_in(context(), context(), &EntityMap::default(), None, None)?.0)
     }
 
-    fn stage_in<'p>(
+    /// With `apart`, columns that ask for the world are left out; it is told how many of all rows are decoded.
+    pub(super) fn stage_in<'p>(
         &'p self,
         mut context: LoadContext<'p>,
         mut carry_context: LoadContext<'p>,
         map: &'p EntityMap,
         world: Option<&'p dyn Any>,
-    ) -> Result<Staged<'s>> {
+        apart: Option<&'p dyn Fn(u64, u64)>,
+    ) -> Result<(Staged<'s>, Deferred)> {
         if let Some(world) = world {
             context = context.with_world(world);
             carry_context = carry_context.with_world(world);
         }
-        let mut stager = Stager {
-            plan: self,
-            map,
-            context,
-            carry_context,
-            carry: Carry::default(),
-            report: LoadReport {
-                entities: self.snapshot.entity_count(),
-                damage: self.snapshot.damage.clone(),
-                ..LoadReport::default()
-            },
-            lines: vec![None; self.snapshot.components.len()],
-            unmapped: LoadContext::new(&self.options.limits),
-            tables: HashMap::new(),
-            running: Running::default(),
-        };
+        let mut stager = Stager::new(self, map, context, carry_context);
+        stager.report.entities = self.snapshot.entity_count();
+        stager.report.damage = self.snapshot.damage.clone();
+        stager.apart = apart;
+        stager.rows_total = if apart.is_some() { self.rows() } else { 0 };
         let mut archetypes = Vec::with_capacity(self.snapshot.archetypes.len());
-        for archetype in &self.snapshot.archetypes {
+        for (number, archetype) in self.snapshot.archetypes.iter().enumerate() {
             let ids = archetype.ids();
-            let mut columns = Vec::with_capacity(archetype.columns.len());
-            for column in &archetype.columns {
-                columns.extend(stager.column(column, CarryKind::Component, &ids)?);
+            let (mut columns, mut later) = (Vec::with_capacity(archetype.columns.len()), 0);
+            for (index, column) in archetype.columns.iter().enumerate() {
+                match stager.column(column, CarryKind::Component, &ids)? {
+                    Decoded::Nothing => {}
+                    Decoded::Rows(target, rows) => columns.push((target, rows)),
+                    Decoded::Later(target) => {
+                        let place = Place::Archetype { number, column: index };
+                        stager.wait(place, column, target, columns.len() + later);
+                        later += 1;
+                    }
+                }
             }
             archetypes.push(StagedArchetype { ids, columns });
         }
-        let mut resources = Vec::new();
-        for column in &self.snapshot.resources {
-            resources.extend(
-                stager.column(column, CarryKind::Resource, &[])?.filter(|(_, column)| !column.is_empty()),
-            );
+        let (mut resources, mut later) = (Vec::new(), 0);
+        for (number, column) in self.snapshot.resources.iter().enumerate() {
+            match stager.column(column, CarryKind::Resource, &[])? {
+                Decoded::Nothing => {}
+                Decoded::Rows(_, rows) if rows.is_empty() => {}
+                Decoded::Rows(target, rows) => resources.push((target, rows)),
+                Decoded::Later(target) => {
+                    stager.wait(Place::Resource(number), column, target, resources.len() + later);
+                    later += 1;
+                }
+            }
         }
-        let mut extras = Vec::new();
-        for record in &self.snapshot.carried {
-            let ids = record.ids();
+        let (mut extras, mut later_extras) = (Vec::new(), 0);
+        for (number, record) in self.snapshot.carried.iter().enumerate() {
+            let (ids, is_resource) = (record.ids(), record.kind == CarryKind::Resource);
             // Fields that an older type had stay what they are: no registered component has their schema.
-            let fields = record.kind == CarryKind::Fields;
-            let staged = match fields {
-                true => stager.unknown(&record.column, record.kind, &ids).map(|()| None)?,
-                false => stager.column(&record.column, record.kind, &ids)?,
+            let staged = match record.kind {
+                CarryKind::Fields => {
+                    stager.unknown(&record.column, record.kind, &ids).map(|()| Decoded::Nothing)?
+                }
+                _ => stager.column(&record.column, record.kind, &ids)?,
             };
+            if let Decoded::Nothing = staged {
+                continue;
+            }
+            let mut seen = HashSet::new();
+            if let Some(id) = ids.iter().find(|id| !is_resource && !seen.insert(**id)) {
+                let key = &self.snapshot.components[record.column.component as usize].key;
+                return Err(Error::corrupt(format!("it is carried twice for entity {id}")).in_key(key));
+            }
+            stager.restored(&record.column);
             match staged {
-                Some((component, column)) if record.kind == CarryKind::Resource => {
-                    stager.restored(&record.column);
-                    if !column.is_empty() {
-                        resources.push((component, column));
-                    }
+                Decoded::Nothing => {}
+                Decoded::Rows(target, column) if is_resource => {
+                    resources.extend(Some((target, column)).filter(|(_, column)| !column.is_empty()));
                 }
-                Some((component, column)) => {
-                    let mut seen = HashSet::new();
-                    if let Some(id) = ids.iter().find(|id| !seen.insert(**id)) {
-                        let key = &self.snapshot.components[record.column.component as usize].key;
-                        return Err(
-                            Error::corrupt(format!("it is carried twice for entity {id}")).in_key(key)
-                        );
-                    }
-                    stager.restored(&record.column);
-                    extras.push(StagedExtra { component, ids, column });
+                Decoded::Rows(component, column) => extras.push(StagedExtra { component, ids, column }),
+                Decoded::Later(target) => {
+                    let at = if is_resource { resources.len() + later } else { extras.len() + later_extras };
+                    stager.wait(Place::Carried(number), &record.column, target, at);
+                    (later, later_extras) =
+                        (later + usize::from(is_resource), later_extras + usize::from(!is_resource));
                 }
-                None => {}
             }
         }
         // Until somebody asks for data, all of it is unknown.
@@ -194,33 +227,83 @@ impl<'s> LoadPlan<'s, '_> {
         if self.options.unknown == Unknown::Keep {
             missing.for_each(|(name, version)| stager.carry.keep_track(name, version));
         }
-        Ok(Staged { archetypes, resources, extras, carry: stager.carry, report: stager.report })
+        let (carry, report, deferred) = stager.finish();
+        Ok((Staged { archetypes, resources, extras, carry, report }, deferred))
     }
 }
 
-struct Stager<'p, 's, 'r> {
-    plan: &'p LoadPlan<'s, 'r>,
+pub(super) struct Stager<'p, 's, 'r> {
+    pub(super) plan: &'p LoadPlan<'s, 'r>,
     map: &'p EntityMap,
-    context: LoadContext<'p>,
+    pub(super) context: LoadContext<'p>,
     carry_context: LoadContext<'p>,
     carry: Carry,
-    report: LoadReport,
+    pub(super) report: LoadReport,
     /// The report's line of each saved component.
     lines: Vec<Option<usize>>,
     /// For values on their way through conversions.
-    unmapped: LoadContext<'p>,
-    tables: HashMap<u32, Groups>,
-    running: Running,
+    pub(super) unmapped: LoadContext<'p>,
+    pub(super) tables: HashMap<u32, Groups>,
+    pub(super) running: Running,
+    apart: Option<&'p dyn Fn(u64, u64)>,
+    rows_done: u64,
+    rows_total: u64,
+    pub(super) deferred: Deferred,
 }
 
-impl<'s> Stager<'_, 's, '_> {
-    fn column(
-        &mut self,
-        column: &'s Column,
-        kind: CarryKind,
-        ids: &[EntityId],
-    ) -> Result<Option<(usize, StagedColumn<'s>)>> {
-        let component = &self.plan.snapshot.components[column.component as usize];
+/// What became of a column.
+enum Decoded<'s> {
+    /// No rows of this build.
+    Nothing,
+    /// Rows of the registered component with this number.
+    Rows(usize, StagedColumn<'s>),
+    /// Rows of the registered component with this number, when there is a world.
+    Later(usize),
+}
+
+impl<'p, 's, 'r> Stager<'p, 's, 'r> {
+    pub(super) fn new(
+        plan: &'p LoadPlan<'s, 'r>,
+        map: &'p EntityMap,
+        context: LoadContext<'p>,
+        carry_context: LoadContext<'p>,
+    ) -> Self {
+        Self {
+            plan,
+            map,
+            context,
+            carry_context,
+            carry: Carry::default(),
+            report: LoadReport::default(),
+            lines: vec![None; plan.snapshot.components.len()],
+            unmapped: LoadContext::new(&plan.options.limits),
+            tables: HashMap::new(),
+            running: Running::default(),
+            apart: None,
+            rows_done: 0,
+            rows_total: 0,
+            deferred: Deferred::default(),
+        }
+    }
+
+    fn finish(mut self) -> (Carry, LoadReport, Deferred) {
+        self.deferred.budgets = Some((self.context.budget(), self.unmapped.budget()));
+        self.deferred.tables = self.tables;
+        (self.carry, self.report, self.deferred)
+    }
+
+    /// Notes a column that waits for the world.
+    fn wait(&mut self, place: Place, column: &Column, target: usize, at: usize) {
+        if let Some(line) = self.lines[column.component as usize] {
+            self.deferred.push_column(place, target, at, line);
+        }
+    }
+
+    fn column(&mut self, column: &'s Column, kind: CarryKind, ids: &[EntityId]) -> Result<Decoded<'s>> {
+        if let Some(watch) = self.apart {
+            self.rows_done += column.rows as u64;
+            watch(self.rows_done, self.rows_total);
+        }
         let resolution = &self.plan.resolutions[column.component as usize];
         let (target, outcome) = match resolution {
             Resolution::Same(target) => (*target, Outcome::Loaded),
@@ -229,13 +312,47 @@ impl<'s> Stager<'_, 's, '_> {
             Resolution::Upgraded { target, .. } => (*target, Outcome::Upgraded),
             Resolution::Transient(_) => {
                 self.line(column, Outcome::Transient).rows += column.rows;
-                return Ok(None);
+                return Ok(Decoded::Nothing);
             }
             Resolution::Unknown => {
                 self.unknown(column, kind, ids)?;
-                return Ok(None);
+                return Ok(Decoded::Nothing);
             }
         };
+        let budget = self.context.budget();
+        let staged = self.decode(column, target);
+        let waits = self.apart.is_some() && self.context.take_missed_world();
+        let staged = match waits {
+            true => {
+                // Whatever came out of it, it will be decoded again.
+                self.context.set_budget(budget);
+                None
+            }
+            false => Some(staged?),
+        };
+        let dangling = self.context.take_dangling_count();
+        if let Some(way) = &self.plan.ways[column.component as usize] {
+            let key = self.plan.registry.descriptors()[target].key();
+            self.unknown_fields(column, key, way, kind, ids)?;
+        }
+        let lost = std::mem::take(&mut self.running.lost);
+        let number = self.line_number(column, outcome);
+        let Some(staged) = staged else { return Ok(Decoded::Later(target)) };
+        let line = &mut self.report.components[number];
+        line.rows += column.rows;
+        line.dangling += dangling;
+        line.left_out += column.rows - staged.len();
+        // Changes are listed in the order of the columns.
+        match self.deferred.has_line(number) {
+            true if !lost.is_empty() => self.deferred.push_lost(number, lost),
+            _ => line.note_lost(lost),
+        }
+        Ok(Decoded::Rows(target, staged))
+    }
+
+    /// Decodes the rows of a column, by whatever way leads to the registered component.
+    pub(super) fn decode(&mut self, column: &'s Column, target: usize) -> Result<StagedColumn<'s>> {
+        let component = &self.plan.snapshot.components[column.component as usize];
         let descriptor = &self.plan.registry.descriptors()[target];
         let shared = self.plan.snapshot.shared_values(column);
         // The registered schema is the saved one; it may be there by hash only.
@@ -257,24 +374,7 @@ impl<'s> Stager<'_, 's, '_> {
                 way.load(column, &known, shared, descriptor, &mut journey)
             }
         };
-        let staged = staged.map_err(|error| error.in_key(&component.key))?;
-        let dangling = self.context.take_dangling_count();
-        if let Some(way) = &self.plan.ways[column.component as usize] {
-            self.unknown_fields(column, descriptor.key(), way, kind, ids)?;
-        }
-        let (rows, left_out) = (column.rows, column.rows - staged.len());
-        let lost = std::mem::take(&mut self.running.lost);
-        let line = self.line(column, outcome);
-        for field in lost {
-            let change = Change::Dropped { field };
-            if !line.changes.contains(&change) {
-                line.changes.push(change);
-            }
-        }
-        line.rows += rows;
-        line.dangling += dangling;
-        line.left_out += left_out;
-        Ok(Some((target, staged)))
+        staged.map_err(|error| error.in_key(&component.key))
     }
 
     fn unknown(&mut self, column: &Column, kind: CarryKind, ids: &[EntityId]) -> Result<()> {
@@ -319,8 +419,13 @@ impl<'s> Stager<'_, 's, '_> {
     }
 
     fn line(&mut self, column: &Column, outcome: Outcome) -> &mut ComponentReport {
+        let number = self.line_number(column, outcome);
+        &mut self.report.components[number]
+    }
+
+    fn line_number(&mut self, column: &Column, outcome: Outcome) -> usize {
         let lines = &mut self.report.components;
-        let index = *self.lines[column.component as usize].get_or_insert_with(|| {
+        *self.lines[column.component as usize].get_or_insert_with(|| {
             // What was carried may have the key of what was saved.
             let key = &self.plan.snapshot.components[column.component as usize].key;
             let changes = self.plan.resolutions[column.component as usize].changes();
@@ -338,7 +443,6 @@ impl<'s> Stager<'_, 's, '_> {
             let (key, changes) = (key.clone(), changes.to_vec());
             lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0, changes });
             lines.len() - 1
-        });
-        &mut lines[index]
+        })
     }
 }

@@ -1,0 +1,119 @@
+//! The end of every load: what is not known is carried, and data goes to those who ask for it.
+
+use std::collections::HashSet;
+
+use bevy_ecs::archetype::Archetype;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
+use bonfire::{
+    Carry, Dangling, DataEntry, EntityId, EntityMap, Limits, LoadContext, LoadOptions, LoadReport, Snapshot,
+    Unknown,
+};
+
+use super::{LoadMode, Loaded};
+use crate::capture::{ORDER_KEY, Order};
+use crate::event::LoadStarting;
+use crate::registry::{Carried, Registered};
+
+/// What a load has done when its entities and resources are in the world.
+pub(super) struct Committed {
+    pub(super) map: EntityMap,
+    pub(super) report: LoadReport,
+    pub(super) carry: Carry,
+    pub(super) respawned: Vec<(EntityId, Entity)>,
+    /// The order of relationships that this build does not know.
+    pub(super) unknown_order: Vec<DataEntry>,
+}
+
+/// What the end of a load depends on.
+pub(super) struct Finish {
+    whole: bool,
+    restored: bool,
+    limits: Limits,
+    dangling: Dangling,
+    unknown: Unknown,
+}
+
+impl Finish {
+    pub(super) fn new(mode: &LoadMode, options: &LoadOptions) -> Self {
+        Self {
+            whole: matches!(mode, LoadMode::Replace | LoadMode::Restore(_)),
+            restored: mode.is_restore(),
+            limits: options.limits.clone(),
+            dangling: options.dangling,
+            unknown: options.unknown,
+        }
+    }
+
+    pub(super) fn run(
+        self,
+        world: &mut World,
+        registry: &Registered,
+        snapshot: &Snapshot,
+        committed: Committed,
+    ) -> Loaded {
+        let Committed { map, mut report, mut carry, respawned, unknown_order } = committed;
+        let resources = registry.entries.iter().zip(registry.registry.descriptors());
+        let resources_not_saved = resources
+            .filter(|(entry, descriptor)| {
+                world.contains_resource_by_id(entry.id)
+                    && !descriptor.is_transient()
+                    && !report.components.iter().any(|line| line.key == descriptor.key())
+            })
+            .map(|(_, descriptor)| descriptor.key().to_owned())
+            .collect();
+
+        carry.forget_data();
+        // What an observer loads or saves from here on finds the carry of this load.
+        let mut carried = world.get_resource_or_init::<Carried>();
+        match self.whole {
+            true => carried.0 = carry,
+            // Rows of entities that are gone are not written again.
+            false => carried.0.extend(carry),
+        }
+        let own = self.restored && snapshot.world() == registry.world;
+        let others = match own && snapshot.data().iter().any(has_references) {
+            true => all_entities(world),
+            false => HashSet::new(),
+        };
+        let alive = |id: EntityId| others.contains(&id);
+        let context = LoadContext::new(&self.limits).entities(&map, self.dangling).alive(&alive);
+        let mut starting = LoadStarting::default();
+        world.trigger_ref(&mut starting);
+        world.flush();
+        let data = snapshot.data().iter().filter(|entry| entry.key() != ORDER_KEY);
+        let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
+        world.flush();
+        unclaimed.extend(unknown_order);
+        if self.unknown == Unknown::Keep && !unclaimed.is_empty() {
+            world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
+        }
+        Loaded { prelude: snapshot.prelude(), report, resources_not_saved, respawned, map }
+    }
+}
+
+/// Whether data may refer to entities. The order of siblings refers to saved ones only.
+fn has_references(entry: &DataEntry) -> bool {
+    entry.key() != ORDER_KEY && entry.schema().is_ok_and(|schema| schema.has_entities())
+}
+
+fn all_entities(world: &World) -> HashSet<EntityId> {
+    let entities = world.archetypes().iter().flat_map(Archetype::entities);
+    entities.map(|entity| EntityId::from(entity.id())).collect()
+}
+
+/// The order of relationships that this build does not know, as it was saved.
+pub(super) fn unknown_order(snapshot: &Snapshot, registry: &Registered, order: &Order) -> Vec<DataEntry> {
+    let unknown = |key: &String| registry.registry.index_of_key(key).is_none();
+    if !order.keys().any(unknown) {
+        return Vec::new();
+    }
+    let entries = snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY);
+    // They were read before, so this cannot fail.
+    let entries = entries.filter_map(|entry| {
+        let mut order: Order = entry.get().ok()?;
+        order.retain(|key, _| unknown(key));
+        if order.is_empty() { None } else { DataEntry::new(ORDER_KEY, &order).ok() }
+    });
+    entries.collect()
+}

@@ -1,0 +1,378 @@
+//! Everything of a load that may fail, before the world is touched: on its own thread, or on any other.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
+use bonfire::{
+    Deferred, EntityId, EntityMap, Error, Limits, LoadContext, LoadOptions, LoadPlan, Result, Snapshot,
+    Staged,
+};
+
+use super::arrival::{Reserve, Reserved, settle};
+use super::finish::{Committed, Finish, unknown_order};
+use super::{LoadMode, Loaded, commit, load_migrated};
+use crate::Selection;
+use crate::capture::{self, ORDER_KEY, Order};
+use crate::registry::Registered;
+
+/// New entities, all decoded.
+pub(super) struct Ready<'s> {
+    /// Archetype by archetype.
+    pub(super) entities: Vec<Entity>,
+    pub(super) map: EntityMap,
+    pub(super) staged: Staged<'s>,
+    pub(super) order: Order,
+}
+
+impl<'s> Ready<'s> {
+    /// Gives all entities new ids and decodes them.
+    pub(super) fn stage(
+        world: &mut World,
+        registry: &Registered,
+        plan: &LoadPlan<'s, '_>,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let count = entity_count(plan.snapshot())?;
+        let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+        let staged = entity_map(plan, &entities)
+            .and_then(|map| stage(world, plan, &map, limits, &|_| false).map(|staged| (map, staged)))
+            .and_then(|(map, (staged, order))| {
+                check_resources(registry, &staged).map(|()| (map, staged, order))
+            });
+        match staged {
+            Ok((map, staged, order)) => Ok(Self { entities, map, staged, order }),
+            Err(error) => {
+                world.entity_allocator_mut().free_many(&entities);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn commit(
+        self,
+        world: &mut World,
+        registry: &Registered,
+        snapshot: &Snapshot,
+        replaced: Vec<Entity>,
+        merge: bool,
+    ) -> Result<Committed> {
+        let Self { entities, map, staged, order } = self;
+        let unknown_order = unknown_order(snapshot, registry, &order);
+        let mut report = staged.report.clone();
+        let plan = commit::Plan { entities, map: &map, order, replaced, merge };
+        let carry = commit::commit(world, registry, staged, plan, &mut report)?;
+        Ok(Committed { map, report, carry, respawned: Vec::new(), unknown_order })
+    }
+}
+
+fn entity_count(snapshot: &Snapshot) -> Result<u32> {
+    u32::try_from(snapshot.entity_count()).map_err(|_| Error::misuse("more entities than Bevy can have"))
+}
+
+fn entity_map(plan: &LoadPlan<'_, '_>, entities: &[Entity]) -> Result<EntityMap> {
+    plan.entity_map(entities.iter().map(|&entity| entity.into()).collect::<Vec<EntityId>>())
+}
+
+/// The entities that a load takes the place of.
+pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>> {
+    match mode {
+        LoadMode::Replace => capture::selected(world, &Selection::new()),
+        LoadMode::ReplaceSelected(selection) => {
+            selection.prepare(world);
+            capture::selected(world, selection)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A relationship belongs to an entity.
+pub(super) fn check_resources(registry: &Registered, staged: &Staged<'_>) -> Result<()> {
+    for (number, _) in &staged.resources {
+        if registry.entries[*number].relation.is_some() {
+            let key = registry.registry.descriptors()[*number].key();
+            return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
+        }
+    }
+    Ok(())
+}
+
+/// The last step that may fail.
+pub(super) fn stage<'s>(
+    world: &World,
+    plan: &LoadPlan<'s, '_>,
+    map: &EntityMap,
+    limits: &Limits,
+    alive: &dyn Fn(EntityId) -> bool,
+) -> Result<(Staged<'s>, Order)> {
+    let staged = plan.stage_over(map, Some(world), alive)?;
+    Ok((staged, order(plan.snapshot(), map, limits)?))
+}
+
+/// The order of sources that was saved.
+fn order(snapshot: &Snapshot, map: &EntityMap, limits: &Limits) -> Result<Order> {
+    let context = LoadContext::new(limits).entities(map, bonfire::Dangling::Null);
+    let mut order: Order = BTreeMap::new();
+    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
+        order.extend(entry.get_in::<Order>(&context).map_err(|error| error.in_key(ORDER_KEY))?);
+    }
+    Ok(order)
+}
+
+/// What a preparation is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preparing {
+    /// World migrations run, and what becomes of each component is decided.
+    Migrating,
+    /// Rows are decoded: so many of all.
+    Decoding,
+    /// What lies in the snapshot is copied out of it.
+    Copying,
+}
+
+/// A load that needs nothing more but its world.
+pub(crate) struct Prepared {
+    pub(super) source: Source,
+    /// None for a restore, which looks at the entities that are there.
+    pub(super) entities: Option<Arrivable>,
+}
+
+/// What is loaded, and how.
+pub(super) struct Source {
+    /// After all migrations.
+    pub(super) snapshot: Snapshot,
+    pub(super) registry: Arc<Registered>,
+    pub(super) mode: LoadMode,
+    pub(super) options: LoadOptions,
+}
+
+/// New entities, decoded but for what looks at the world.
+pub(super) struct Arrivable {
+    pub(super) ids: Reserved,
+    pub(super) map: EntityMap,
+    staged: Travelling,
+    deferred: Deferred,
+    pub(super) order: Order,
+}
+
+/// Staged rows of components on their way between threads.
+struct Travelling(Staged<'static>);
+
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: the rows are values of registered components, because `Registered::add` asks for a `Component` and checks that it
+// is the descriptor's type; components are `Send`. The columns own them and nothing else. All that is beside the columns
+// is `Send` by itself (`assert_rest`).
+unsafe impl Send for Travelling {}
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: as above; components are `Sync`, and a column that is shared is only read.
+unsafe impl Sync for Travelling {}
+
+/// What a staged load has beside columns.
+const fn assert_rest<T: Send + Sync>() {}
+const _: () = assert_rest::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::Carry, bonfire::LoadReport)>();
+const _: () = assert_rest::<bonfire::Bitmap>();
+
+impl Prepared {
+    /// Does everything that needs no world: on any thread. A mode that restores is prepared only in part.
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        registry: Arc<Registered>,
+        reserve: &Reserve,
+        mode: LoadMode,
+        options: LoadOptions,
+        watch: &dyn Fn(Preparing, u64, u64),
+    ) -> Result<Self> {
+        watch(Preparing::Migrating, 0, 1);
+        let migrated = match snapshot.migrated(&registry.registry)? {
+            Cow::Owned(migrated) => Some(migrated),
+            Cow::Borrowed(_) => None,
+        };
+        let snapshot = migrated.unwrap_or(snapshot);
+        let source = Source { snapshot, registry, mode, options };
+        let entities = match source.mode.is_restore() {
+            true => None,
+            false => Some(Arrivable::new(&source, reserve, watch)?),
+        };
+        Ok(Self { source, entities })
+    }
+
+    /// Makes it so, in one go. If this fails, the world is as it was.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for loads that are prepared on another thread"))]
+    pub(crate) fn commit(self, world: &mut World) -> Result<Loaded> {
+        world.flush();
+        settle(world);
+        let Self { source, entities } = self;
+        let Some(entities) = entities else {
+            let Source { snapshot, registry, mode, options } = source;
+            return load_migrated(world, &registry, &snapshot, mode, options);
+        };
+        let loaded = entities.into_ready(world, &source).and_then(|ready| {
+            let Source { snapshot, registry, mode, options } = &source;
+            let replaced = match replaced(world, mode) {
+                Ok(replaced) => replaced,
+                Err(error) => {
+                    world.entity_allocator_mut().free_many(&ready.entities);
+                    return Err(error);
+                }
+            };
+            let merge = matches!(mode, LoadMode::Merge);
+            let committed = ready.commit(world, registry, snapshot, replaced, merge)?;
+            Ok(Finish::new(mode, options).run(world, registry, snapshot, committed))
+        });
+        settle(world);
+        loaded
+    }
+}
+
+impl Source {
+    fn plan(&self) -> Result<LoadPlan<'_, '_>> {
+        LoadPlan::new(&self.snapshot, &self.registry.registry, self.options.clone())
+    }
+}
+
+impl Arrivable {
+    fn new(source: &Source, reserve: &Reserve, watch: &dyn Fn(Preparing, u64, u64)) -> Result<Self> {
+        let plan = source.plan()?;
+        watch(Preparing::Migrating, 1, 1);
+        let ids = reserve.take(entity_count(&source.snapshot)? as usize);
+        let map = entity_map(&plan, ids.entities())?;
+        let decoding = |done, total| watch(Preparing::Decoding, done, total);
+        let (staged, deferred) = plan.stage_apart(&map, &decoding)?;
+        let order = order(&source.snapshot, &map, &source.options.limits)?;
+        check_resources(&source.registry, &staged)?;
+        watch(Preparing::Copying, 0, 1);
+        let staged = Travelling(staged.into_owned());
+        watch(Preparing::Copying, 1, 1);
+        Ok(Self { ids, map, staged, deferred, order })
+    }
+
+    /// Decodes the next column that looks at the world. Returns whether there are more.
+    pub(super) fn look(&mut self, world: &World, source: &Source) -> Result<bool> {
+        if !self.deferred.is_empty() {
+            source.plan()?.stage_next(&mut self.staged.0, &mut self.deferred, &self.map, world)?;
+        }
+        if !self.deferred.is_empty() {
+            return Ok(true);
+        }
+        check_resources(&source.registry, &self.staged.0)?;
+        Ok(false)
+    }
+
+    /// All parts, once everything is decoded.
+    pub(super) fn into_parts(self) -> (Reserved, EntityMap, Staged<'static>, Order) {
+        (self.ids, self.map, self.staged.0, self.order)
+    }
+
+    fn into_ready(mut self, world: &World, source: &Source) -> Result<Ready<'static>> {
+        self.ids.check(world)?;
+        while self.look(world, source)? {}
+        let (ids, map, staged, order) = self.into_parts();
+        Ok(Ready { entities: ids.into_entities(), map, staged, order })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use bevy_ecs::name::Name;
+    use bevy_ecs::prelude::ChildOf;
+
+    use super::*;
+    use crate::registry::SaveRegistry;
+    use crate::{SaveOptions, Saved, Ticks, WorldSaveExt};
+
+    fn world(names: usize) -> World {
+        let mut world = World::new();
+        SaveRegistry::ensure(&mut world);
+        let parent = world.spawn((Saved, Name::new("parent"))).id();
+        for number in 0..names {
+            world.spawn((Saved, Name::new(number.to_string()), ChildOf(parent)));
+        }
+        world
+    }
+
+    fn save(world: &World) -> Snapshot {
+        world.capture(&SaveOptions::new()).unwrap()
+    }
+
+    fn canonical(world: &World) -> Vec<u8> {
+        save(world).canonical_sorted().unwrap().to_bytes().unwrap()
+    }
+
+    /// Prepares on a thread that knows nothing of the world.
+    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> Prepared {
+        let (registry, reserve) = (SaveRegistry::of(world).unwrap(), Reserve::of(world).unwrap());
+        let thread = std::thread::spawn(move || {
+            let seen = Mutex::new(Vec::new());
+            let watch = |what, done, total| seen.lock().unwrap().push((what, done, total));
+            let prepared =
+                Prepared::new(snapshot, registry, &reserve, mode, LoadOptions::default(), &watch).unwrap();
+            (prepared, seen.into_inner().unwrap())
+        });
+        let (prepared, seen) = thread.join().unwrap();
+        assert_eq!(seen[0], (Preparing::Migrating, 0, 1));
+        if prepared.entities.is_some() {
+            let rows = prepared.source.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
+            assert!(
+                seen.iter()
+                    .any(|(what, done, _)| *what == Preparing::Decoding && *done >= rows.unwrap() as u64)
+            );
+            assert_eq!(seen.last(), Some(&(Preparing::Copying, 1, 1)));
+        }
+        prepared
+    }
+
+    #[test]
+    fn what_another_thread_has_prepared_is_committed_in_one_go() {
+        let (source, mut target) = (world(300), world(0));
+        prepared(&target, save(&source), LoadMode::Replace).commit(&mut target).unwrap();
+        assert_eq!(canonical(&target), canonical(&source));
+        prepared(&target, save(&world(7)), LoadMode::Merge).commit(&mut target).unwrap();
+        assert_eq!(save(&target).entity_count(), 309);
+    }
+
+    #[test]
+    fn a_restore_is_prepared_without_its_world_and_keeps_ids() {
+        let mut world = world(20);
+        let (snapshot, before) = (save(&world), canonical(&world));
+        let entities = capture::selected(&world, &Selection::new()).unwrap();
+        let mut names = world.query::<&mut Name>();
+        names.iter_mut(&mut world).for_each(|mut name| name.set("other"));
+        prepared(&world, snapshot, LoadMode::Restore(Ticks::All)).commit(&mut world).unwrap();
+        assert_eq!(canonical(&world), before);
+        assert_eq!(capture::selected(&world, &Selection::new()).unwrap(), entities);
+    }
+
+    #[test]
+    fn ids_that_are_dropped_or_not_used_go_back() {
+        let snapshot = save(&world(500));
+        let mut target = world(5);
+        let before = canonical(&target);
+        for _ in 0..10 {
+            let given_up = prepared(&target, snapshot.clone(), LoadMode::Replace);
+            std::thread::spawn(move || drop(given_up)).join().unwrap();
+            // Another world has no use for them.
+            let mut other = world(5);
+            let error = prepared(&target, snapshot.clone(), LoadMode::Replace).commit(&mut other);
+            assert!(error.unwrap_err().is_misuse());
+            assert_eq!(canonical(&other), before);
+            settle(&mut target);
+        }
+        assert!(target.spawn_empty().id().index_u32() < 2000);
+        assert_eq!(canonical(&target), before);
+    }
+
+    #[test]
+    fn ids_of_a_world_that_was_cleared_mean_nothing() {
+        let mut target = world(5);
+        let left = prepared(&target, save(&world(500)), LoadMode::Replace);
+        target.clear_entities();
+        drop(left);
+        settle(&mut target);
+        let entities: Vec<Entity> = (0..1000).map(|_| target.spawn_empty().id()).collect();
+        assert!(entities.iter().all(|&entity| target.get_entity(entity).is_ok()));
+    }
+}
