@@ -97,10 +97,7 @@ fn finish_waits_until_everything_is_durable() {
     let (saver, gate, first) = held();
     let last = saver.save("quick", world(1), Details::new());
     assert!(!saver.is_idle());
-    let opener = std::thread::spawn({
-        let gate = gate.clone();
-        move || gate.open()
-    });
+    let opener = std::thread::spawn(move || gate.open());
     assert!(saver.finish(Duration::MAX));
     assert!(saver.is_idle() && first.is_complete() && last.is_complete());
     opener.join().unwrap();

@@ -15,9 +15,19 @@ pub(crate) enum At {
     SyncDir,
 }
 
-/// Calls wait at it while it is closed.
+/// Calls wait at it while it is closed. It opens when the test is over: a saver waits for its thread, also in a test that
+/// has failed.
+pub(crate) struct Gate(Post);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+/// The side of the disk.
 #[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<(Mutex<State>, Condvar)>);
+struct Post(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
@@ -31,7 +41,7 @@ struct State {
 
 impl Gate {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.0.lock().expect("no test panics at the gate")
+        self.0.state()
     }
 
     /// Closes it there, and there alone: who waits elsewhere goes on.
@@ -42,23 +52,29 @@ impl Gate {
     pub(crate) fn close_after(&self, at: At, calls: usize) {
         let mut state = self.state();
         (state.closed, state.after) = (Some(at), calls);
-        self.0.1.notify_all();
+        self.0.0.1.notify_all();
     }
 
     pub(crate) fn open(&self) {
         self.state().closed = None;
-        self.0.1.notify_all();
+        self.0.0.1.notify_all();
     }
 
     /// Blocks until somebody waits where it is closed.
     pub(crate) fn reached(&self) {
         let elsewhere = |state: &mut State| state.waiting.is_none() || state.waiting != state.closed;
-        drop(self.0.1.wait_while(self.state(), elsewhere).expect("no test panics at the gate"));
+        drop(self.0.0.1.wait_while(self.state(), elsewhere).expect("no test panics at the gate"));
     }
 
     /// The names that files were given, in order.
     pub(crate) fn named(&self) -> Vec<String> {
         self.state().named.clone()
+    }
+}
+
+impl Post {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().expect("no test panics at the gate")
     }
 
     fn pass(&self, at: At) {
@@ -78,9 +94,9 @@ impl Gate {
 }
 
 /// A disk behind a gate.
-pub(crate) struct GateDisk<D>(pub(crate) D, pub(crate) Gate);
+struct GateDisk<D>(D, Post);
 
-struct GateFile(Box<dyn DiskFile>, Gate);
+struct GateFile(Box<dyn DiskFile>, Post);
 
 impl<D: Disk> Disk for GateDisk<D> {
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>> {
@@ -133,9 +149,9 @@ impl DiskFile for GateFile {
 
 /// A saver on a disk behind a gate.
 pub(crate) fn gated() -> (Saver, Gate) {
-    let gate = Gate::default();
-    let store = DirStore::on(GateDisk(MemoryDisk::new(), gate.clone())).expect("an empty disk");
-    (Saver::new(Slots::new(store)), gate)
+    let post = Post::default();
+    let store = DirStore::on(GateDisk(MemoryDisk::new(), post.clone())).expect("an empty disk");
+    (Saver::new(Slots::new(store)), Gate(post))
 }
 
 /// One whose thread is held in the middle of a save of the slot `first`: everything else waits.

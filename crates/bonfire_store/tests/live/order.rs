@@ -133,7 +133,7 @@ fn the_handles_of_replaced_saves_share_a_failure() {
 #[test]
 fn what_is_too_much_is_refused_at_once() {
     let (saver, gate, first) = held();
-    let saver = saver.queue_max(2);
+    drop(saver.clone().queue_max(2));
     let waiting = [save(&saver, "a", 1), save(&saver, "b", 1)];
     let refused = [
         save(&saver, "c", 1).result(),
@@ -163,7 +163,7 @@ fn unreachable() -> bonfire_store::SaveReport {
 #[test]
 fn one_at_a_time_is_possible() {
     let (saver, gate) = gated();
-    let saver = saver.queue_max(0);
+    drop(saver.clone().queue_max(0));
     for number in 1..50 {
         save(&saver, "quick", number).wait().unwrap();
     }
