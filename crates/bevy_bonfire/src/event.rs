@@ -10,7 +10,6 @@
 
 use std::any::TypeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bevy_ecs::component::ComponentId;
@@ -18,6 +17,7 @@ use bevy_ecs::event::Event;
 use bevy_ecs::prelude::Component;
 use bevy_ecs::world::World;
 use bonfire::{DataEntry, Error, LoadContext, LoadReport, Note, Persist, Prelude, Result};
+use bonfire_store::{Details, SaveReport, SaveTarget, Skipped};
 
 use crate::Loaded;
 use crate::capture::data_entry;
@@ -39,6 +39,8 @@ use crate::load::panic_message;
 /// ```
 #[derive(Event, Default)]
 pub struct SaveStarting {
+    target: Option<SaveTarget>,
+    pub(crate) details: Details,
     data: Vec<DataEntry>,
     excluded: Vec<TypeId>,
     /// The first.
@@ -46,6 +48,20 @@ pub struct SaveStarting {
 }
 
 impl SaveStarting {
+    pub(crate) fn new(target: Option<SaveTarget>, details: Details) -> Self {
+        Self { target, details, ..Self::default() }
+    }
+
+    /// Where the save will go, if it is not only a snapshot.
+    pub fn target(&self) -> Option<&SaveTarget> {
+        self.target.as_ref()
+    }
+
+    /// Says what a menu shall show of the save: label, play time, thumbnail. `add` gets what was said before.
+    pub fn describe(&mut self, add: impl FnOnce(Details) -> Details) {
+        self.details = add(std::mem::take(&mut self.details));
+    }
+
     /// Attaches data to the save, after what was attached before. Use keys with the owner in front: `"physics.world"`.
     /// A value that cannot be saved makes the save fail.
     pub fn attach<T: Persist>(&mut self, key: &str, value: &T) {
@@ -88,25 +104,26 @@ pub struct SaveCaptured {
     pub unregistered: Vec<String>,
 }
 
-/// A save to a path is done, or has failed.
+/// A save is durable, or has failed.
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct SaveFinished {
     /// Where it went.
-    pub path: PathBuf,
-    /// How many bytes and entities it has, or what went wrong: then the file is the one that was there before, or, if
+    pub target: SaveTarget,
+    /// How many bytes and entities it has, or what went wrong: then what was there before is there still, or, if
     /// only the last step failed, the new one whose name a power cut may still undo.
-    pub result: Result<SaveSummary>,
+    pub result: Result<SaveReport>,
 }
 
-/// What a finished save has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The saves of a slot are removed and the world is at its beginning, or that has failed:
+/// [`Saves::start_over`](crate::Saves::start_over).
+#[derive(Event, Clone, Debug)]
 #[non_exhaustive]
-pub struct SaveSummary {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Entities in it.
-    pub entities: usize,
+pub struct StartedOver {
+    /// The slot.
+    pub slot: String,
+    /// How many saves were removed, or why the world is as it was.
+    pub result: Result<u64>,
 }
 
 /// All entities and resources of a load are in the world. Observers ask for the data that they attached to the save.
@@ -159,8 +176,10 @@ impl LoadStarting {
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadFinished {
-    /// Where it came from, if from a path.
-    pub path: Option<PathBuf>,
+    /// Where it came from, if it was not a snapshot.
+    pub source: Option<SaveTarget>,
+    /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
+    pub skipped: Vec<Skipped>,
     /// The head of the save, the report, and what each saved entity became; or why nothing was loaded.
     pub result: Result<Arc<Loaded>>,
 }

@@ -6,6 +6,7 @@ mod builtin;
 mod capture;
 mod event;
 mod index;
+mod live;
 mod load;
 mod plugin;
 mod registry;
@@ -20,13 +21,17 @@ pub use bonfire_derive::PersistInBevy as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
+pub use bonfire_store::{Details, Handle, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus, Stage};
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::{IncrementalCapture, SaveOptions};
-pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
+pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, StartedOver};
 pub use index::{Index, Key};
+pub use live::{
+    Autosave, Checkpoints, LoadHandle, LoadSettings, OnExit, SavePolicy, SavedOnExit, Saves, SimulationSet,
+};
 pub use load::{LoadMode, Loaded, SlicedLoad, Ticks};
-pub use plugin::{BonfirePlugin, Saved};
+pub use plugin::{BonfirePlugin, SaveSystems, Saved};
 pub use selection::{SaveScope, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
@@ -37,7 +42,7 @@ pub mod prelude {
     pub use crate::AssetRef;
     pub use crate::{
         BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadStarting, Persist, PersistExt,
-        SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, StableId, StableIds,
-        StableRef, Ticks, WorldSaveExt,
+        SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, Saves, SimulationSet,
+        StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };
 }

@@ -1,9 +1,15 @@
 //! The plugin and the mark.
 
-use bevy_app::{App, Plugin};
+use bevy_app::{
+    App, First, FixedFirst, FixedLast, FixedPostUpdate, FixedPreUpdate, FixedUpdate, Last, Plugin,
+    PostUpdate, PreUpdate, Update,
+};
 use bevy_ecs::component::Component;
+use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel, SystemSet};
+use bonfire_store::Slots;
 
 use crate::SaveScope;
+use crate::live::{self, Autosave, OnExit, SavePolicy, Saves, SimulationSet};
 use crate::registry::{Batches, SaveRegistry};
 
 /// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
@@ -26,10 +32,14 @@ use bevy_ecs::reflect::ReflectComponent;
 use bevy_reflect::prelude::ReflectDefault;
 
 /// Saves and loads the world of an app. Registers nothing of the game's own: see [`PersistExt`](crate::PersistExt).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct BonfirePlugin {
     scope: SaveScope,
     batches: Batches,
+    slots: Option<Slots>,
+    autosave: Autosave,
+    policy: SavePolicy,
+    on_exit: OnExit,
 }
 
 impl BonfirePlugin {
@@ -41,6 +51,30 @@ impl BonfirePlugin {
     /// Chooses which entities are saved. Default: those with the component [`Saved`].
     pub fn scope(mut self, scope: SaveScope) -> Self {
         self.scope = scope;
+        self
+    }
+
+    /// Where slots are: `commands.save("quick")` saves there. Default: nowhere, and only files and stores can be saved to.
+    pub fn slots(mut self, slots: Slots) -> Self {
+        self.slots = Some(slots);
+        self
+    }
+
+    /// Saves by itself. Default: every minute into slot `autosave`, if there are slots.
+    pub fn autosave(mut self, autosave: Autosave) -> Self {
+        self.autosave = autosave;
+        self
+    }
+
+    /// Whether the game goes on while it is saved. Default: it does.
+    pub fn policy(mut self, policy: SavePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What happens when the app exits. Default: it waits up to ten seconds for what was asked for.
+    pub fn on_exit(mut self, on_exit: OnExit) -> Self {
+        self.on_exit = on_exit;
         self
     }
 
@@ -65,7 +99,35 @@ impl Plugin for BonfirePlugin {
             registry.scope = self.scope;
             registry.batches = self.batches;
         });
+        let mut saves = Saves::new(self.slots.clone());
+        saves.autosave = self.autosave.clone();
+        saves.policy = self.policy;
+        saves.on_exit = self.on_exit.clone();
+        app.insert_resource(saves);
+        app.add_systems(First, live::finish_saves).add_systems(Last, live::run.in_set(SaveSystems));
+        pause_with(app);
         #[cfg(feature = "reflect")]
         app.register_type::<Saved>();
     }
+}
+
+/// When saves are captured, loads committed and observers told: the end of the tick, in [`Last`]. What must be part of a save
+/// comes before.
+#[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SaveSystems;
+
+/// Stops the simulation wherever a game may have it.
+fn pause_with(app: &mut App) {
+    fn configure(app: &mut App, schedule: impl ScheduleLabel) {
+        app.configure_sets(schedule, SimulationSet.run_if(live::simulation_runs));
+    }
+    configure(app, First);
+    configure(app, PreUpdate);
+    configure(app, Update);
+    configure(app, PostUpdate);
+    configure(app, FixedFirst);
+    configure(app, FixedPreUpdate);
+    configure(app, FixedUpdate);
+    configure(app, FixedPostUpdate);
+    configure(app, FixedLast);
 }

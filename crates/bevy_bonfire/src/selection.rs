@@ -68,6 +68,11 @@ impl Selection {
         self
     }
 
+    /// Whether nothing was chosen.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.matching.is_empty() && self.filter.is_everything()
+    }
+
     /// Makes the types of all query filters known to the world.
     pub(crate) fn prepare(&self, world: &mut World) {
         self.matching.iter().for_each(|matching| (matching.prepare)(world));

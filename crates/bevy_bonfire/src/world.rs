@@ -6,12 +6,14 @@ use std::sync::Arc;
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
 use bonfire::{Compression, LoadOptions, Registry, Result, Snapshot};
+use bonfire_store::{Details, Handle, Promise, SaveHandle, SaveReport, SaveTarget};
 
-use crate::SaveOptions;
 use crate::capture::{Sharing, capture};
-use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting, SaveSummary};
+use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting};
+use crate::live::{self, LoadHandle, LoadSettings, Request};
 use crate::load::{self, LoadMode, Loaded};
 use crate::registry::SaveRegistry;
+use crate::{IncrementalCapture, SaveOptions};
 
 /// Saving and loading, on a [`World`].
 ///
@@ -45,7 +47,7 @@ pub trait WorldSaveExt {
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot>;
 
     /// Saves to a file, which is replaced as a whole or not at all. [`SaveFinished`] tells observers how it went.
-    fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveSummary>;
+    fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport>;
 
     /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went.
     fn load(&mut self, snapshot: &Snapshot, mode: LoadMode) -> Result<Arc<Loaded>> {
@@ -82,31 +84,20 @@ impl WorldSaveExt for World {
     }
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
-        self.flush();
-        options.selection.prepare(self);
-        let mut starting = SaveStarting::default();
-        self.trigger_ref(&mut starting);
-        self.flush();
-        let (registry, added) = (SaveRegistry::of(self)?, starting.finish(self)?);
-        let capture = capture(self, &registry, options, &added, &Sharing::Alone)?;
-        self.trigger(SaveCaptured {
-            prelude: capture.snapshot.prelude(),
-            notes: capture.snapshot.notes().to_vec(),
-            unregistered: capture.unregistered,
-        });
-        Ok(capture.snapshot)
+        save_world(self, options, None, None).map(|(snapshot, _)| snapshot)
     }
 
-    fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveSummary> {
-        let path = path.as_ref().to_owned();
+    fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
+        let target = SaveTarget::from(path.as_ref());
         let mut options = options.clone();
-        options.checksums = options.encode.compression == Compression::None;
-        let result = self.save(&options).and_then(|snapshot| {
-            let rope = snapshot.encode(&options.encode)?;
-            bonfire_store::write(&path, &rope)?;
-            Ok(SaveSummary { bytes: rope.len() as u64, entities: snapshot.entity_count() })
+        let encode = options.encode.clone().unwrap_or_default();
+        options.checksums = encode.compression == Compression::None;
+        let result = save_world(self, &options, Some(&target), None).and_then(|(snapshot, _)| {
+            let rope = snapshot.encode(&encode)?;
+            bonfire_store::write(path.as_ref(), &rope)?;
+            Ok(SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count()))
         });
-        self.trigger(SaveFinished { path, result: result.clone() });
+        self.trigger(SaveFinished { target, result: result.clone() });
         result
     }
 
@@ -130,48 +121,114 @@ impl WorldSaveExt for World {
         let result = bonfire_store::read(path, &options.limits)
             .and_then(|snapshot| load::load(self, &snapshot, mode, options))
             .map(Arc::new);
-        finish(self, Some(path.to_owned()), result)
+        finish(self, Some(path.into()), result)
     }
 }
 
-fn finish(world: &mut World, path: Option<PathBuf>, result: Result<Arc<Loaded>>) -> Result<Arc<Loaded>> {
-    world.trigger(LoadFinished { path, result: result.clone() });
+fn finish(world: &mut World, source: Option<SaveTarget>, result: Result<Arc<Loaded>>) -> Result<Arc<Loaded>> {
+    world.trigger(LoadFinished { source, skipped: Vec::new(), result: result.clone() });
     result
 }
 
-/// Saving and loading, as [`Commands`]: done when the commands are applied. Failures are logged, and
-/// [`SaveFinished`] and [`LoadFinished`] tell observers of them.
+/// Captures a world with its observers: over the last capture, if there is one. Returns what a menu shall show of it, too.
+pub(crate) fn save_world(
+    world: &mut World,
+    options: &SaveOptions,
+    target: Option<&SaveTarget>,
+    captures: Option<&mut IncrementalCapture>,
+) -> Result<(Snapshot, Details)> {
+    let span = tracing::info_span!("bonfire.capture", entities = tracing::field::Empty);
+    let _in_span = span.enter();
+    world.flush();
+    options.selection.prepare(world);
+    let mut starting = SaveStarting::new(target.cloned(), options.details.clone());
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let details = std::mem::take(&mut starting.details);
+    let added = starting.finish(world)?;
+    let captured = match captures {
+        Some(captures) => captures.capture_with(world, options, &added)?,
+        None => {
+            let registry = SaveRegistry::of(world)?;
+            capture(world, &registry, options, &added, &Sharing::Alone)?
+        }
+    };
+    span.record("entities", captured.snapshot.entity_count());
+    world.trigger(SaveCaptured {
+        prelude: captured.snapshot.prelude(),
+        notes: captured.snapshot.notes().to_vec(),
+        unregistered: captured.unregistered,
+    });
+    Ok((captured.snapshot, details))
+}
+
+/// Saving and loading, as [`Commands`]. In an app with [`BonfirePlugin`](crate::BonfirePlugin) this is what [`Saves`](crate::Saves) does:
+/// requests are done at the end of the tick, in their order, and no call waits. In a world without it they are done when the commands
+/// are applied. Failures are logged, and [`SaveFinished`] and [`LoadFinished`] tell observers of them.
+///
+/// A text is the name of a slot; for files there are [`save_to`](Self::save_to) and [`load_from`](Self::load_from), for stores
+/// [`SaveTarget::blob`].
 pub trait CommandsSaveExt {
-    /// Saves to a file: see [`WorldSaveExt::save_to`].
-    fn save_to(&mut self, path: impl Into<PathBuf>) {
-        self.save_to_with(path, SaveOptions::new());
+    /// Saves at the end of this tick.
+    fn save(&mut self, target: impl Into<SaveTarget>) -> SaveHandle {
+        self.save_with(target, SaveOptions::new())
     }
-    /// Saves to a file, with options.
-    fn save_to_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions);
-    /// Loads a file in the place of what is saved now: see [`WorldSaveExt::load_from`].
-    fn load_from(&mut self, path: impl Into<PathBuf>) {
-        self.load_from_with(path, LoadMode::Replace, LoadOptions::default());
+    /// The same, with options.
+    fn save_with(&mut self, target: impl Into<SaveTarget>, options: SaveOptions) -> SaveHandle;
+    /// Saves to a file, which is replaced as a whole or not at all.
+    fn save_to(&mut self, path: impl Into<PathBuf>) -> SaveHandle {
+        self.save(path.into())
     }
-    /// Loads a file in this mode, with options.
-    fn load_from_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode, options: LoadOptions);
+    /// Loads the newest good save of a slot, or the save at a path or in a store, in the place of what is there.
+    fn load(&mut self, source: impl Into<SaveTarget>) -> LoadHandle {
+        self.load_with(source, LoadSettings::new())
+    }
+    /// The same, with a choice of how.
+    fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle;
+    /// Loads a file in the place of what is there.
+    fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
+        self.load(path.into())
+    }
+    /// Removes all saves of a slot that are not locked.
+    fn delete_save(&mut self, slot: impl Into<String>) -> Handle<u64>;
+    /// Removes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
+    fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64>;
 }
 
 impl CommandsSaveExt for Commands<'_, '_> {
-    fn save_to_with(&mut self, path: impl Into<PathBuf>, options: SaveOptions) {
-        let path = path.into();
+    fn save_with(&mut self, target: impl Into<SaveTarget>, options: SaveOptions) -> SaveHandle {
+        let (promise, handle) = Promise::new();
+        let (target, asked) = (target.into(), handle.clone());
         self.queue(move |world: &mut World| {
-            if let Err(error) = world.save_to(&path, &options) {
-                log::error!("the save to `{}` failed: {error}", path.display());
-            }
+            live::request(world, |saves| saves.request_save(target, options, promise, asked));
         });
+        handle
     }
 
-    fn load_from_with(&mut self, path: impl Into<PathBuf>, mode: LoadMode, options: LoadOptions) {
-        let path = path.into();
+    fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle {
+        let (promise, handle) = Promise::new();
+        let (source, settings) = (source.into(), Box::new(settings));
         self.queue(move |world: &mut World| {
-            if let Err(error) = world.load_from_with(&path, mode, options) {
-                log::error!("the load of `{}` failed: {error}", path.display());
-            }
+            live::request(world, |saves| saves.request(Request::Load { source, settings, promise }));
         });
+        handle
+    }
+
+    fn delete_save(&mut self, slot: impl Into<String>) -> Handle<u64> {
+        let (promise, handle) = Promise::new();
+        let slot = slot.into();
+        self.queue(move |world: &mut World| {
+            live::request(world, |saves| saves.request(Request::Remove { slot, promise }));
+        });
+        handle
+    }
+
+    fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64> {
+        let (promise, handle) = Promise::new();
+        let slot = slot.into();
+        self.queue(move |world: &mut World| {
+            live::request(world, |saves| saves.request(Request::StartOver { slot, promise }));
+        });
+        handle
     }
 }

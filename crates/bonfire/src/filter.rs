@@ -56,6 +56,14 @@ impl Filter {
         Ok(self)
     }
 
+    /// Whether it lets everything pass.
+    pub fn is_everything(&self) -> bool {
+        self.include.is_empty()
+            && self.include_any.is_empty()
+            && self.exclude.is_empty()
+            && self.layers.is_none()
+    }
+
     /// For front ends: looks up the keys, and adds what save hooks excluded. The filter itself is not changed, so
     /// exclusions do not pile up from save to save.
     pub fn resolve(&self, registry: &Registry, excluded: &[usize]) -> Result<ResolvedFilter> {

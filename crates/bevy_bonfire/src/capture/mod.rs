@@ -20,6 +20,8 @@ use bonfire::{
     ResolvedFilter, Result, Snapshot, SnapshotWriter, Value,
 };
 
+use bonfire_store::Details;
+
 pub(crate) use self::changes::{Since, TickRange};
 pub(crate) use self::column::{Rows, Sources};
 pub use self::incremental::IncrementalCapture;
@@ -47,7 +49,9 @@ pub struct SaveOptions {
     pub(crate) selection: Selection,
     pub(crate) data: Vec<DataEntry>,
     pub(crate) metadata: Vec<(String, Value)>,
-    pub(crate) encode: EncodeOptions,
+    /// None: as the slots do, or uncompressed.
+    pub(crate) encode: Option<EncodeOptions>,
+    pub(crate) details: Details,
     pub(crate) checksums: bool,
 }
 
@@ -81,20 +85,26 @@ impl SaveOptions {
         self.metadata.push((name.into(), value.into()));
         self
     }
+    /// What a menu shows of the save, if it goes into a slot: label, play time, thumbnail. Observers of
+    /// [`SaveStarting`](crate::SaveStarting) may change it.
+    pub fn details(mut self, details: Details) -> Self {
+        self.details = details;
+        self
+    }
     /// Computes checksums while columns are copied: for captures that will be encoded without compression, which takes
     /// less time in all. Saves to a file do it by themselves.
     pub fn with_checksums(mut self) -> Self {
         self.checksums = true;
         self
     }
-    /// Compresses what is written to a file. Default: not.
+    /// Compresses what is written. Default: as the slots do, else not.
     pub fn compression(mut self, compression: Compression) -> Self {
-        self.encode.compression = compression;
+        self.encode.get_or_insert_default().compression = compression;
         self
     }
     /// All choices about the bytes that are written to a file.
     pub fn encode_options(mut self, options: EncodeOptions) -> Self {
-        self.encode = options;
+        self.encode = Some(options);
         self
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use self::arrival::{Arrivals, Arriving, Reserve, settle};
 pub(crate) use self::commit::panic_message;
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::moved::typed_resource;
-pub(crate) use self::prepare::Prepared;
+pub(crate) use self::prepare::{Prepared, Preparing};
 pub use self::sliced::SlicedLoad;
 pub(crate) use self::slices::Slices;
 

@@ -199,7 +199,6 @@ impl Prepared {
     }
 
     /// Makes it so, in one go. If this fails, the world is as it was.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for loads that are prepared on another thread"))]
     pub(crate) fn commit(self, world: &mut World) -> Result<Loaded> {
         world.flush();
         settle(world);

@@ -72,7 +72,7 @@ impl SlicedLoad {
             Ok(Some(loaded)) => Ok(Arc::new(loaded)),
             Err(error) => Err(error),
         };
-        world.trigger(LoadFinished { path: None, result: result.clone() });
+        world.trigger(LoadFinished { source: None, skipped: Vec::new(), result: result.clone() });
         result.map(Some)
     }
 

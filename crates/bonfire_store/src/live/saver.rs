@@ -154,12 +154,17 @@ impl Saver {
     /// Removes all saves of a slot that are not locked, and says how many there were. A slot that does not exist has none.
     pub fn remove(&self, slot: &str) -> Handle<u64> {
         let (promise, handle) = Promise::new();
+        self.remove_with(slot, promise);
+        handle
+    }
+
+    /// The same, for a handle that was given out already.
+    pub fn remove_with(&self, slot: &str, promise: Promise<u64>) {
         let slot = slot.to_owned();
         let concern = Concern::Other(SaveTarget::Slot(slot.clone()));
         self.submit(format!("remove slot `{slot}`"), concern, promise, move |slots, _| {
             finished(slots.remove_unlocked(&slot))
         });
-        handle
     }
 
     /// Does anything else in the order of the requests: a list for a menu, another name for a slot. No save takes the place

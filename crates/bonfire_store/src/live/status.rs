@@ -26,6 +26,21 @@ pub struct SaveReport {
     pub prune_error: Option<Error>,
 }
 
+impl SaveReport {
+    /// A save that is not in a slot.
+    pub fn new(target: SaveTarget, bytes: u64, entities: usize) -> Self {
+        Self {
+            target,
+            generation: None,
+            bytes,
+            entities,
+            coalesced: false,
+            pruned: Vec::new(),
+            prune_error: None,
+        }
+    }
+}
+
 /// How a [`Saver`](crate::Saver) is doing, since it was made.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

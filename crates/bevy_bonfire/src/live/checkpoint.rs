@@ -1,0 +1,143 @@
+//! The last moments of a world.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bevy_ecs::resource::Resource;
+use bevy_ecs::world::World;
+use bonfire::{Error, Result, Snapshot};
+
+use crate::load::{LoadMode, Loaded, Ticks};
+use crate::{IncrementalCapture, SaveOptions, WorldSaveExt};
+
+/// The last few captures of a world, to go back to: for rewinding, and for rollback in games over the network.
+///
+/// Captures share the memory of what did not change between them, so a hundred of them take not much more than one. Going
+/// back is [`LoadMode::Restore`]: entities keep their ids, and change detection sees what is now another value.
+///
+/// A checkpoint is a state, not the inputs that led to it: a game that replays from one gets the same world only if its
+/// simulation is deterministic.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::{Checkpoints, prelude::*};
+/// # #[derive(Component, Persist)]
+/// # #[persist(key = "game.health")]
+/// # struct Health(u32);
+///
+/// # let mut world = World::new();
+/// # world.persist::<Health>();
+/// # let player = world.spawn((Health(0), Saved)).id();
+/// let mut checkpoints = Checkpoints::new(60);
+/// for tick in 0..100 {
+///     world.get_mut::<Health>(player).unwrap().0 = tick as u32;
+///     checkpoints.take(&mut world, tick)?;
+/// }
+/// assert_eq!(checkpoints.ticks().next(), Some(40)); // the last sixty
+/// checkpoints.rewind(&mut world, 73)?;
+/// assert_eq!(world.get::<Health>(player).unwrap().0, 73);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Resource)]
+pub struct Checkpoints {
+    ring: VecDeque<(u64, Snapshot)>,
+    max: usize,
+    options: SaveOptions,
+    changed: Ticks,
+    captures: IncrementalCapture,
+}
+
+impl Checkpoints {
+    /// Keeps so many; at least one. The oldest goes when one more is taken.
+    pub fn new(max: usize) -> Self {
+        Self {
+            ring: VecDeque::new(),
+            max: max.max(1),
+            options: SaveOptions::new(),
+            changed: Ticks::Differing,
+            captures: IncrementalCapture::new(),
+        }
+    }
+
+    /// What is captured. Default: everything that is registered. A selection is one for going back, too.
+    pub fn options(mut self, options: SaveOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What counts as changed after going back. Default: values that are now others.
+    pub fn changed(mut self, ticks: Ticks) -> Self {
+        self.changed = ticks;
+        self
+    }
+
+    /// Compares bytes instead of trusting change detection: see [`IncrementalCapture::compared`].
+    pub fn compared(mut self) -> Self {
+        self.captures = self.captures.compared();
+        self
+    }
+
+    /// Takes one. Ticks must grow: those from this one on are forgotten first.
+    pub fn take(&mut self, world: &mut World, tick: u64) -> Result<()> {
+        let snapshot = self.captures.capture(world, &self.options)?;
+        self.forget_from(tick);
+        if self.ring.len() == self.max {
+            self.ring.pop_front();
+        }
+        self.ring.push_back((tick, snapshot));
+        Ok(())
+    }
+
+    /// Takes the world back to one. Later ones are forgotten: they are a future that will not be.
+    pub fn rewind(&mut self, world: &mut World, tick: u64) -> Result<Arc<Loaded>> {
+        let found = self.get(tick).cloned();
+        let snapshot = found.ok_or_else(|| {
+            let kept = self.ticks().next().zip(self.ticks().last());
+            let kept = kept.map_or("none is".to_owned(), |(first, last)| format!("{first} to {last} are"));
+            Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept"))
+        })?;
+        let mode = match self.options.selection.is_everything() {
+            true => LoadMode::Restore(self.changed),
+            false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
+        };
+        let loaded = world.load(&snapshot, mode)?;
+        self.forget_from(tick + 1);
+        Ok(loaded)
+    }
+
+    fn forget_from(&mut self, tick: u64) {
+        while self.ring.pop_back_if(|(last, _)| *last >= tick).is_some() {}
+    }
+
+    /// The ticks that the world can go back to, oldest first.
+    pub fn ticks(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        self.ring.iter().map(|(tick, _)| *tick)
+    }
+
+    /// A checkpoint, for saving or comparing it.
+    pub fn get(&self, tick: u64) -> Option<&Snapshot> {
+        let place = self.ring.binary_search_by_key(&tick, |(tick, _)| *tick).ok()?;
+        self.ring.get(place).map(|(_, snapshot)| snapshot)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// The memory of all of them together, in bytes: what they share counts once.
+    pub fn memory_bytes(&self) -> usize {
+        Snapshot::memory_bytes(self.ring.iter().map(|(_, snapshot)| snapshot))
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.ring.clear();
+        self.captures.forget();
+    }
+}

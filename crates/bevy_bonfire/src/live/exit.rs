@@ -1,0 +1,95 @@
+//! The last tick: what was asked for becomes durable before the process ends.
+
+use std::time::Duration;
+
+use bevy_app::AppExit;
+use bevy_ecs::event::Event;
+use bevy_ecs::message::Messages;
+use bevy_ecs::resource::Resource;
+use bevy_ecs::world::World;
+use bonfire_store::SaveTarget;
+
+use super::run::{self, finish_saves};
+use super::{Request, Saves};
+use crate::SaveOptions;
+
+/// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct OnExit {
+    /// Saves the world before the app exits. Default: no.
+    pub save: Option<SaveTarget>,
+    /// What of it. Default: everything that is registered.
+    pub options: SaveOptions,
+    /// How long the app waits. Default: ten seconds. [`SavedOnExit`] tells what was not durable by then.
+    pub deadline: Duration,
+}
+
+impl Default for OnExit {
+    fn default() -> Self {
+        Self { save: None, options: SaveOptions::new(), deadline: Duration::from_secs(10) }
+    }
+}
+
+impl OnExit {
+    /// Saves the world before the app exits.
+    pub fn save(target: impl Into<SaveTarget>) -> Self {
+        Self { save: Some(target.into()), ..Self::default() }
+    }
+    /// What of it is saved.
+    pub fn options(mut self, options: SaveOptions) -> Self {
+        self.options = options;
+        self
+    }
+    /// How long the app waits.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+/// The app exits, and everything that was asked for is done; or the deadline has passed.
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct SavedOnExit {
+    /// Saves that were not durable when the deadline had passed. They may become so if the process lives on.
+    pub unfinished: Vec<SaveTarget>,
+}
+
+/// The app exits, and it was seen to.
+#[derive(Resource)]
+struct Exited;
+
+/// In the tick in which the app exits, does what was asked for and waits.
+pub(super) fn run(world: &mut World) {
+    let exits = world.get_resource::<Messages<AppExit>>().is_some_and(|exits| !exits.is_empty());
+    if !exits || world.contains_resource::<Exited>() {
+        return;
+    }
+    world.insert_resource(Exited);
+    let mut saves = world.resource_mut::<Saves>();
+    let OnExit { save, options, deadline } = saves.on_exit.clone();
+    if let Some(target) = save.filter(|_| saves.is_enabled()) {
+        saves.save_with(target, options);
+    }
+    let in_time = run::complete_all(world, deadline);
+    let mut saves = world.resource_mut::<Saves>();
+    while let Some(request) = saves.waiting.pop() {
+        Request::fail(request, run::too_late());
+    }
+    let unfinished: Vec<SaveTarget> = saves
+        .saving
+        .iter()
+        .filter(|saving| !saving.handle.is_complete())
+        .map(|saving| saving.target.clone())
+        .collect();
+    finish_saves(world);
+    if !in_time || !unfinished.is_empty() {
+        let names: Vec<String> = unfinished.iter().map(ToString::to_string).collect();
+        log::error!(
+            "the app exits, and after {deadline:?} these saves are not durable: {}",
+            names.join(", ")
+        );
+    }
+    world.trigger(SavedOnExit { unfinished });
+}

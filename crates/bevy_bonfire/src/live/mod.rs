@@ -1,0 +1,30 @@
+//! Saving and loading while the game runs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `saves` | [`Saves`]: what is asked for, and how saving is set up |
+//! | `request` | one request, and those that wait |
+//! | `run` | what happens at the end of every tick: captures, loads, events |
+//! | `autosave` | the timer |
+//! | `exit` | the last tick |
+//! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
+//!
+//! Requests are done in the order in which they were made. A save is captured at the end of the tick, with everything that
+//! the tick did, and written by another thread. A load is read and decoded by that thread, too, and committed at the end of a
+//! tick, or over several; whatever was asked for after it waits for that.
+
+mod autosave;
+mod checkpoint;
+mod exit;
+mod request;
+mod run;
+mod saves;
+
+pub use self::autosave::Autosave;
+pub use self::checkpoint::Checkpoints;
+pub use self::exit::{OnExit, SavedOnExit};
+pub use self::request::LoadSettings;
+pub(crate) use self::request::Request;
+pub(crate) use self::run::{finish_saves, request, run};
+pub(crate) use self::saves::simulation_runs;
+pub use self::saves::{LoadHandle, SavePolicy, Saves, SimulationSet};

@@ -1,0 +1,272 @@
+//! What is asked for, and how saving is set up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bevy_ecs::resource::Resource;
+use bevy_ecs::schedule::SystemSet;
+use bevy_ecs::system::Res;
+use bonfire::{Error, Result, Snapshot};
+use bonfire_store::{
+    Handle, MemoryStore, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Slots,
+};
+
+use super::autosave::{Autosave, Timer};
+use super::exit::OnExit;
+use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
+use super::run::{Followed, Loading};
+use crate::load::Loaded;
+use crate::{IncrementalCapture, SaveOptions};
+
+/// Follows a load into a world.
+pub type LoadHandle = Handle<Arc<Loaded>>;
+
+/// Whether the game goes on while it is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SavePolicy {
+    /// It does: what is saved is a copy.
+    #[default]
+    Background,
+    /// Systems in [`SimulationSet`] do not run from the request until [`SaveFinished`](crate::SaveFinished): for games in which
+    /// nothing may happen that a player could lose.
+    PauseUntilDurable,
+}
+
+/// The systems that are the game's simulation: they do not run while it [is paused](Saves::is_paused). In all schedules of
+/// the main loop and the fixed one.
+#[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SimulationSet;
+
+pub(crate) fn simulation_runs(saves: Option<Res<'_, Saves>>) -> bool {
+    saves.is_none_or(|saves| !saves.is_paused())
+}
+
+/// Saving and loading while the game runs.
+///
+/// Requests are made here, or with [commands](crate::CommandsSaveExt), and done in their order at the end of the tick: a save has
+/// everything that the tick did. No call waits. Handles are complete when the outcome is final, and
+/// [`SaveFinished`](crate::SaveFinished) and [`LoadFinished`](crate::LoadFinished) tell observers.
+///
+/// ```
+/// # use bevy_app::App;
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::prelude::*;
+/// use bevy_bonfire::store::{MemoryStore, Slots};
+///
+/// # #[derive(Component, Persist)]
+/// # #[persist(key = "game.health")]
+/// # struct Health(f32);
+/// let mut app = App::new();
+/// app.add_plugins(BonfirePlugin::new().slots(Slots::new(MemoryStore::new()))); // DirStore::for_app("Moon Studio", "Comet")?
+/// app.persist::<Health>();
+///
+/// let save = app.world_mut().resource_mut::<Saves>().save("quick");
+/// app.update(); // captured
+/// assert_eq!(save.wait()?.entities, 0); // durable
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Resource)]
+pub struct Saves {
+    /// Saves by itself.
+    pub autosave: Autosave,
+    /// Whether the game goes on while it is saved.
+    pub policy: SavePolicy,
+    /// What happens when the app exits.
+    pub on_exit: OnExit,
+    pub(super) saver: Saver,
+    has_slots: bool,
+    enabled: bool,
+    paused: bool,
+    pub(super) waiting: Waiting,
+    /// Saves that were asked for, in their order, until observers were told.
+    pub(super) saving: Vec<Saving>,
+    pub(super) followed: Vec<Followed>,
+    pub(super) loading: Option<Loading>,
+    pub(super) captures: IncrementalCapture,
+    pub(super) initial: Option<Snapshot>,
+    pub(super) timer: Timer,
+}
+
+/// A save that was asked for.
+pub(super) struct Saving {
+    pub(super) target: SaveTarget,
+    pub(super) handle: SaveHandle,
+}
+
+impl Saves {
+    pub(crate) fn new(slots: Option<Slots>) -> Self {
+        let has_slots = slots.is_some();
+        Self {
+            autosave: Autosave::default(),
+            policy: SavePolicy::default(),
+            on_exit: OnExit::default(),
+            saver: Saver::new(slots.unwrap_or_else(|| Slots::new(MemoryStore::new()))),
+            has_slots,
+            enabled: true,
+            paused: false,
+            waiting: Waiting::default(),
+            saving: Vec::new(),
+            followed: Vec::new(),
+            loading: None,
+            captures: IncrementalCapture::new(),
+            initial: None,
+            timer: Timer::default(),
+        }
+    }
+
+    /// Saves at the end of this tick: into a slot, to a path, or into a store.
+    pub fn save(&mut self, target: impl Into<SaveTarget>) -> SaveHandle {
+        self.save_with(target, SaveOptions::new())
+    }
+
+    /// The same, with options.
+    pub fn save_with(&mut self, target: impl Into<SaveTarget>, options: SaveOptions) -> SaveHandle {
+        let (promise, handle) = Promise::new();
+        self.request_save(target.into(), options, promise, handle.clone());
+        handle
+    }
+
+    pub(crate) fn request_save(
+        &mut self,
+        target: SaveTarget,
+        options: SaveOptions,
+        promise: Promise<SaveReport>,
+        handle: SaveHandle,
+    ) {
+        self.saving.push(Saving { target: target.clone(), handle: handle.clone() });
+        self.request(Request::Save { target, options: Box::new(options), handle, promises: vec![promise] });
+    }
+
+    /// Saves to a file, which is replaced as a whole or not at all.
+    pub fn save_to(&mut self, path: impl Into<PathBuf>) -> SaveHandle {
+        self.save(path.into())
+    }
+
+    /// Loads the newest good save of a slot, or the save at a path or in a store.
+    pub fn load(&mut self, source: impl Into<SaveTarget>) -> LoadHandle {
+        self.load_with(source, LoadSettings::new())
+    }
+
+    /// The same, with a choice of how.
+    pub fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle {
+        let (promise, handle) = Promise::new();
+        let (source, settings) = (source.into(), Box::new(settings));
+        self.request(Request::Load { source, settings, promise });
+        handle
+    }
+
+    /// Removes all saves of a slot that are not locked. A slot that does not exist has none.
+    pub fn delete(&mut self, slot: impl Into<String>) -> Handle<u64> {
+        let (promise, handle) = Promise::new();
+        self.request(Request::Remove { slot: slot.into(), promise });
+        handle
+    }
+
+    /// Begins again: removes the saves of a slot and, when that is durable, takes the world back to
+    /// [its beginning](Self::set_initial), or removes from it what a save would have. Then
+    /// [`StartedOver`](crate::StartedOver) tells observers.
+    pub fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64> {
+        let (promise, handle) = Promise::new();
+        self.request(Request::StartOver { slot: slot.into(), promise });
+        handle
+    }
+
+    /// The beginning of the game, for [`start_over`](Self::start_over): a capture of the world when it was new.
+    pub fn set_initial(&mut self, snapshot: impl Into<Option<Snapshot>>) {
+        self.initial = snapshot.into();
+    }
+
+    pub(crate) fn request(&mut self, request: Request) {
+        if let Err(error) = self.check(&request) {
+            return request.fail(error);
+        }
+        if let Err(refused) = self.waiting.push(request) {
+            let message =
+                format!("{WAITING_MAX} requests wait already, for the end of a load or of the tick");
+            refused.fail(Error::limit(message));
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<()> {
+        if !self.enabled {
+            return Err(Error::misuse("saving and loading are disabled: call `Saves::enable` first"));
+        }
+        let target = match request {
+            Request::Save { target, .. } => Some(target),
+            Request::Load { source, .. } => Some(source),
+            Request::Remove { .. } | Request::StartOver { .. } => None,
+        };
+        match target.is_none_or(|target| matches!(target, SaveTarget::Slot(_))) && !self.has_slots {
+            true => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn can_save(&self, target: &SaveTarget) -> bool {
+        self.has_slots || !matches!(target, SaveTarget::Slot(_))
+    }
+
+    /// Permits saving and loading again.
+    pub fn enable(&mut self) {
+        self.enabled = true;
+        self.timer.restart();
+    }
+
+    /// Forbids saving and loading, for editors and replays: there is no autosave, nothing is saved on exit, and requests fail at
+    /// once. What was asked for before is done.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+    }
+
+    /// Whether saving and loading are permitted.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Stops the systems in [`SimulationSet`], until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Lets the systems in [`SimulationSet`] run again, unless [`SavePolicy::PauseUntilDurable`] stops them.
+    pub fn resume(&mut self) {
+        self.paused = false;
+    }
+
+    /// Whether the systems in [`SimulationSet`] do not run.
+    pub fn is_paused(&self) -> bool {
+        let saving = || !self.saving.is_empty() || self.waiting.has_saves();
+        self.paused || self.policy == SavePolicy::PauseUntilDurable && saving()
+    }
+
+    /// Whether anything was asked for that is not done: saves, loads, removals.
+    pub fn is_busy(&self) -> bool {
+        self.waiting.len() > 0 || !self.saving.is_empty() || self.loading.is_some() || !self.saver.is_idle()
+    }
+
+    /// How far the load is that is going on, if one is.
+    pub fn loading(&self) -> Option<Progress> {
+        self.loading.as_ref().map(Loading::progress)
+    }
+
+    /// How the thread that saves is doing: how much waits, when a save was last durable, how fast it is.
+    pub fn status(&self) -> SaverStatus {
+        self.saver.status()
+    }
+
+    /// How many requests wait for the end of the tick, or of a load.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The slots, for menus: lists and thumbnails. `None` if the app has none. Calls that wait keep their thread;
+    /// [`Saver::run`] of [`saver`](Self::saver) does them in the order of the requests.
+    pub fn slots(&self) -> Option<&Slots> {
+        self.has_slots.then(|| self.saver.slots())
+    }
+
+    /// Who does the work. Requests made here are not in the order of those that wait for the end of the tick.
+    pub fn saver(&self) -> &Saver {
+        &self.saver
+    }
+}
