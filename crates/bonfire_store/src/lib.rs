@@ -39,8 +39,8 @@ pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{read, write};
 pub use live::{
-    Handle, LoadHandle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Stage,
-    Watch,
+    Handle, HandleFuture, LoadHandle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver,
+    SaverStatus, Stage, Watch,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use lock::{check_schemas, read_lock, write_lock};

@@ -1,7 +1,5 @@
 //! Blocking calls, for programs that have no executor.
 
-use std::cell::Cell;
-
 /// Turns a future into a blocking call.
 ///
 /// ```
@@ -15,38 +13,11 @@ use std::cell::Cell;
 pub trait Wait: Future + Sized {
     /// Runs the future on this thread until it is done. Inside an executor this would keep its thread: `.await` there.
     fn wait(self) -> Self::Output {
-        let _blocked = Blocked::begin();
         pollster::block_on(self)
     }
 }
 
 impl<F: Future> Wait for F {}
-
-thread_local! {
-    static BLOCKED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside of [`Wait::wait`]: it does nothing else until its future is done.
-pub(crate) fn is_blocked() -> bool {
-    BLOCKED.get()
-}
-
-/// Marks this thread for as long as it waits.
-struct Blocked {
-    before: bool,
-}
-
-impl Blocked {
-    fn begin() -> Self {
-        Self { before: BLOCKED.replace(true) }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        BLOCKED.set(self.before);
-    }
-}
 
 /// Runs the calls of a store, which is all that a thread of our own has to do.
 #[cfg(not(target_arch = "wasm32"))]

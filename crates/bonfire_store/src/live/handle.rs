@@ -14,7 +14,6 @@ use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
 use super::worker;
 use crate::slots::LoadedSave;
-use crate::wait;
 
 /// Follows a save.
 pub type SaveHandle = Handle<SaveReport>;
@@ -92,8 +91,6 @@ impl<T: Clone> Handle<T> {
 
     /// Blocks until the outcome is final. An error at once if nobody has [started](Promise::start) it: whoever would is
     /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue, and on wasm32.
-    ///
-    /// Where [`Wait`](crate::Wait) is in scope, `handle.wait()` is the one of the trait. It does the same, and takes the handle.
     pub fn wait(&self) -> Result<T> {
         let state = self.shared.lock();
         if let Some(result) = &state.result {
@@ -158,21 +155,37 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-impl<T: Clone> Future for Handle<T> {
+impl<T: Clone> IntoFuture for Handle<T> {
+    type Output = Result<T>;
+    type IntoFuture = HandleFuture<T>;
+
+    fn into_future(self) -> HandleFuture<T> {
+        HandleFuture(self)
+    }
+}
+
+impl<T: Clone> IntoFuture for &Handle<T> {
+    type Output = Result<T>;
+    type IntoFuture = HandleFuture<T>;
+
+    fn into_future(self) -> HandleFuture<T> {
+        HandleFuture(self.clone())
+    }
+}
+
+/// Awaits the outcome of a request: what `handle.await` is.
+pub struct HandleFuture<T>(Handle<T>);
+
+impl<T: Clone> Future for HandleFuture<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let mut state = self.shared.lock();
+        let handle = &self.0;
+        let mut state = handle.shared.lock();
         if let Some(result) = &state.result {
             return Poll::Ready(result.clone());
         }
-        // `Wait::wait` on a handle means what `Handle::wait` means.
-        if wait::is_blocked()
-            && let Some(error) = state.hopeless()
-        {
-            return Poll::Ready(Err(error));
-        }
-        let before = state.wakers.insert(self.number, context.waker().clone());
+        let before = state.wakers.insert(handle.number, context.waker().clone());
         drop(state);
         drop(before);
         Poll::Pending

@@ -23,7 +23,7 @@ mod status;
 mod target;
 mod worker;
 
-pub use self::handle::{Handle, LoadHandle, Promise, SaveHandle};
+pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
 pub use self::progress::{Progress, Stage, Watch};
 pub use self::saver::Saver;
 pub use self::status::{SaveReport, SaverStatus};

@@ -164,9 +164,7 @@ fn a_job_cannot_wait_for_a_later_one() {
     let inner = saver.clone();
     let job = saver.run(move |_| {
         let handle = inner.save("quick", world(1), Details::new());
-        let direct = bonfire_store::Handle::wait(&handle).unwrap_err();
-        let future = Wait::wait(handle.clone()).unwrap_err();
-        assert!(direct.is_misuse() && future.is_misuse());
+        assert!(handle.wait().unwrap_err().is_misuse());
         Ok(handle)
     });
     job.wait().unwrap().wait().unwrap();

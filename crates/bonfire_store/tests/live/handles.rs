@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bonfire::Error;
-use bonfire_store::{Handle, Progress, Promise, Saver, Stage};
+use bonfire_store::{HandleFuture, Progress, Promise, Saver, Stage};
 
 use crate::gate::gated;
 
@@ -14,7 +14,6 @@ use crate::gate::gated;
 fn what_nobody_has_begun_is_not_waited_for() {
     let (promise, handle) = Promise::<u32>::new();
     assert!(handle.wait().unwrap_err().is_misuse());
-    assert!(bonfire_store::Wait::wait(handle.clone()).unwrap_err().is_misuse(), "the trait of the same name");
     assert!(handle.wait_timeout(Duration::from_millis(1)).is_none(), "this one ends by itself");
     assert!(handle.result().is_none() && !handle.is_complete());
     promise.start();
@@ -85,17 +84,18 @@ impl Wake for Counter {
 
 #[test]
 fn each_handle_wakes_whoever_polled_it_last() {
-    fn poll(handle: &mut Handle<u32>, counter: &Arc<Counter>) -> Poll<bonfire::Result<u32>> {
+    fn poll(handle: &mut HandleFuture<u32>, counter: &Arc<Counter>) -> Poll<bonfire::Result<u32>> {
         let waker = Waker::from(counter.clone());
         std::pin::Pin::new(handle).poll(&mut Context::from_waker(&waker))
     }
-    let (promise, mut handle) = Promise::<u32>::new();
+    let (promise, origin) = Promise::<u32>::new();
+    let mut handle = origin.clone().into_future();
     let counters: [Arc<Counter>; 4] = Default::default();
     assert!(poll(&mut handle, &counters[0]).is_pending());
     assert!(poll(&mut handle, &counters[1]).is_pending());
-    let mut other = handle.clone();
+    let mut other = origin.clone().into_future();
     assert!(poll(&mut other, &counters[2]).is_pending());
-    let mut gone = handle.clone();
+    let mut gone = origin.into_future();
     assert!(poll(&mut gone, &counters[3]).is_pending());
     drop(gone);
     promise.complete(Ok(1));
