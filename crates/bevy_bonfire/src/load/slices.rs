@@ -393,7 +393,7 @@ impl Drop for Work {
             }
         }
         for later in &mut self.later {
-            let _ = later;
+            later.column.discard_rows(later.next..later.owners.len());
         }
         for resource in &mut self.resources {
             resource.discard_rows(0..1);
