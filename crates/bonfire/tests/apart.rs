@@ -20,9 +20,9 @@ struct Link(Option<EntityId>);
 /// Decoded with a look at the world, or not, as its number says.
 #[derive(Clone, Debug, PartialEq)]
 struct Looks(u32, EntityId);
-/// The same, as a resource, and another one.
+/// The same, as resources, and another one.
 #[derive(Clone, Debug, PartialEq)]
-struct LooksAlone(u32, EntityId);
+struct LooksAlone<const NUMBER: usize>(u32, EntityId);
 #[derive(Clone, Debug, PartialEq, Persist)]
 #[persist(key = "test.z_score")]
 struct Score(u32);
@@ -38,6 +38,26 @@ struct OldSaved {
     of: EntityId,
     gone: String,
     number: u32,
+}
+
+fn alone<const NUMBER: usize>(registry: &mut Registry, key: &'static str, old: bool) {
+    let descriptor = match old {
+        false => Descriptor::custom(
+            key,
+            |looks: &LooksAlone<NUMBER>| Ok(Some(Saved { number: looks.0, of: looks.1 })),
+            |saved: Saved, context| {
+                Ok(look(saved.number, context)?.map(|number| LooksAlone(number, saved.of)))
+            },
+        ),
+        true => Descriptor::custom(
+            key,
+            |looks: &LooksAlone<NUMBER>| {
+                Ok(Some(OldSaved { of: looks.1, gone: "gone".to_owned(), number: looks.0 }))
+            },
+            |saved: OldSaved, _| Ok(Some(LooksAlone(saved.number, saved.of))),
+        ),
+    };
+    registry.add(descriptor).unwrap();
 }
 
 fn look(number: u32, context: &LoadContext<'_>) -> Result<Option<u32>> {
@@ -61,55 +81,24 @@ enum Age {
 
 fn registry(age: Age) -> Registry {
     let registry = Registry::new().with::<Plain>().unwrap().with::<Link>().unwrap().with::<Score>().unwrap();
-    let add = |registry: Registry, descriptor: Descriptor| {
-        let mut registry = registry;
-        registry.add(descriptor).unwrap();
-        registry
+    let mut registry = registry;
+    let descriptor = match age {
+        Age::Stranger => return registry,
+        Age::New => Descriptor::custom(
+            "test.looks",
+            |looks: &Looks| Ok(Some(Saved { number: looks.0, of: looks.1 })),
+            |saved: Saved, context| Ok(look(saved.number, context)?.map(|number| Looks(number, saved.of))),
+        ),
+        Age::Old => Descriptor::custom(
+            "test.looks",
+            |looks: &Looks| Ok(Some(OldSaved { of: looks.1, gone: "gone".to_owned(), number: looks.0 })),
+            |saved: OldSaved, _| Ok(Some(Looks(saved.number, saved.of))),
+        ),
     };
-    match age {
-        Age::Stranger => registry,
-        Age::New => {
-            let registry = add(
-                registry,
-                Descriptor::custom(
-                    "test.looks",
-                    |looks: &Looks| Ok(Some(Saved { number: looks.0, of: looks.1 })),
-                    |saved: Saved, context| {
-                        Ok(look(saved.number, context)?.map(|number| Looks(number, saved.of)))
-                    },
-                ),
-            );
-            add(
-                registry,
-                Descriptor::custom(
-                    "test.looks_alone",
-                    |looks: &LooksAlone| Ok(Some(Saved { number: looks.0, of: looks.1 })),
-                    |saved: Saved, context| {
-                        Ok(look(saved.number, context)?.map(|number| LooksAlone(number, saved.of)))
-                    },
-                ),
-            )
-        }
-        Age::Old => {
-            let old = |number, of| Ok(Some(OldSaved { of, gone: "gone".to_owned(), number }));
-            let registry = add(
-                registry,
-                Descriptor::custom(
-                    "test.looks",
-                    move |looks: &Looks| old(looks.0, looks.1),
-                    |saved: OldSaved, _| Ok(Some(Looks(saved.number, saved.of))),
-                ),
-            );
-            add(
-                registry,
-                Descriptor::custom(
-                    "test.looks_alone",
-                    move |looks: &LooksAlone| old(looks.0, looks.1),
-                    |saved: OldSaved, _| Ok(Some(LooksAlone(saved.number, saved.of))),
-                ),
-            )
-        }
-    }
+    registry.add(descriptor).unwrap();
+    alone::<0>(&mut registry, "test.looks_alone", age == Age::Old);
+    alone::<1>(&mut registry, "test.looks_alone_too", age == Age::Old);
+    registry
 }
 
 /// Archetypes: per row, which number it has and whom it refers to.
@@ -130,7 +119,8 @@ fn save(rows: &Rows, alone: u32, age: Age) -> Snapshot {
         out.column(&archetype.iter().map(|row| Looks(row.0, id(row.1))).collect::<Vec<_>>()).unwrap();
         out.column(&archetype.iter().map(|row| Link(Some(id(row.1)))).collect::<Vec<_>>()).unwrap();
     }
-    writer.resource(&LooksAlone(alone, id(alone % 7))).unwrap();
+    writer.resource(&LooksAlone::<0>(alone, id(alone % 7))).unwrap();
+    writer.resource(&LooksAlone::<1>(alone / 5, id(alone % 3))).unwrap();
     writer.resource(&Score(9)).unwrap();
     let snapshot = writer.finish().unwrap();
     Snapshot::open(&snapshot.encode(&EncodeOptions::default()).unwrap().to_vec()).unwrap()
@@ -161,7 +151,8 @@ fn rows(column: &StagedColumn<'_>) -> String {
     let rows = column.as_slice::<Plain>().map(|rows| format!("{rows:?}"));
     let rows = rows.or_else(|| column.as_slice::<Link>().map(|rows| format!("{rows:?}")));
     let rows = rows.or_else(|| column.as_slice::<Looks>().map(|rows| format!("{rows:?}")));
-    let rows = rows.or_else(|| column.as_slice::<LooksAlone>().map(|rows| format!("{rows:?}")));
+    let rows = rows.or_else(|| column.as_slice::<LooksAlone<0>>().map(|rows| format!("{rows:?}")));
+    let rows = rows.or_else(|| column.as_slice::<LooksAlone<1>>().map(|rows| format!("{rows:?}")));
     let rows = rows.or_else(|| column.as_slice::<Score>().map(|rows| format!("{rows:?}"))).unwrap();
     format!("{rows} {:?}", column.presence().map(|present| present.iter().collect::<Vec<_>>()))
 }

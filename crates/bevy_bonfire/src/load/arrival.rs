@@ -41,7 +41,6 @@ impl Arrivals {
 
 /// Ids that nobody has any more.
 struct Left {
-    allocator: RemoteAllocator,
     entities: Vec<Entity>,
     /// So many of the first may be in the world.
     spawned: usize,
@@ -109,22 +108,18 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if !self.entities.is_empty() {
-            let (allocator, entities) = (self.reserve.allocator.clone(), std::mem::take(&mut self.entities));
-            let left = Left { allocator, entities, spawned: self.spawned };
+            let left = Left { entities: std::mem::take(&mut self.entities), spawned: self.spawned };
             self.reserve.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
         }
     }
 }
 
-/// Takes back what loads that did not come to an end have left: ids, and entities that were arriving.
+/// Takes back what loads that did not come to an end have left: ids, and entities that were arriving. A world that is
+/// cleared loses its queue, and its ids mean nothing any more.
 pub(crate) fn settle(world: &mut World) {
     let Some(arrivals) = world.get_resource::<Arrivals>() else { return };
     let left = std::mem::take(&mut *arrivals.left.lock().unwrap_or_else(PoisonError::into_inner));
-    for Left { allocator, entities, spawned } in left {
-        // Ids of a world that was cleared meanwhile mean nothing in it.
-        if !world.entity_allocator().has_remote_allocator(&allocator) {
-            continue;
-        }
+    for Left { entities, spawned } in left {
         let (spawned, unused) = entities.split_at(spawned);
         world.entity_allocator_mut().free_many(unused);
         if let Ok(registry) = SaveRegistry::of(world)

@@ -41,8 +41,9 @@ use crate::registry::SaveRegistry;
 ///
 /// # What is different from a load in one go
 /// - Every step takes about as long as its budget, but for the first, which also sorts out all columns, and for the last.
-///   That takes a fraction of a microsecond for each new entity and for each one that goes, and what the game's hooks and
-///   observers take.
+///   That takes 0.2 to 0.4 microseconds for each new entity, as much for each one that goes, and what the game's hooks and
+///   observers take. A load in one go takes less than that for entities without hooks and observers: slices are for
+///   games whose hooks take long, or whose entities come back with much that is loaded late.
 /// - New entities are `Disabled` until the last step. Observers that look at them by a query must allow that; those of
 ///   `Add<Disabled>` and `Remove<Disabled>` see them come and go.
 /// - Commands of hooks are applied when not all entities are there. Components that look at other entities should be
