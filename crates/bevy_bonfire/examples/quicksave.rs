@@ -60,10 +60,14 @@ fn main() -> AppExit {
 fn press_keys(mut commands: Commands, path: Res<QuicksavePath>, mut frame: Local<u32>) {
     for (_, key) in PRESSED.iter().filter(|(pressed, _)| *pressed == *frame) {
         match key {
-            // Done when the commands of this system are applied, with the world as it is then.
-            Key::F5 => commands.save_to(&path.0),
-            // In the place of all entities that a save would have. Entities get new ids.
-            Key::F9 => commands.load_from(&path.0),
+            // Captured at the end of this tick, and written by another thread.
+            Key::F5 => {
+                commands.save_to(&path.0);
+            }
+            // Read and decoded by that thread; then it takes the place of all entities that a save would have.
+            Key::F9 => {
+                commands.load_from(&path.0);
+            }
             Key::Escape => {
                 commands.write_message(AppExit::Success);
             }

@@ -188,7 +188,7 @@ fn commands_save_and_load_and_tell_how_it_went() {
     world.add_observer(|done: On<LoadFinished>, mut heard: ResMut<Heard>| {
         let what = match &done.result {
             Ok(loaded) => {
-                format!("loaded {} from a path: {}", loaded.prelude.entity_count, done.path.is_some())
+                format!("loaded {} from a path: {}", loaded.prelude.entity_count, done.source.is_some())
             }
             Err(error) => format!("not loaded: {}", error.is_not_found()),
         };

@@ -96,7 +96,7 @@ pub(super) fn run(world: &mut World) {
 /// What the clock of the app says, if it has one.
 fn real_time(world: &World) -> Option<Duration> {
     #[cfg(feature = "time")]
-    return world.get_resource::<bevy_time::Time<bevy_time::Real>>().map(|time| time.delta());
+    return world.get_resource::<bevy_time::Time<bevy_time::Real>>().map(bevy_time::Time::delta);
     #[cfg(not(feature = "time"))]
     {
         let _ = world;

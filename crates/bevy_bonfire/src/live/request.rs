@@ -82,7 +82,7 @@ impl Request {
     pub(super) fn fail(self, error: Error) {
         match self {
             Self::Save { promises, .. } => {
-                promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())))
+                promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
             }
             Self::Load { promise, .. } => promise.complete(Err(error)),
             Self::Remove { promise, .. } | Self::StartOver { promise, .. } => promise.complete(Err(error)),

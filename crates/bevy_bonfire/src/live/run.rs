@@ -114,7 +114,7 @@ fn cancelled(what: &str) -> Error {
 pub(super) fn begin(world: &mut World, request: Request) {
     match request {
         Request::Save { target, options, handle, promises } => {
-            begin_save(world, target, &options, handle, promises)
+            begin_save(world, target, &options, handle, promises);
         }
         Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
         Request::Remove { slot, promise } => {
