@@ -81,7 +81,8 @@ fn the_newer_save_has_the_place_of_the_older_one() {
 
 #[test]
 fn what_would_notice_keeps_saves_apart() {
-    let between: [(&str, fn(&Saver)); 4] = [
+    type Ask = fn(&Saver);
+    let between: [(&str, Ask); 4] = [
         ("load", |saver| drop(saver.load("quick"))),
         ("remove", |saver| drop(saver.remove("quick"))),
         ("run", |saver| drop(saver.run(|_| Ok(())))),
