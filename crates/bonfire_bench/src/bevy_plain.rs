@@ -16,6 +16,14 @@ pub(crate) fn app() -> App {
     app
 }
 
+/// An app with this plugin that knows the set, and saves what has a component of it.
+pub(crate) fn app_with(plugin: BonfirePlugin) -> App {
+    let mut app = App::new();
+    app.add_plugins(plugin.scope(SaveScope::Persisted));
+    app.persist::<Transform>().persist::<Circle>().persist::<Color>().persist::<M1>().persist::<M2>();
+    app
+}
+
 /// A world without entities that knows the set, and the tags.
 pub(crate) fn empty() -> World {
     let mut app = app();
@@ -27,6 +35,11 @@ pub(crate) fn empty() -> World {
 /// The set, spawned as a game does: archetypes in turns.
 pub(crate) fn filled(entities: usize) -> World {
     let mut world = empty();
+    fill(&mut world, entities);
+    world
+}
+
+pub(crate) fn fill(world: &mut World, entities: usize) {
     for i in 0..entities as u32 {
         let row = (Transform::number(i), Circle::number(i), Color::number(i));
         match i % 4 {
@@ -36,7 +49,6 @@ pub(crate) fn filled(entities: usize) -> World {
             _ => world.spawn((row, M1, M2)),
         };
     }
-    world
 }
 
 /// The set's three components in 300 archetypes whose sizes follow Zipf's law.

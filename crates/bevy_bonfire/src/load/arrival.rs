@@ -9,6 +9,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::{Component, ComponentId};
 use bevy_ecs::entity::{Entity, RemoteAllocator};
 use bevy_ecs::entity_disabling::Disabled;
@@ -135,6 +136,21 @@ pub(super) fn tags(world: &mut World) -> [ComponentId; 2] {
     let mut tags = [world.register_component::<Arriving>(), world.register_component::<Disabled>()];
     tags.sort();
     tags
+}
+
+/// Whether no code of the game runs when entities arrive.
+pub(super) fn is_quiet(world: &World) -> bool {
+    let Some(arriving) = world.components().component_id::<Arriving>() else { return true };
+    let heard = |archetype: &Archetype| {
+        archetype.has_remove_hook()
+            || archetype.has_remove_observer()
+            || archetype.has_discard_hook()
+            || archetype.has_discard_observer()
+    };
+    !world
+        .archetypes()
+        .iter()
+        .any(|archetype| archetype.contains(arriving) && !archetype.is_empty() && heard(archetype))
 }
 
 /// Makes entities that were arriving part of the world, all but what the game has despawned. Some stay disabled.

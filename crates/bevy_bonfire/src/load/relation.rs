@@ -4,6 +4,8 @@
 //! are spawned by batches and others are inserted after them. Lists that must have another order are put right when they
 //! are complete.
 
+use std::cell::LazyCell;
+
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
@@ -62,13 +64,14 @@ pub(super) fn release(world: &mut World, registry: &Registered, doomed: &[Entity
     if doomed.is_empty() {
         return;
     }
-    let doomed: EntityHashSet = doomed.iter().copied().collect();
+    // Asked for only where there are lists.
+    let set = LazyCell::new(|| -> EntityHashSet { doomed.iter().copied().collect() });
     for relation in registry.entries.iter().filter_map(|entry| entry.relation) {
         let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
         let targets: Vec<Entity> =
             archetypes.flat_map(Archetype::entities).map(ArchetypeEntity::id).collect();
         for target in targets {
-            (relation.release)(world, target, &doomed);
+            (relation.release)(world, target, &set);
         }
     }
     world.flush();

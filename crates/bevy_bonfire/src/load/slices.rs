@@ -12,7 +12,7 @@
 //! that is why relationships come later than in a load in one go.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use bevy_ecs::component::ComponentId;
@@ -362,13 +362,23 @@ impl Work {
     fn switch(mut self: Box<Self>, world: &mut World, source: &Source) -> Result<Loaded> {
         let Source { snapshot, registry, mode, options } = source;
         // Without the new ones, which are arriving.
-        let replaced = replaced(world, mode)?;
+        let mut replaced = replaced(world, mode)?;
+        // The new ones move into tables that have room if the old ones go first. Only where no code of the game can keep the
+        // new ones from coming: after that nothing can be undone.
+        let mut old = Ok(());
+        if arrival::is_quiet(world) {
+            let replaced = std::mem::take(&mut replaced);
+            old = catch_unwind(AssertUnwindSafe(|| commit::despawn(world, registry, replaced)));
+        }
         let arrive = || arrival::arrive(world, self.ids.entities(), &self.stay_disabled);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(arrive)) {
             return Err(commit::undone(world, &*panic));
         }
         // They are the world's now.
         self.ids.keep();
+        if let Err(panic) = old {
+            resume_unwind(panic);
+        }
         let resources = std::mem::take(&mut self.resources);
         let (map, carry) = (std::mem::take(&mut self.map), std::mem::take(&mut self.carry));
         let (mut report, unknown_order) =

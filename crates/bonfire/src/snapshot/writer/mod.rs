@@ -293,8 +293,8 @@ impl<'r> SnapshotWriter<'r> {
         used.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
         let mut components: Vec<Component> =
             used.iter().map(|&index| descriptors[index].component()).collect();
-        let numbers: HashMap<usize, u32> =
-            used.iter().enumerate().map(|(i, &index)| (index, i as u32)).collect();
+        let mut numbers = vec![0; descriptors.len()];
+        used.iter().zip(0_u32..).for_each(|(&index, number)| numbers[index] = number);
 
         let mut shared = Vec::new();
         let mut tables = HashMap::new();
@@ -306,7 +306,7 @@ impl<'r> SnapshotWriter<'r> {
                 tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
                 let groups = group_rows(&values.ends);
                 let values = Groups::new(Bytes::from(values.bytes), groups);
-                shared.push(SharedTable { component: numbers[&index], values });
+                shared.push(SharedTable { component: numbers[index], values });
             }
         }
 
@@ -382,7 +382,7 @@ fn check_ids(snapshot: &Snapshot) -> Result<()> {
 
 fn resolve(
     column: PendingColumn,
-    numbers: &HashMap<usize, u32>,
+    numbers: &[u32],
     tables: &HashMap<usize, (u32, u8)>,
     unshared: &HashMap<usize, SharedValues>,
     sealed: &Sealed,
@@ -402,5 +402,5 @@ fn resolve(
             Body::Shared { table, indices: Indices { width, bytes } }
         }
     };
-    Column { component: numbers[&column.component], present: column.present, rows: column.rows, body }
+    Column { component: numbers[column.component], present: column.present, rows: column.rows, body }
 }
