@@ -79,7 +79,7 @@ impl WorldSaveExt for World {
 
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot> {
         let registry = SaveRegistry::of(self)?;
-        capture(self, &registry, options, &Additions::default(), &Sharing::Alone)
+        capture(self, &registry, options, &Additions::default(), Sharing::Alone)
             .map(|capture| capture.snapshot)
     }
 
@@ -150,7 +150,7 @@ pub(crate) fn save_world(
         Some(captures) => captures.capture_with(world, options, &added)?,
         None => {
             let registry = SaveRegistry::of(world)?;
-            capture(world, &registry, options, &added, &Sharing::Alone)?
+            capture(world, &registry, options, &added, Sharing::Alone)?
         }
     };
     span.record("entities", captured.snapshot.entity_count());

@@ -21,8 +21,9 @@ use super::{Chosen, INDEX_BITS};
 const AGE_MAX: u32 = 1 << 31;
 
 /// An earlier capture of the same world, and how to tell what has changed since.
-pub(crate) struct Since<'a> {
-    pub(crate) snapshot: &'a Snapshot,
+pub(crate) struct Since {
+    /// Without its columns.
+    pub(crate) snapshot: Snapshot,
     pub(crate) ticks: TickRange,
 }
 
@@ -74,7 +75,7 @@ impl TickRange {
     }
 }
 
-impl Since<'_> {
+impl Since {
     /// Marks the rows in which another entity is, or none was. Returns whether all are the same.
     pub(super) fn mark_ids(&self, rows: &Rows<'_>, place: usize, dirty: &mut DirtyRows) -> bool {
         let Some(archetype) = self.snapshot.archetypes().nth(place) else {

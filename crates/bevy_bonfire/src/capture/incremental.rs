@@ -89,15 +89,18 @@ impl IncrementalCapture {
         let registry = SaveRegistry::of(world)?;
         // A failure forgets it: the next capture stands alone.
         let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, &registry));
-        let sharing = match &last {
+        let earlier;
+        let sharing = match last {
             None => Sharing::First,
             Some(last) => {
                 let ticks = TickRange::new(last.tick, now).filter(|_| !self.compared);
-                let since = ticks.map(|ticks| Since { snapshot: &last.snapshot, ticks });
-                Sharing::Over { snapshot: &last.snapshot, since, places: &last.places }
+                let since =
+                    ticks.map(|ticks| Box::new(Since { snapshot: last.snapshot.without_columns(), ticks }));
+                earlier = last.places;
+                Sharing::Over { snapshot: Box::new(last.snapshot), since, places: &earlier }
             }
         };
-        let capture = capture(world, &registry, options, added, &sharing)?;
+        let capture = capture(world, &registry, options, added, sharing)?;
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
         let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));

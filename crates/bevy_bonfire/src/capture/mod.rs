@@ -135,8 +135,8 @@ pub(crate) enum Sharing<'a> {
     Alone,
     /// Others will be made over it.
     First,
-    /// With an earlier one. If it is not known what has changed since, bytes are compared.
-    Over { snapshot: &'a Snapshot, since: Option<Since<'a>>, places: &'a [Option<u32>] },
+    /// With an earlier one, which is used up. If it is not known what has changed since, bytes are compared.
+    Over { snapshot: Box<Snapshot>, since: Option<Box<Since>>, places: &'a [Option<u32>] },
 }
 
 /// Captures a world, with what observers added.
@@ -145,16 +145,16 @@ pub(crate) fn capture(
     registry: &Registered,
     options: &SaveOptions,
     added: &Additions,
-    sharing: &Sharing<'_>,
+    mut sharing: Sharing<'_>,
 ) -> Result<Capture> {
     let chosen = choose(world, registry, &options.selection, &added.excluded)?;
     let mut unregistered = BTreeSet::new();
     let mut writer = SnapshotWriter::new(&registry.registry).pool(&registry.pool);
-    writer = match sharing {
+    writer = match &mut sharing {
         Sharing::Alone if options.checksums => writer.reserve(estimate(registry, &chosen)).checksums(),
         Sharing::Alone => writer.reserve(estimate(registry, &chosen)),
         Sharing::First => writer.over(None),
-        Sharing::Over { snapshot, .. } => writer.over(Some(snapshot)),
+        Sharing::Over { snapshot, .. } => writer.over(Some(std::mem::take(&mut **snapshot))),
     };
     writer.next_entity_id(u64::from(world.entities().len()));
     if let Some(number) = registry.world {
@@ -169,7 +169,7 @@ pub(crate) fn capture(
     for chosen in &chosen {
         let rows = &chosen.rows;
         let (place, since) = sharing.place(chosen.archetype.id());
-        let mut out = match sharing {
+        let mut out = match &sharing {
             Sharing::Alone => writer.archetype_with(rows.len(), |ids| rows.write_ids(0..rows.len(), ids))?,
             _ => {
                 moved.reset(rows.len());
@@ -229,19 +229,19 @@ pub(crate) fn capture(
     Ok(Capture { snapshot: writer.finish()?, unregistered, archetypes })
 }
 
-impl<'a> Sharing<'a> {
-    fn since(&self) -> Option<&Since<'a>> {
+impl Sharing<'_> {
+    fn since(&self) -> Option<&Since> {
         match self {
-            Self::Over { since, .. } => since.as_ref(),
+            Self::Over { since, .. } => since.as_deref(),
             Self::Alone | Self::First => None,
         }
     }
 
     /// The archetype's number in the earlier capture, and how to tell what has changed since.
-    fn place(&self, archetype: ArchetypeId) -> (Option<usize>, Option<&Since<'a>>) {
+    fn place(&self, archetype: ArchetypeId) -> (Option<usize>, Option<&Since>) {
         let Self::Over { since, places, .. } = self else { return (None, None) };
         let place = places.get(archetype.index()).copied().flatten().map(|place| place as usize);
-        (place, since.as_ref().filter(|_| place.is_some()))
+        (place, since.as_deref().filter(|_| place.is_some()))
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn write(
     world: &World,
     registry: &Registered,
     chosen: &[Chosen<'_>],
-    since: Option<&Since<'_>>,
+    since: Option<&Since>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<()> {
     // Remarks are counted again.
@@ -87,7 +87,7 @@ pub(super) fn write(
 }
 
 /// Whether a list of sources may have changed.
-fn changed(world: &World, registry: &Registered, chosen: &[Chosen<'_>], since: &Since<'_>) -> bool {
+fn changed(world: &World, registry: &Registered, chosen: &[Chosen<'_>], since: &Since) -> bool {
     let relations = registry.entries.iter().filter_map(|entry| entry.relation);
     { relations }.any(|relation| {
         chosen

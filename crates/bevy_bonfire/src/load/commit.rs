@@ -157,7 +157,8 @@ pub(super) fn mark(world: &mut World, entities: Vec<Entity>) {
 /// Removes what a load leaves no place for.
 pub(super) fn despawn(world: &mut World, registry: &Registered, entities: Vec<Entity>) {
     release(world, registry, &entities);
-    for entity in entities {
+    // From the last row on, so that none has to be moved into the place of another.
+    for entity in entities.into_iter().rev() {
         if let Ok(entity) = world.get_entity_mut(entity) {
             entity.despawn();
         }

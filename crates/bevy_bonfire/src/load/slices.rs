@@ -72,7 +72,13 @@ impl Slices {
         let start = Instant::now();
         world.flush();
         settle(world);
+        let mut alone = true;
         loop {
+            // The switch takes what it takes: it gets a frame of its own.
+            if !alone && self.is_ready() {
+                return Ok(None);
+            }
+            alone = false;
             let done = self.part(world);
             if !matches!(done, Ok(None)) {
                 self.state = State::Done;
@@ -83,6 +89,11 @@ impl Slices {
                 return Ok(None);
             }
         }
+    }
+
+    /// Whether only the switch is left.
+    fn is_ready(&self) -> bool {
+        matches!(&self.state, State::Working(work) if work.is_complete())
     }
 
     /// Whether it is done, or has failed.

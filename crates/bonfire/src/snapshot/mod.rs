@@ -125,7 +125,7 @@ pub(crate) struct Archetype {
 impl Archetype {
     /// The ids, in row order.
     pub(crate) fn ids(&self) -> Cow<'_, [EntityId]> {
-        ids_from_bytes(self.ids.contiguous())
+        ids_from_bytes(Cow::Borrowed(self.ids.joined()))
     }
 
     pub(crate) fn set_ids(&mut self, ids: &[EntityId]) {
@@ -266,6 +266,24 @@ impl Snapshot {
         }
     }
 
+    /// The same without its columns: entities, data and remarks.
+    pub fn without_columns(&self) -> Self {
+        let outline = |archetype: &Archetype| Archetype {
+            rows: archetype.rows,
+            ids: archetype.ids.clone(),
+            columns: Vec::new(),
+        };
+        Self {
+            metadata: self.metadata.clone(),
+            next_entity_id: self.next_entity_id,
+            archetypes: self.archetypes.iter().map(outline).collect(),
+            data: self.data.clone(),
+            notes: self.notes.clone(),
+            world: self.world,
+            ..Self::default()
+        }
+    }
+
     /// The memory of the columns of some snapshots, in bytes. What several of them share counts once.
     pub fn memory_bytes<'s>(snapshots: impl IntoIterator<Item = &'s Self>) -> usize {
         let mut seen = std::collections::HashSet::new();
@@ -281,7 +299,9 @@ impl Snapshot {
     }
 
     fn for_each_part(&self, mut each: impl FnMut(&bytes::Bytes)) {
-        self.archetypes.iter().for_each(|archetype| archetype.ids.parts().iter().for_each(&mut each));
+        for ids in self.archetypes.iter().map(|archetype| &archetype.ids) {
+            ids.parts().iter().chain(ids.made()).for_each(&mut each);
+        }
         self.shared.iter().for_each(|table| each(&table.values.bytes));
         let columns = self.archetypes.iter().flat_map(|archetype| &archetype.columns).chain(&self.resources);
         for column in columns.chain(self.carried.iter().map(|record| &record.column)) {

@@ -146,9 +146,9 @@ impl DirtyRows {
 }
 
 /// What is known of a column since an earlier capture.
-#[derive(Clone, Copy)]
 pub(crate) struct Earlier<'a> {
-    pub(crate) rope: &'a Rope,
+    /// Pages of it that have changed are let go of, so that the new ones can take their memory.
+    pub(crate) rope: &'a mut Rope,
     /// `None`: nothing, so that its bytes must be compared.
     pub(crate) dirty: Option<&'a DirtyRows>,
 }
@@ -158,41 +158,48 @@ pub(crate) fn in_pages(
     pool: &BufferPool,
     rows: usize,
     stride: usize,
-    earlier: Option<Earlier<'_>>,
+    mut earlier: Option<Earlier<'_>>,
     mut fill: impl FnMut(Range<usize>, &mut [u8]),
 ) -> Rope {
     let cut = Cut::of(stride);
     let len = rows * stride;
-    if let Some(Earlier { rope, dirty: Some(dirty) }) = earlier
+    earlier = earlier.filter(|earlier| is_paged(earlier.rope, cut));
+    if let Some(Earlier { rope, dirty: Some(dirty) }) = &earlier
         && rope.len() == len
         && !dirty.any()
-        && is_paged(rope, cut)
     {
-        return rope.clone();
+        return (*rope).clone();
     }
-    let earlier = earlier.filter(|earlier| is_paged(earlier.rope, cut));
     let count = rows.div_ceil(cut.page_rows);
     let (mut parts, mut checksums) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for page in 0..count {
         let range = page * cut.page_rows..((page + 1) * cut.page_rows).min(rows);
         let bytes = range.len() * stride;
-        let before = earlier.and_then(|earlier| {
-            let part = earlier.rope.parts().get(page).filter(|part| part.len() == bytes)?;
-            Some((part, earlier.rope.checksums().and_then(|sums| sums.get(page)), earlier.dirty))
-        });
-        if let Some((part, checksum, Some(dirty))) = before
-            && !dirty.touches(range.clone())
-        {
-            parts.push(part.clone());
-            checksums.push(checksum);
-            continue;
+        let before = earlier
+            .as_mut()
+            .filter(|earlier| earlier.rope.parts().get(page).is_some_and(|part| part.len() == bytes));
+        let mut compared = None;
+        if let Some(Earlier { rope, dirty }) = before {
+            let known = (rope.parts()[page].clone(), rope.checksums().and_then(|sums| sums.get(page)));
+            match dirty {
+                Some(dirty) if dirty.touches(range.clone()) => {
+                    drop(known);
+                    rope.release(page);
+                }
+                Some(_) => {
+                    parts.push(known.0);
+                    checksums.push(known.1);
+                    continue;
+                }
+                None => compared = Some(known),
+            }
         }
         let mut memory = room(pool, bytes);
         fill(range, memory.as_mut());
-        if let Some((part, checksum, None)) = before
-            && **part == *memory.as_ref()
+        if let Some((part, checksum)) = compared
+            && *part == *memory.as_ref()
         {
-            parts.push(part.clone());
+            parts.push(part);
             checksums.push(checksum);
             continue;
         }
@@ -279,7 +286,8 @@ mod tests {
             a.parts().iter().zip(b.parts()).filter(|(a, b)| a.as_ptr() == b.as_ptr()).count()
         };
         for dirty in [Some(&dirty), None] {
-            let second = in_pages(&pool, rows, stride, Some(Earlier { rope: &first, dirty }), fill(&changed));
+            let earlier = Some(Earlier { rope: &mut first.clone(), dirty });
+            let second = in_pages(&pool, rows, stride, earlier, fill(&changed));
             assert_eq!(second.to_vec(), changed);
             assert_eq!((shared(&first, &second), second.parts().len()), (3, 4));
             let sums = second.checksums().unwrap();
@@ -288,13 +296,14 @@ mod tests {
         }
         // Another length: all pages that are still whole.
         let clean = DirtyRows::none(rows);
-        let earlier = Some(Earlier { rope: &first, dirty: Some(&clean) });
+        let mut rope = first.clone();
+        let earlier = Some(Earlier { rope: &mut rope, dirty: Some(&clean) });
         let shorter = in_pages(&pool, rows - 1, stride, earlier, fill(&bytes));
         assert_eq!((shared(&first, &shorter), shorter.len()), (3, (rows - 1) * stride));
         // A rope in one piece cannot be shared by parts.
         let one = Rope::from(Bytes::from(bytes.clone()));
-        let again =
-            in_pages(&pool, rows, stride, Some(Earlier { rope: &one, dirty: Some(&clean) }), fill(&bytes));
+        let earlier = Some(Earlier { rope: &mut one.clone(), dirty: Some(&clean) });
+        let again = in_pages(&pool, rows, stride, earlier, fill(&bytes));
         assert_eq!((shared(&one, &again), again.to_vec()), (0, bytes));
     }
 }

@@ -9,6 +9,7 @@ use super::{Pending, PendingBody, PendingColumn, Place, SnapshotWriter};
 use crate::bulk::RawRows;
 use crate::descriptor::{EncodedBody, Repeats, Sink, StagedColumn};
 use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
 use crate::snapshot::bitmap::Bitmap;
 use crate::snapshot::column::{Body, Column, Groups};
 use crate::snapshot::page::{DirtyRows, Earlier, in_pages};
@@ -112,27 +113,25 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         if descriptor.transient || self.pending().rows == 0 {
             return Ok(());
         }
-        let (len, earlier) = (rows.len(), self.earlier(&descriptor.key));
+        let len = rows.len();
         let bulk = self.writer.paged && !self.writer.arena.portable;
         let Some(stride) = descriptor.column.raw_stride().filter(|_| bulk) else {
-            if let Some(column) = earlier
-                && dirty.is_some_and(|dirty| !dirty.any())
-                && self.is_same_length(len)
-                && self.is_shareable(column, &descriptor.key)
+            if dirty.is_some_and(|dirty| !dirty.any())
+                && let Some(shared) = self.unchanged(component, &descriptor.key)
             {
-                let body = PendingBody::Ready(column.body.clone());
-                let (present, rows) = (column.present.clone(), column.rows);
-                self.pending().columns.push(PendingColumn { component, present, rows, body });
+                self.pending().columns.push(shared);
                 return Ok(());
             }
             // SAFETY: the caller vouches for the rows.
             return unsafe { self.encode(component, rows, None) };
         };
-        let earlier = earlier.and_then(|earlier| match &earlier.body {
+        let place = self.pending().earlier;
+        let pool = self.writer.arena.pool.clone();
+        let earlier = self.earlier(place, &descriptor.key).and_then(|earlier| match &mut earlier.body {
             Body::Raw(rope) if earlier.present.is_none() => Some(Earlier { rope, dirty }),
             _ => None,
         });
-        let rope = in_pages(&self.writer.arena.pool, len, stride, earlier, |range, memory| {
+        let rope = in_pages(&pool, len, stride, earlier, |range, memory| {
             // SAFETY: the caller vouches for the rows.
             unsafe { descriptor.column.gather(rows, range, memory) };
         });
@@ -142,32 +141,33 @@ impl<'r> ArchetypeWriter<'_, 'r> {
     }
 
     /// The column of a component in the earlier capture.
-    fn earlier(&mut self, key: &str) -> Option<&'r Column> {
-        let snapshot = self.writer.earlier?;
+    fn earlier(&mut self, place: Option<usize>, key: &str) -> Option<&mut Column> {
+        let Snapshot { resources, archetypes, components, .. } = self.writer.earlier.as_mut()?;
         let columns = match self.target {
-            Target::Resources => &snapshot.resources,
-            Target::Archetype(_) => &snapshot.archetypes.get(self.pending().earlier?)?.columns,
+            Target::Resources => resources,
+            Target::Archetype(_) => &mut archetypes.get_mut(place?)?.columns,
         };
-        columns.iter().find(|column| snapshot.components[column.component as usize].key == key)
+        columns.iter_mut().find(|column| components[column.component as usize].key == key)
     }
 
-    /// Whether the earlier archetype has so many rows.
-    fn is_same_length(&mut self, rows: usize) -> bool {
-        match (self.writer.earlier, &self.target) {
-            (Some(_), Target::Resources) => true,
-            (Some(earlier), Target::Archetype(_)) => (self.pending().earlier)
-                .and_then(|number| earlier.archetypes.get(number))
-                .is_some_and(|archetype| archetype.rows == rows),
-            (None, _) => false,
+    /// A column that is not raw as it is in the earlier capture. One whose values are shared by all archetypes is not to be
+    /// had, nor one that has remarks: they are counted again.
+    fn unchanged(&mut self, component: usize, key: &str) -> Option<PendingColumn> {
+        let (place, rows) = (self.pending().earlier, self.pending().rows);
+        let snapshot = self.writer.earlier.as_ref()?;
+        let same_length = match self.target {
+            Target::Resources => true,
+            Target::Archetype(_) => snapshot.archetypes.get(place?)?.rows == rows,
+        };
+        if !same_length || snapshot.notes.iter().any(|note| note.key == key) {
+            return None;
         }
-    }
-
-    /// Whether a column that is not raw can be taken from the earlier capture as it is. One whose values are shared by all
-    /// archetypes cannot, nor one that has remarks: they are counted again.
-    fn is_shareable(&self, column: &Column, key: &str) -> bool {
-        let noted =
-            self.writer.earlier.is_some_and(|earlier| earlier.notes.iter().any(|note| note.key == key));
-        !noted && !matches!(column.body, Body::Shared { .. })
+        let column = self.earlier(place, key)?;
+        if matches!(column.body, Body::Shared { .. }) {
+            return None;
+        }
+        let body = PendingBody::Ready(column.body.clone());
+        Some(PendingColumn { component, present: column.present.clone(), rows: column.rows, body })
     }
 
     /// Decoded rows as a column again: for each entity the column and the row that its value lies in.

@@ -53,7 +53,7 @@ pub struct SnapshotWriter<'r> {
     arena: Arena,
     /// Whether columns lie in pages.
     paged: bool,
-    earlier: Option<&'r Snapshot>,
+    earlier: Option<Snapshot>,
     archetypes: Vec<Pending>,
     resources: Pending,
     shared: HashMap<usize, SharedValues>,
@@ -156,7 +156,7 @@ impl<'r> SnapshotWriter<'r> {
     ///
     /// Front ends that know what has changed since the earlier capture say so with
     /// [`archetype_over`](Self::archetype_over) and [`ArchetypeWriter::column_over`].
-    pub fn over(mut self, earlier: Option<&'r Snapshot>) -> Self {
+    pub fn over(mut self, earlier: Option<Snapshot>) -> Self {
         (self.paged, self.earlier) = (true, earlier);
         self
     }
@@ -251,8 +251,8 @@ impl<'r> SnapshotWriter<'r> {
         mut fill: impl FnMut(Range<usize>, &mut [EntityId]),
     ) -> Result<ArchetypeWriter<'_, 'r>> {
         check_len(len)?;
-        let known = earlier.and_then(|number| self.earlier?.archetypes.get(number));
-        let known = known.map(|archetype| Earlier { rope: &archetype.ids, dirty });
+        let known = earlier.and_then(|number| self.earlier.as_mut()?.archetypes.get_mut(number));
+        let known = known.map(|archetype| Earlier { rope: &mut archetype.ids, dirty });
         let ids = in_pages(&self.arena.pool, len, size_of::<EntityId>(), known, |range, memory| {
             let ids = bytemuck::cast_slice_mut(memory);
             fill(range, ids);
