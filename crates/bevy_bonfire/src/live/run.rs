@@ -6,7 +6,7 @@ use std::time::Duration;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::{Error, Result, Snapshot, SnapshotWriter};
-use bonfire_store::{Handle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Skipped, Stage};
+use bonfire_store::{Handle, Progress, Promise, SaveReport, SaveTarget, Skipped, Stage};
 
 use super::request::{LoadSettings, Request};
 use super::{Saves, autosave, exit};
@@ -70,17 +70,6 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
 /// Tells observers of the saves that are done, in the order in which they were asked for.
 pub(crate) fn finish_saves(world: &mut World) {
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
-    for Followed { leader, followers } in
-        saves.followed.extract_if(.., |followed| followed.leader.is_complete())
-    {
-        let result = leader.result().unwrap_or_else(|| Err(too_late()));
-        let result = result.map(|report| {
-            let mut report: SaveReport = report;
-            report.coalesced = true;
-            report
-        });
-        followers.into_iter().for_each(|follower| follower.complete(result.clone()));
-    }
     let done: Vec<_> = saves.saving.extract_if(.., |saving| saving.handle.is_complete()).collect();
     if done.is_empty() {
         return;
@@ -96,12 +85,6 @@ pub(crate) fn finish_saves(world: &mut World) {
     world.flush();
 }
 
-/// Requests whose place another one took.
-pub(super) struct Followed {
-    leader: SaveHandle,
-    followers: Vec<Promise<SaveReport>>,
-}
-
 pub(super) fn too_late() -> Error {
     Error::custom("the app exits, and the time for saving is over")
 }
@@ -113,9 +96,7 @@ fn cancelled(what: &str) -> Error {
 /// Begins what was asked for.
 pub(super) fn begin(world: &mut World, request: Request) {
     match request {
-        Request::Save { target, options, handle, promises } => {
-            begin_save(world, target, &options, handle, promises);
-        }
+        Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
         Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
         Request::Remove { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
@@ -134,8 +115,7 @@ fn begin_save(
     world: &mut World,
     target: SaveTarget,
     options: &SaveOptions,
-    handle: SaveHandle,
-    mut promises: Vec<Promise<SaveReport>>,
+    promises: Vec<Promise<SaveReport>>,
 ) {
     if promises.iter().all(Promise::is_cancelled) {
         return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
@@ -148,11 +128,7 @@ fn begin_save(
         Ok(captured) => captured,
         Err(error) => return promises.into_iter().for_each(|promise| promise.complete(Err(error.clone()))),
     };
-    let Some(promise) = promises.pop() else { return };
-    if !promises.is_empty() {
-        saves.followed.push(Followed { leader: handle, followers: promises });
-    }
-    saves.saver.save_with(target, snapshot, details, options.encode.clone(), promise);
+    saves.saver.save_with(target, snapshot, details, options.encode.clone(), promises);
 }
 
 /// A load that is going on.

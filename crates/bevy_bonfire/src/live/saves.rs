@@ -14,7 +14,7 @@ use bonfire_store::{
 use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
 use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
-use super::run::{Followed, Loading};
+use super::run::Loading;
 use crate::load::Loaded;
 use crate::{IncrementalCapture, SaveOptions};
 
@@ -80,7 +80,6 @@ pub struct Saves {
     pub(super) waiting: Waiting,
     /// Saves that were asked for, in their order, until observers were told.
     pub(super) saving: Vec<Saving>,
-    pub(super) followed: Vec<Followed>,
     pub(super) loading: Option<Loading>,
     pub(super) captures: IncrementalCapture,
     pub(super) initial: Option<Snapshot>,
@@ -106,7 +105,6 @@ impl Saves {
             paused: false,
             waiting: Waiting::default(),
             saving: Vec::new(),
-            followed: Vec::new(),
             loading: None,
             captures: IncrementalCapture::new(),
             initial: None,
@@ -133,8 +131,8 @@ impl Saves {
         promise: Promise<SaveReport>,
         handle: SaveHandle,
     ) {
-        self.saving.push(Saving { target: target.clone(), handle: handle.clone() });
-        self.request(Request::Save { target, options: Box::new(options), handle, promises: vec![promise] });
+        self.saving.push(Saving { target: target.clone(), handle });
+        self.request(Request::Save { target, options: Box::new(options), promises: vec![promise] });
     }
 
     /// Saves to a file, which is replaced as a whole or not at all.
