@@ -67,14 +67,47 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
     world.remove_resource::<Saves>();
 }
 
-/// Tells observers of the saves that are done, in the order in which they were asked for.
+/// A load or a new beginning that was not begun.
+pub(super) enum Refused {
+    Load(SaveTarget, Error),
+    StartOver(String, Error),
+}
+
+impl Refused {
+    pub(super) fn of(request: &Request, error: &Error) -> Option<Self> {
+        match request {
+            Request::Load { source, .. } => Some(Self::Load(source.clone(), error.clone())),
+            Request::StartOver { slot, .. } => Some(Self::StartOver(slot.clone(), error.clone())),
+            Request::Save { .. } | Request::Remove { .. } => None,
+        }
+    }
+
+    fn tell(self, world: &mut World) {
+        match self {
+            Self::Load(source, error) => {
+                log::error!("the load of {source} failed: {error}");
+                world.trigger(LoadFinished { source: Some(source), skipped: Vec::new(), result: Err(error) });
+            }
+            Self::StartOver(slot, error) => {
+                log::error!("slot `{slot}` could not be started over: {error}");
+                world.trigger(StartedOver { slot, result: Err(error) });
+            }
+        }
+    }
+}
+
+/// Tells observers of what was refused, and of the saves that are done, in the order in which they were asked for.
 pub(crate) fn finish_saves(world: &mut World) {
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
+    let refused = std::mem::take(&mut saves.refused);
     let done: Vec<_> = saves.saving.extract_if(.., |saving| saving.handle.is_complete()).collect();
-    if done.is_empty() {
+    if done.is_empty() && refused.is_empty() {
         return;
     }
-    saves.timer.restart();
+    if !done.is_empty() {
+        saves.timer.restart();
+    }
+    refused.into_iter().for_each(|refused| refused.tell(world));
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
@@ -104,6 +137,9 @@ pub(super) fn begin(world: &mut World, request: Request) {
             saver.remove_with(&slot, promise);
         }
         Request::StartOver { slot, promise } => {
+            if promise.is_cancelled() {
+                return start_over(world, slot, Err(cancelled("the new beginning")), promise);
+            }
             let mut saves = world.resource_mut::<Saves>();
             let removal = saves.saver.remove(&slot);
             saves.loading = Some(Loading::StartingOver { slot, removal, promise });
@@ -194,17 +230,19 @@ fn begin_load(world: &mut World, source: SaveTarget, settings: LoadSettings, pro
     let (inner, preparation) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
     saves.saver.load_then(source.clone(), open, inner, move |save, watch| {
-        let watch = |what, done, total| watch.set(Progress::new(stage_of(what), done, total));
+        let watch = |what, done, total| watch.set(progress_of(what, done, total));
         let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
         Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
     });
     saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
 }
 
-fn stage_of(what: Preparing) -> Stage {
+fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
     match what {
-        Preparing::Migrating => Stage::Migrating,
-        Preparing::Decoding | Preparing::Copying => Stage::Decoding,
+        Preparing::Migrating => Progress::new(Stage::Migrating, done, total),
+        Preparing::Decoding => Progress::new(Stage::Decoding, done, total),
+        // Progress does not go back for it.
+        Preparing::Copying => Progress::new(Stage::Decoding, 1, 1),
     }
 }
 
@@ -250,6 +288,9 @@ fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
             commit(world, Commit { source, skipped, budget, slices, promise });
         }
         Loading::StartingOver { slot, removal, promise } => {
+            if promise.is_cancelled() {
+                removal.cancel();
+            }
             let result = match wait {
                 Some(time) => removal.wait_timeout(time),
                 None => removal.result(),
