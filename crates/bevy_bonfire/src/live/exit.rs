@@ -9,8 +9,8 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire_store::SaveTarget;
 
-use super::run::{self, finish_saves};
 use super::Saves;
+use super::run::{self, finish_saves};
 use crate::SaveOptions;
 
 /// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
