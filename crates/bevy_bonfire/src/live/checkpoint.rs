@@ -101,7 +101,7 @@ impl Checkpoints {
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
         };
         let loaded = world.load(&snapshot, mode)?;
-        self.forget_from(tick + 1);
+        while self.ring.pop_back_if(|(last, _)| *last > tick).is_some() {}
         Ok(loaded)
     }
 

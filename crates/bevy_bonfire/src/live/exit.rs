@@ -9,8 +9,8 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire_store::SaveTarget;
 
+use super::Saves;
 use super::run::{self, finish_saves};
-use super::{Request, Saves};
 use crate::SaveOptions;
 
 /// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
@@ -75,7 +75,7 @@ pub(super) fn run(world: &mut World) {
     let in_time = run::complete_all(world, deadline);
     let mut saves = world.resource_mut::<Saves>();
     while let Some(request) = saves.waiting.pop() {
-        Request::fail(request, run::too_late());
+        saves.refuse(request, run::too_late());
     }
     let unfinished: Vec<SaveTarget> = saves
         .saving

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bonfire::{Error, LoadOptions};
-use bonfire_store::{Promise, SaveHandle, SaveReport, SaveTarget};
+use bonfire_store::{Promise, SaveReport, SaveTarget};
 
 use crate::SaveOptions;
 use crate::load::{LoadMode, Loaded};
@@ -48,8 +48,6 @@ pub(crate) enum Request {
     Save {
         target: SaveTarget,
         options: Box<SaveOptions>,
-        /// That of the last promise.
-        handle: SaveHandle,
         /// The last one is that of this request, the others are of those whose place it took.
         promises: Vec<Promise<SaveReport>>,
     },
@@ -134,12 +132,14 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use bonfire_store::SaveHandle;
+
     use super::*;
 
     fn save(slot: &str) -> (Request, SaveHandle) {
         let (promise, handle) = Promise::new();
         let (target, options) = (slot.into(), Box::default());
-        (Request::Save { target, options, handle: handle.clone(), promises: vec![promise] }, handle)
+        (Request::Save { target, options, promises: vec![promise] }, handle)
     }
 
     fn order(mut waiting: Waiting) -> Vec<(String, usize)> {

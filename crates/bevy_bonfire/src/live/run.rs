@@ -6,7 +6,7 @@ use std::time::Duration;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::{Error, Result, Snapshot, SnapshotWriter};
-use bonfire_store::{Handle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Skipped, Stage};
+use bonfire_store::{Handle, Progress, Promise, SaveReport, SaveTarget, Skipped, Stage};
 
 use super::request::{LoadSettings, Request};
 use super::{Saves, autosave, exit};
@@ -67,25 +67,47 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
     world.remove_resource::<Saves>();
 }
 
-/// Tells observers of the saves that are done, in the order in which they were asked for.
+/// A load or a new beginning that was not begun.
+pub(super) enum Refused {
+    Load(SaveTarget, Error),
+    StartOver(String, Error),
+}
+
+impl Refused {
+    pub(super) fn of(request: &Request, error: &Error) -> Option<Self> {
+        match request {
+            Request::Load { source, .. } => Some(Self::Load(source.clone(), error.clone())),
+            Request::StartOver { slot, .. } => Some(Self::StartOver(slot.clone(), error.clone())),
+            Request::Save { .. } | Request::Remove { .. } => None,
+        }
+    }
+
+    fn tell(self, world: &mut World) {
+        match self {
+            Self::Load(source, error) => {
+                log::error!("the load of {source} failed: {error}");
+                world.trigger(LoadFinished { source: Some(source), skipped: Vec::new(), result: Err(error) });
+            }
+            Self::StartOver(slot, error) => {
+                log::error!("slot `{slot}` could not be started over: {error}");
+                world.trigger(StartedOver { slot, result: Err(error) });
+            }
+        }
+    }
+}
+
+/// Tells observers of what was refused, and of the saves that are done, in the order in which they were asked for.
 pub(crate) fn finish_saves(world: &mut World) {
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
-    for Followed { leader, followers } in
-        saves.followed.extract_if(.., |followed| followed.leader.is_complete())
-    {
-        let result = leader.result().unwrap_or_else(|| Err(too_late()));
-        let result = result.map(|report| {
-            let mut report: SaveReport = report;
-            report.coalesced = true;
-            report
-        });
-        followers.into_iter().for_each(|follower| follower.complete(result.clone()));
-    }
+    let refused = std::mem::take(&mut saves.refused);
     let done: Vec<_> = saves.saving.extract_if(.., |saving| saving.handle.is_complete()).collect();
-    if done.is_empty() {
+    if done.is_empty() && refused.is_empty() {
         return;
     }
-    saves.timer.restart();
+    if !done.is_empty() {
+        saves.timer.restart();
+    }
+    refused.into_iter().for_each(|refused| refused.tell(world));
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
@@ -94,12 +116,6 @@ pub(crate) fn finish_saves(world: &mut World) {
         world.trigger(SaveFinished { target: saving.target, result });
     }
     world.flush();
-}
-
-/// Requests whose place another one took.
-pub(super) struct Followed {
-    leader: SaveHandle,
-    followers: Vec<Promise<SaveReport>>,
 }
 
 pub(super) fn too_late() -> Error {
@@ -113,9 +129,7 @@ fn cancelled(what: &str) -> Error {
 /// Begins what was asked for.
 pub(super) fn begin(world: &mut World, request: Request) {
     match request {
-        Request::Save { target, options, handle, promises } => {
-            begin_save(world, target, &options, handle, promises);
-        }
+        Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
         Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
         Request::Remove { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
@@ -123,6 +137,9 @@ pub(super) fn begin(world: &mut World, request: Request) {
             saver.remove_with(&slot, promise);
         }
         Request::StartOver { slot, promise } => {
+            if promise.is_cancelled() {
+                return start_over(world, slot, Err(cancelled("the new beginning")), promise);
+            }
             let mut saves = world.resource_mut::<Saves>();
             let removal = saves.saver.remove(&slot);
             saves.loading = Some(Loading::StartingOver { slot, removal, promise });
@@ -134,8 +151,7 @@ fn begin_save(
     world: &mut World,
     target: SaveTarget,
     options: &SaveOptions,
-    handle: SaveHandle,
-    mut promises: Vec<Promise<SaveReport>>,
+    promises: Vec<Promise<SaveReport>>,
 ) {
     if promises.iter().all(Promise::is_cancelled) {
         return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
@@ -148,11 +164,7 @@ fn begin_save(
         Ok(captured) => captured,
         Err(error) => return promises.into_iter().for_each(|promise| promise.complete(Err(error.clone()))),
     };
-    let Some(promise) = promises.pop() else { return };
-    if !promises.is_empty() {
-        saves.followed.push(Followed { leader: handle, followers: promises });
-    }
-    saves.saver.save_with(target, snapshot, details, options.encode.clone(), promise);
+    saves.saver.save_with(target, snapshot, details, options.encode.clone(), promises);
 }
 
 /// A load that is going on.
@@ -218,17 +230,19 @@ fn begin_load(world: &mut World, source: SaveTarget, settings: LoadSettings, pro
     let (inner, preparation) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
     saves.saver.load_then(source.clone(), open, inner, move |save, watch| {
-        let watch = |what, done, total| watch.set(Progress::new(stage_of(what), done, total));
+        let watch = |what, done, total| watch.set(progress_of(what, done, total));
         let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
         Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
     });
     saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
 }
 
-fn stage_of(what: Preparing) -> Stage {
+fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
     match what {
-        Preparing::Migrating => Stage::Migrating,
-        Preparing::Decoding | Preparing::Copying => Stage::Decoding,
+        Preparing::Migrating => Progress::new(Stage::Migrating, done, total),
+        Preparing::Decoding => Progress::new(Stage::Decoding, done, total),
+        // Progress does not go back for it.
+        Preparing::Copying => Progress::new(Stage::Decoding, 1, 1),
     }
 }
 
@@ -274,6 +288,9 @@ fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
             commit(world, Commit { source, skipped, budget, slices, promise });
         }
         Loading::StartingOver { slot, removal, promise } => {
+            if promise.is_cancelled() {
+                removal.cancel();
+            }
             let result = match wait {
                 Some(time) => removal.wait_timeout(time),
                 None => removal.result(),

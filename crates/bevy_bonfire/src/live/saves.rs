@@ -14,7 +14,7 @@ use bonfire_store::{
 use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
 use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
-use super::run::{Followed, Loading};
+use super::run::{Loading, Refused};
 use crate::load::Loaded;
 use crate::{IncrementalCapture, SaveOptions};
 
@@ -80,7 +80,8 @@ pub struct Saves {
     pub(super) waiting: Waiting,
     /// Saves that were asked for, in their order, until observers were told.
     pub(super) saving: Vec<Saving>,
-    pub(super) followed: Vec<Followed>,
+    /// What was not begun, until observers were told.
+    pub(super) refused: Vec<Refused>,
     pub(super) loading: Option<Loading>,
     pub(super) captures: IncrementalCapture,
     pub(super) initial: Option<Snapshot>,
@@ -106,7 +107,7 @@ impl Saves {
             paused: false,
             waiting: Waiting::default(),
             saving: Vec::new(),
-            followed: Vec::new(),
+            refused: Vec::new(),
             loading: None,
             captures: IncrementalCapture::new(),
             initial: None,
@@ -133,8 +134,8 @@ impl Saves {
         promise: Promise<SaveReport>,
         handle: SaveHandle,
     ) {
-        self.saving.push(Saving { target: target.clone(), handle: handle.clone() });
-        self.request(Request::Save { target, options: Box::new(options), handle, promises: vec![promise] });
+        self.saving.push(Saving { target: target.clone(), handle });
+        self.request(Request::Save { target, options: Box::new(options), promises: vec![promise] });
     }
 
     /// Saves to a file, which is replaced as a whole or not at all.
@@ -178,13 +179,19 @@ impl Saves {
 
     pub(crate) fn request(&mut self, request: Request) {
         if let Err(error) = self.check(&request) {
-            return request.fail(error);
+            return self.refuse(request, error);
         }
         if let Err(refused) = self.waiting.push(request) {
             let message =
                 format!("{WAITING_MAX} requests wait already, for the end of a load or of the tick");
-            refused.fail(Error::limit(message));
+            self.refuse(refused, Error::limit(message));
         }
+    }
+
+    /// Fails what was not begun. Observers are told at the end of the tick; of saves as of all others.
+    pub(super) fn refuse(&mut self, request: Request, error: Error) {
+        self.refused.extend(Refused::of(&request, &error));
+        request.fail(error);
     }
 
     fn check(&self, request: &Request) -> Result<()> {
@@ -241,7 +248,8 @@ impl Saves {
 
     /// Whether anything was asked for that is not done: saves, loads, removals.
     pub fn is_busy(&self) -> bool {
-        self.waiting.len() > 0 || !self.saving.is_empty() || self.loading.is_some() || !self.saver.is_idle()
+        let untold = !self.saving.is_empty() || !self.refused.is_empty();
+        untold || self.waiting.len() > 0 || self.loading.is_some() || !self.saver.is_idle()
     }
 
     /// How far the load is that is going on, if one is.

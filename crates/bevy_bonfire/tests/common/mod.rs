@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 pub mod script;
+pub mod simulation;
 
 use bevy_bonfire::Snapshot;
 use bevy_bonfire::prelude::*;

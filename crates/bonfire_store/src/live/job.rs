@@ -72,9 +72,8 @@ impl Job {
     /// Takes the place of an older save: its handles complete with this one.
     pub(super) fn replace(&mut self, older: &mut Self) {
         if let (Work::Save(new), Work::Save(old)) = (&mut self.work, &mut older.work) {
-            let watch = new.watch();
-            old.promises.iter().for_each(|promise| promise.follow(watch.clone()));
             new.promises.splice(0..0, old.promises.drain(..));
+            new.follow_last();
         }
     }
 }
@@ -129,6 +128,12 @@ pub(super) struct SaveJob {
 impl SaveJob {
     fn watch(&self) -> Watch {
         self.promises.last().map(Promise::watch).unwrap_or_default()
+    }
+
+    /// All of them are as far as the last one is.
+    pub(super) fn follow_last(&self) {
+        let watch = self.watch();
+        self.promises.iter().for_each(|promise| promise.follow(watch.clone()));
     }
 
     fn run(self: Box<Self>, turn: Result<&Slots>) -> Ended {

@@ -104,24 +104,25 @@ impl Saver {
     /// Saves a world.
     pub fn save(&self, target: impl Into<SaveTarget>, snapshot: Snapshot, details: Details) -> SaveHandle {
         let (promise, handle) = Promise::new();
-        self.save_with(target.into(), snapshot, details, None, promise);
+        self.save_with(target.into(), snapshot, details, None, vec![promise]);
         handle
     }
 
-    /// The same, for a handle that was given out already, and with a choice of how the world becomes bytes. `None`: as the
-    /// slots do.
+    /// The same, for handles that were given out already, and with a choice of how the world becomes bytes. `None`: as the
+    /// slots do. The last promise is that of the request, those before it are of requests whose place it takes.
     pub fn save_with(
         &self,
         target: SaveTarget,
         snapshot: Snapshot,
         details: Details,
         encode: Option<EncodeOptions>,
-        promise: Promise<SaveReport>,
+        promises: Vec<Promise<SaveReport>>,
     ) {
-        promise.enter_queue(self.owner.shared.id);
+        promises.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
         let what = format!("save {target}");
         let concern = Concern::Save(target.clone());
-        let save = SaveJob { target, snapshot, details, encode, promises: vec![promise] };
+        let save = SaveJob { target, snapshot, details, encode, promises };
+        save.follow_last();
         self.owner.shared.submit(concern, Job { what, work: Work::Save(Box::new(save)) });
     }
 

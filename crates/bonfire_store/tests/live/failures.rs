@@ -143,7 +143,7 @@ fn a_world_that_is_too_large_is_refused_when_its_turn_comes() {
     let target = SaveTarget::blob(MemoryStore::new(), "a");
     let (promise, handle) = Promise::new();
     let larger = Some(bonfire::EncodeOptions::default());
-    saver.save_with(target.clone(), sized_world(1, 1000), Details::new(), larger, promise);
+    saver.save_with(target.clone(), sized_world(1, 1000), Details::new(), larger, vec![promise]);
     handle.wait().unwrap();
     assert!(saver.load(target.clone()).wait().unwrap_err().is_limit(), "the limits of the slots");
     let (promise, handle) = Promise::new();

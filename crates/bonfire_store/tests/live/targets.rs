@@ -71,7 +71,7 @@ fn how_a_world_becomes_bytes_can_be_chosen_for_one_save() {
     let plain = saver.save("quick", world(1), Details::new()).wait().unwrap().bytes;
     let (promise, handle) = Promise::new();
     let options = EncodeOptions { copies: false, ..Default::default() };
-    saver.save_with("quick".into(), world(1), Details::new(), Some(options), promise);
+    saver.save_with("quick".into(), world(1), Details::new(), Some(options), vec![promise]);
     assert!(handle.wait().unwrap().bytes < plain);
 }
 
