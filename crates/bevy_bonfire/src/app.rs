@@ -211,6 +211,18 @@ pub trait PersistExt: Sized {
         self
     }
 
+    /// Says that values of a registered component or resource change without Bevy's change detection, behind a `Mutex`, a `Cell`
+    /// or an atomic, or by `bypass_change_detection`: captures that share memory with earlier ones copy it whole each time.
+    #[track_caller]
+    fn changes_unseen<T: Component>(&mut self) -> &mut Self {
+        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+            let number = registry.require::<T>()?;
+            registry.entries[number].unseen = true;
+            Ok(())
+        }));
+        self
+    }
+
     /// Chooses what a save does with values of a registered component that hold NaN or infinity, also of Bevy's own
     /// such as `Transform`: keep them (the default), report them, or fail.
     #[track_caller]

@@ -41,8 +41,8 @@ pub mod prelude {
     #[cfg(feature = "asset")]
     pub use crate::AssetRef;
     pub use crate::{
-        BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadStarting, Persist, PersistExt,
-        SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, Saves, SimulationSet,
-        StableId, StableIds, StableRef, Ticks, WorldSaveExt,
+        Autosave, BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadSettings, LoadStarting, OnExit,
+        Persist, PersistExt, SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, Saves,
+        SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };
 }

@@ -70,6 +70,8 @@ pub(crate) struct Entry {
     pub(crate) incidental: bool,
     /// Inserted when all entities are complete.
     pub(crate) late: bool,
+    /// Changes without change detection.
+    pub(crate) unseen: bool,
     pub(crate) relation: Option<Relation>,
     pub(crate) load_resource: Option<LoadResource>,
 }
@@ -204,7 +206,8 @@ impl Registered {
         let id = world.register_component::<T>();
         let number = self.registry.add(descriptor)?;
         if number == self.entries.len() {
-            let entry = Entry { id, incidental: false, late: false, relation, load_resource: None };
+            let entry =
+                Entry { id, incidental: false, late: false, unseen: false, relation, load_resource: None };
             self.entries.push(entry);
             let index = id.index();
             self.numbers.resize(self.numbers.len().max(index + 1), None);

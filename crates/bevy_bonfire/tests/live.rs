@@ -493,3 +493,128 @@ fn a_damaged_save_is_passed_over_and_the_player_told() {
     let heard = heard(&mut app);
     assert!(heard.iter().any(|heard| heard.contains("passed over")), "{heard:?}");
 }
+
+#[test]
+fn a_menu_loads_any_save_of_a_slot_and_players_have_slots_of_their_own() {
+    let mut app = app();
+    for points in [1, 2, 3] {
+        set_score(&mut app, points);
+        saves(&mut app).save("quick");
+        settle(&mut app);
+    }
+    let load = saves(&mut app).load(SaveTarget::generation("quick", 2));
+    settle(&mut app);
+    assert!(load.result().unwrap().is_ok());
+    assert_eq!(app.world().resource::<Score>().points, 2);
+    let refused = saves(&mut app).save(SaveTarget::generation("quick", 9));
+    settle(&mut app);
+    assert!(refused.result().unwrap().unwrap_err().is_misuse());
+
+    let alice = saves(&mut app).slots().unwrap().profile("alice").unwrap();
+    let busy = saves(&mut app).save("quick");
+    assert!(saves(&mut app).set_slots(alice.clone()).unwrap_err().is_misuse());
+    settle(&mut app);
+    assert!(busy.result().unwrap().is_ok());
+    saves(&mut app).set_slots(alice.clone()).unwrap();
+    let load = saves(&mut app).load("quick");
+    saves(&mut app).save("mine");
+    settle(&mut app);
+    assert!(load.result().unwrap().unwrap_err().is_not_found());
+    assert_eq!(alice.newest().wait().unwrap().unwrap().name, "mine");
+}
+
+#[test]
+fn components_that_change_unseen_are_saved_as_they_are() {
+    let mut app = app();
+    let entity = app.world_mut().spawn((Saved, Position::default(), Health::default())).id();
+    let change = |app: &mut App| {
+        let mut entity = app.world_mut().entity_mut(entity);
+        entity.get_mut::<Position>().unwrap().bypass_change_detection().x += 1.0;
+        entity.get_mut::<Health>().unwrap().bypass_change_detection().max += 1;
+    };
+    let saved = |app: &mut App| {
+        saves(app).save("quick");
+        settle(app);
+        let slots = saves(app).slots().unwrap().clone();
+        let snapshot = slots.load("quick").wait().unwrap().snapshot;
+        let mut world = world();
+        world.load(&snapshot, LoadMode::Replace).unwrap();
+        let (position, health) = world.query::<(&Position, &Health)>().single(&world).unwrap();
+        (position.x, health.max)
+    };
+    app.changes_unseen::<Position>();
+    assert_eq!(saved(&mut app), (0.0, 0));
+    change(&mut app);
+    assert_eq!(saved(&mut app), (1.0, 0), "nobody can know of the other one");
+    saves(&mut app).compare_bytes();
+    assert_eq!(saved(&mut app), (1.0, 1));
+    change(&mut app);
+    assert_eq!(saved(&mut app), (2.0, 2));
+}
+
+/// Ids are taken on another thread while this one spawns with ids that it gave back a moment ago.
+#[test]
+fn loads_by_hand_and_loads_that_are_being_prepared_do_not_get_into_each_others_way() {
+    let mut app = app();
+    for i in 0..2000 {
+        app.world_mut().spawn((Saved, Position { x: i as f32, y: 0.0 }));
+    }
+    saves(&mut app).save("quick");
+    settle(&mut app);
+    let (snapshot, before) = (save(app.world()), canonical(app.world()));
+    for _ in 0..20 {
+        let load = saves(&mut app).load("quick");
+        app.update();
+        while !load.is_complete() {
+            app.world_mut().load(&snapshot, LoadMode::Replace).unwrap();
+            app.update();
+        }
+        assert_eq!(load.result().unwrap().unwrap().prelude.entity_count, 2000);
+        assert_eq!(canonical(app.world()), before);
+    }
+}
+
+/// Somebody else's thread is not ours to hold: then a load may fail, and is as if it had never been.
+#[test]
+fn a_load_that_loses_its_ids_to_another_thread_leaves_no_trace() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let mut app = app();
+    for i in 0..500 {
+        app.world_mut().spawn((Saved, Position { x: i as f32, y: 0.0 }));
+    }
+    let (snapshot, before) = (save(app.world()), canonical(app.world()));
+    let allocator = app.world().entity_allocator().build_remote_allocator();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        let mut taken = Vec::new();
+        while !stopped.load(Ordering::Relaxed) && taken.len() < 1_000_000 {
+            taken.push(allocator.alloc());
+            std::thread::yield_now();
+        }
+        taken
+    });
+    let mut failures = 0;
+    for _ in 0..200 {
+        match app.world_mut().load(&snapshot, LoadMode::Replace) {
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.to_string().contains("another thread"), "{error}");
+                failures += 1;
+            }
+        }
+        let entities = app.world_mut().query::<&Position>().iter(app.world()).count();
+        assert_eq!(entities, 500, "after {failures} failures");
+    }
+    stop.store(true, Ordering::Relaxed);
+    // What the other thread has is its own, all of it.
+    let taken = thread.join().unwrap();
+    for entity in taken {
+        assert!(app.world_mut().spawn_empty_at(entity).is_ok(), "{entity} was spawned by a load");
+        app.world_mut().despawn(entity);
+    }
+    assert_eq!(canonical(app.world()), before);
+    app.world_mut().load(&snapshot, LoadMode::Replace).unwrap();
+    assert_eq!(canonical(app.world()), before);
+}

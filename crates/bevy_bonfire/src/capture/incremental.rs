@@ -18,8 +18,8 @@ use crate::registry::{Registered, SaveRegistry};
 /// The last capture is kept for that.
 ///
 /// What has changed is what Bevy's change detection says. A value that is written past it, with `bypass_change_detection` or
-/// behind a `Mutex`, a `Cell` or an atomic, is captured as it was; call `set_changed` after such a write, or use
-/// [`compared`](Self::compared).
+/// behind a `Mutex`, a `Cell` or an atomic, is captured as it was. Call `set_changed` after such a write, register the component
+/// with [`changes_unseen`](crate::PersistExt::changes_unseen), or use [`compared`](Self::compared).
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;

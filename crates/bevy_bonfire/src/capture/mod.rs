@@ -185,9 +185,12 @@ pub(crate) fn capture(
             // A tag has no values.
             let tag = registry.registry.descriptors()[number].kind() == ColumnKind::Tag;
             let known = since.map(|since| {
+                let entry = &registry.entries[number];
                 dirty.clone_from(&moved);
-                if !tag {
-                    since.mark_values(world, rows, registry.entries[number].id, &mut dirty);
+                if entry.unseen {
+                    dirty = DirtyRows::all(rows.len());
+                } else if !tag {
+                    since.mark_values(world, rows, entry.id, &mut dirty);
                 }
                 &dirty
             });
@@ -201,7 +204,7 @@ pub(crate) fn capture(
         }
         dirty.reset(1);
         let known = sharing.since().map(|since| {
-            if since.resource_changed(world, entry.id) {
+            if entry.unseen || since.resource_changed(world, entry.id) {
                 dirty.mark(0);
             }
             &dirty

@@ -8,6 +8,7 @@ use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 
 use crate::load::{LoadMode, Loaded, Ticks};
+use crate::registry::SaveRegistry;
 use crate::{IncrementalCapture, SaveOptions, WorldSaveExt};
 
 /// The last few captures of a world, to go back to: for rewinding, and for rollback in games over the network.
@@ -101,6 +102,13 @@ impl Checkpoints {
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
         };
         let loaded = world.load(&snapshot, mode)?;
+        // Entities that have come since are gone, and so are resources.
+        let registry = SaveRegistry::of(world)?;
+        for key in &loaded.resources_not_saved {
+            if let Some(number) = registry.registry.index_of_key(key) {
+                world.remove_resource_by_id(registry.entries[number].id);
+            }
+        }
         while self.ring.pop_back_if(|(last, _)| *last > tick).is_some() {}
         Ok(loaded)
     }

@@ -15,8 +15,9 @@ use crate::load::{LoadMode, Loaded};
 pub struct LoadSettings {
     /// What happens to the entities that are there. Default: what is loaded replaces them.
     pub mode: LoadMode,
-    /// What happens to what is unknown and to references to nothing, and what decoding may cost.
-    pub options: LoadOptions,
+    /// What happens to what is unknown and to references to nothing, and what decoding may cost. Default: the limits of the
+    /// slots, and what [`LoadOptions`] has.
+    pub options: Option<LoadOptions>,
     /// How long the load may take of each frame. The new entities then come in slices, out of sight, and everything switches
     /// at once in the last one: see [`SlicedLoad`](crate::SlicedLoad). Default: none, everything in one frame.
     pub budget: Option<Duration>,
@@ -34,7 +35,7 @@ impl LoadSettings {
     }
     /// What happens to what is unknown and to references to nothing, and what decoding may cost.
     pub fn options(mut self, options: LoadOptions) -> Self {
-        self.options = options;
+        self.options = Some(options);
         self
     }
     /// How long the load may take of each frame.

@@ -111,11 +111,20 @@ pub(crate) fn finish_saves(world: &mut World) {
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
-            log::error!("the save to {} failed: {error}", saving.target);
+            log_failure(&format!("the save to {}", saving.target), error);
         }
         world.trigger(SaveFinished { target: saving.target, result });
     }
     world.flush();
+}
+
+/// What somebody wanted is no error.
+fn log_failure(what: &str, error: &Error) {
+    if error.is_cancelled() {
+        log::debug!("{what}: {error}");
+    } else {
+        log::error!("{what} failed: {error}");
+    }
 }
 
 pub(super) fn too_late() -> Error {
@@ -223,6 +232,8 @@ fn begin_load(world: &mut World, source: SaveTarget, settings: LoadSettings, pro
         Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
     };
     let LoadSettings { mode, options, budget } = settings;
+    let limits = || world.resource::<Saves>().saver.slots().limits().clone();
+    let options = options.unwrap_or_else(|| LoadOptions { limits: limits(), ..LoadOptions::default() });
     if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &mode {
         selection.prepare(world);
     }
@@ -343,7 +354,7 @@ fn end_load(
     promise: Promise<Arc<Loaded>>,
 ) {
     if let Err(error) = &result {
-        log::error!("the load of {source} failed: {error}");
+        log_failure(&format!("the load of {source}"), error);
     }
     promise.complete(result.clone());
     world.trigger(LoadFinished { source: Some(source), skipped, result });

@@ -47,6 +47,10 @@ pub(crate) fn simulation_runs(saves: Option<Res<'_, Saves>>) -> bool {
 /// everything that the tick did. No call waits. Handles are complete when the outcome is final, and
 /// [`SaveFinished`](crate::SaveFinished) and [`LoadFinished`](crate::LoadFinished) tell observers.
 ///
+/// A save costs the tick what has changed since the last one, and what has changed is what Bevy's change detection says: see
+/// [`IncrementalCapture`]. Components that change without it are registered with
+/// [`changes_unseen`](crate::PersistExt::changes_unseen).
+///
 /// ```
 /// # use bevy_app::App;
 /// # use bevy_ecs::prelude::*;
@@ -203,14 +207,28 @@ impl Saves {
             Request::Load { source, .. } => Some(source),
             Request::Remove { .. } | Request::StartOver { .. } => None,
         };
-        match target.is_none_or(|target| matches!(target, SaveTarget::Slot(_))) && !self.has_slots {
+        match target.is_none_or(is_in_slot) && !self.has_slots {
             true => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
             false => Ok(()),
         }
     }
 
     pub(super) fn can_save(&self, target: &SaveTarget) -> bool {
-        self.has_slots || !matches!(target, SaveTarget::Slot(_))
+        self.has_slots || !is_in_slot(target)
+    }
+
+    /// Other slots from now on: those of the player who was chosen in a menu. Refused while anything is going on.
+    pub fn set_slots(&mut self, slots: Slots) -> Result<()> {
+        if self.is_busy() {
+            return Err(Error::misuse("something is being saved or loaded: set the slots when that is done"));
+        }
+        (self.saver, self.has_slots) = (Saver::new(slots), true);
+        Ok(())
+    }
+
+    /// Compares bytes from now on instead of trusting change detection: see [`IncrementalCapture::compared`]. Default: no.
+    pub fn compare_bytes(&mut self) {
+        self.captures = IncrementalCapture::new().compared();
     }
 
     /// Permits saving and loading again.
@@ -277,4 +295,8 @@ impl Saves {
     pub fn saver(&self) -> &Saver {
         &self.saver
     }
+}
+
+fn is_in_slot(target: &SaveTarget) -> bool {
+    matches!(target, SaveTarget::Slot(_) | SaveTarget::Generation { .. })
 }

@@ -7,7 +7,8 @@
 //! Ids that were reserved and are not used go back to their world, whoever drops them, on whatever thread: through a
 //! queue that the world empties when it loads ([`settle`]).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::{Component, ComponentId};
@@ -30,6 +31,7 @@ pub(crate) struct Arriving;
 #[derive(Resource, Default)]
 pub(crate) struct Arrivals {
     left: Arc<Mutex<Vec<Left>>>,
+    turn: Turn,
     /// Told of entities that have arrived: indexes, which did not see them come.
     listeners: Vec<fn(&mut World, &[Entity])>,
 }
@@ -37,6 +39,41 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     pub(crate) fn listen(&mut self, listener: fn(&mut World, &[Entity])) {
         self.listeners.push(listener);
+    }
+}
+
+/// Whose turn it is to take ids: batches give theirs back and take them again, and whoever took one in between would break
+/// the batch.
+#[derive(Clone, Default)]
+pub(super) struct Turn(Arc<Mutex<()>>);
+
+thread_local! {
+    /// Hooks of a batch run while it is its turn, and may prepare a load.
+    static MINE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Turn {
+    /// `None` in a world that nothing is registered in.
+    pub(super) fn of(world: &World) -> Option<Self> {
+        world.get_resource::<Arrivals>().map(|arrivals| arrivals.turn.clone())
+    }
+
+    /// Waits for it. On a thread that has it already this is nothing.
+    pub(super) fn take(&self) -> Mine<'_> {
+        let had = MINE.replace(true);
+        Mine { had, _guard: (!had).then(|| self.0.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+}
+
+/// Until this is dropped.
+pub(super) struct Mine<'t> {
+    had: bool,
+    _guard: Option<MutexGuard<'t, ()>>,
+}
+
+impl Drop for Mine<'_> {
+    fn drop(&mut self) {
+        MINE.set(self.had);
     }
 }
 
@@ -52,6 +89,7 @@ struct Left {
 pub(crate) struct Reserve {
     allocator: RemoteAllocator,
     left: Arc<Mutex<Vec<Left>>>,
+    turn: Turn,
 }
 
 impl Reserve {
@@ -59,10 +97,11 @@ impl Reserve {
         let arrivals = world.get_resource::<Arrivals>();
         let arrivals = arrivals.ok_or_else(|| Error::misuse("nothing is registered in this world"))?;
         let allocator = world.entity_allocator().build_remote_allocator();
-        Ok(Self { allocator, left: Arc::clone(&arrivals.left) })
+        Ok(Self { allocator, left: Arc::clone(&arrivals.left), turn: arrivals.turn.clone() })
     }
 
     pub(super) fn take(&self, count: usize) -> Reserved {
+        let _mine = self.turn.take();
         let entities = (0..count).map(|_| self.allocator.alloc()).collect();
         Reserved { reserve: self.clone(), entities, spawned: 0 }
     }
@@ -78,6 +117,10 @@ pub(super) struct Reserved {
 impl Reserved {
     pub(super) fn entities(&self) -> &[Entity] {
         &self.entities
+    }
+
+    pub(super) fn entities_mut(&mut self) -> &mut [Entity] {
+        &mut self.entities
     }
 
     /// Says that the first so many may be in the world from now on.

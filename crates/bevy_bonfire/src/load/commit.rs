@@ -72,7 +72,7 @@ pub(super) fn commit(
     plan: Plan<'_>,
     report: &mut LoadReport,
 ) -> Result<Carry> {
-    let Plan { entities, map, order, replaced, merge } = plan;
+    let Plan { mut entities, map, order, replaced, merge } = plan;
     let Staged { archetypes, resources, extras, carry, .. } = staged;
     let mut moving = Moving::all(world, registry, archetypes, MovedColumn::new);
     let resources: Vec<MovedColumn<'_>> = (resources.into_iter())
@@ -89,7 +89,7 @@ pub(super) fn commit(
     let unmarked = unmarked(world, registry, &moving, &entities);
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let right = spawn(world, &moving, &entities);
+        let right = spawn(world, &moving, &mut entities);
         for Late { entity, archetype, column, row } in late_components {
             insert(world, entity, &moving[archetype].columns[column], row);
         }
@@ -302,8 +302,9 @@ pub(super) fn choose_segments(
     }
 }
 
-/// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right.
-pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity]) -> bool {
+/// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right; if not, `entities` are
+/// those that were spawned.
+pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &mut [Entity]) -> bool {
     for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
@@ -316,7 +317,7 @@ pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &[Entity
     let mut spare = Spare::new(world);
     for archetype in moving {
         for segment in &archetype.segments {
-            let (rows, entities) = (segment.rows.clone(), &entities[archetype.entities.clone()]);
+            let (rows, entities) = (segment.rows.clone(), &mut entities[archetype.entities.clone()]);
             right &= archetype.spawn_batch(world, segment, rows, entities, &[], &mut spare);
         }
     }
@@ -396,7 +397,7 @@ impl Moving<'_> {
         world: &mut World,
         segment: &Segment,
         rows: Range<usize>,
-        entities: &[Entity],
+        entities: &mut [Entity],
         tags: &[ComponentId],
         spare: &mut Spare,
     ) -> bool {
@@ -410,7 +411,7 @@ impl Moving<'_> {
         // the same for all of them. They are moved here and nowhere else: segments share no rows, a row is spawned once,
         // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Tags
         // are in tables and have no bytes. The entities were allocated for these rows.
-        unsafe { row::spawn(slot, world, &ids, &sources, &entities[rows], spare) }
+        unsafe { row::spawn(slot, world, &ids, &sources, &mut entities[rows], spare) }
     }
 
     /// Inserts some rows of a segment that is not spawned by batches; the entities are there.

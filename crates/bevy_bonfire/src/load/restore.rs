@@ -45,7 +45,7 @@ pub(super) fn restore<'s>(
     let (found, extra) = compare(world, registry, plan, selection)?;
     let count = u32::try_from(found.missing.len());
     let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
-    let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+    let mut new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
     let same_world = is_of(plan, registry) == Some(true);
     let going = going(world, registry, plan, &found, &extra);
@@ -106,7 +106,7 @@ pub(super) fn restore<'s>(
     }
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let right = respawning.is_empty() || commit::spawn(world, &respawning, &new);
+        let right = respawning.is_empty() || commit::spawn(world, &respawning, &mut new);
         changes.apply(world, registry, &moving);
         for commit::Late { entity, archetype, column, row } in late {
             insert(world, entity, &respawning[archetype].columns[column], row);

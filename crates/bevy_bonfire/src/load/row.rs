@@ -20,6 +20,7 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::{MovingPtr, OwningPtr};
 use bevy_ecs::world::{EntityWorldMut, World};
 
+use super::arrival;
 use super::fill::Fill;
 
 /// How many sets of components can be spawned by batches. Each slot costs about four kilobytes of code.
@@ -100,7 +101,7 @@ struct Slot {
     type_id: fn() -> TypeId,
     /// # Safety
     /// As [`spawn`].
-    spawn: unsafe fn(&mut World, &[RowSource], &[Entity]) -> bool,
+    spawn: unsafe fn(&mut World, &[RowSource], &mut [Entity]) -> bool,
 }
 
 const fn slot<const SLOT: usize>() -> Slot {
@@ -123,7 +124,8 @@ pub(super) fn bound(world: &World, slot: usize) -> Option<&[ComponentId]> {
 }
 
 /// Spawns one entity per row, with exactly these ids, and leaves the commands of hooks in the queue. Returns whether
-/// the ids are right; `false` means that another thread took one meanwhile.
+/// the ids are right; `false` means that another thread took one meanwhile. Then `entities` are those that were spawned, and the
+/// ids that are not among them are somebody else's.
 ///
 /// # Safety
 /// `ids` are components of this world without doubles, `columns` their columns in the same order, with as many values
@@ -135,13 +137,15 @@ pub(super) unsafe fn spawn(
     world: &mut World,
     ids: &[ComponentId],
     columns: &[RowSource],
-    entities: &[Entity],
+    entities: &mut [Entity],
     spare: &mut Spare,
 ) -> bool {
     assert_eq!(ids.len(), columns.len());
     let on_record = bound(world, slot);
     assert!(on_record.is_none_or(|bound| bound == ids), "the slot is for another set of components");
     COMPONENTS.with(|components| ids.clone_into(&mut components.borrow_mut()));
+    let turn = arrival::Turn::of(world);
+    let _mine = turn.as_ref().map(arrival::Turn::take);
     spare.give_back(world, entities);
     // SAFETY: the caller vouches for columns and entities; the slot is for these components.
     let right = unsafe { (TABLE[slot].spawn)(world, columns, entities) };
@@ -150,7 +154,11 @@ pub(super) unsafe fn spawn(
 }
 
 #[expect(unsafe_code, reason = "moves values by pointer")]
-unsafe fn spawn_in<const SLOT: usize>(world: &mut World, columns: &[RowSource], entities: &[Entity]) -> bool {
+unsafe fn spawn_in<const SLOT: usize>(
+    world: &mut World,
+    columns: &[RowSource],
+    entities: &mut [Entity],
+) -> bool {
     // A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
     let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<DynRow<SLOT>>()));
     let fill = Fill::of(world, TypeId::of::<DynRow<SLOT>>(), columns);
@@ -160,8 +168,10 @@ unsafe fn spawn_in<const SLOT: usize>(world: &mut World, columns: &[RowSource], 
     // hook has panicked.
     let mut spawned = ManuallyDrop::new(world.spawn_batch(rows));
     let mut right = true;
-    for &entity in entities {
-        right &= spawned.next() == Some(entity);
+    for entity in &mut *entities {
+        let Some(got) = spawned.next() else { break };
+        right &= *entity == got;
+        *entity = got;
     }
     if let Some(fill) = fill {
         // SAFETY: the rows were just spawned without values, and the caller vouches for the columns.
@@ -260,7 +270,7 @@ fn try_out() -> bool {
         let (ids, columns, slot) = (&ids[..given], &columns[..given], usize::from(by_column));
         let before = world.increment_change_tick();
         // SAFETY: the columns have one value per entity, of the types of the components, and are never dropped.
-        let right = unsafe { spawn(slot, &mut world, ids, columns, &entities, &mut spare) };
+        let right = unsafe { spawn(slot, &mut world, ids, columns, &mut entities, &mut spare) };
         spare.release(&mut world);
         world.flush();
         let now = world.change_tick();
@@ -306,10 +316,10 @@ mod tests {
         let mut spare = Spare::new(&world);
         let values = [Plain(1)];
         let column = |storage| RowSource { first: NonNull::from(&values).cast(), stride: 8, storage };
-        let entities: Vec<Entity> = world.entity_allocator().alloc_many(1).collect();
+        let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(1).collect();
         // SAFETY: one value per entity, without anything to drop.
-        unsafe { spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &entities, &mut spare) };
+        unsafe { spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &mut entities, &mut spare) };
         // SAFETY: it panics before anything is moved.
-        unsafe { spawn(1, &mut world, &[owner], &[column(StorageType::Table)], &entities, &mut spare) };
+        unsafe { spawn(1, &mut world, &[owner], &[column(StorageType::Table)], &mut entities, &mut spare) };
     }
 }

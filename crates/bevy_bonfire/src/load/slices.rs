@@ -311,7 +311,7 @@ impl Work {
         };
         self.done += rows.len();
         self.ids.spawn_until(moving.entities.start + rows.end);
-        let entities = &self.ids.entities()[moving.entities.clone()];
+        let entities = &mut self.ids.entities_mut()[moving.entities.clone()];
         let disabled = world.components().component_id::<Disabled>();
         let is_disabled = segment.columns.iter().any(|&column| Some(moving.columns[column].id) == disabled);
         if is_disabled {

@@ -56,7 +56,9 @@ impl<T> State<T> {
     /// Why a thread that does nothing else would wait for ever.
     fn hopeless(&self) -> Option<Error> {
         if !self.started {
-            return Some(Error::misuse("this was not begun yet, and cannot be while it is waited for"));
+            return Some(Error::misuse(
+                "this was not begun yet, and cannot be while its thread waits: let the frame end first, or look at the handle every frame",
+            ));
         }
         if self.saver.is_some() && self.saver == worker::current() {
             return Some(Error::misuse("a job of a saver cannot wait for a later job of the same one"));

@@ -197,6 +197,9 @@ impl SaveJob {
                 report.prune_error = saved.prune_error;
                 durable
             }
+            SaveTarget::Generation { .. } => {
+                return Err(Error::misuse("a save gets its number when it is written: save into the slot"));
+            }
             #[cfg(not(target_arch = "wasm32"))]
             SaveTarget::Path(path) => {
                 let written = |bytes| payload.add_written(bytes);
@@ -222,6 +225,10 @@ pub(super) fn load(
     let options = options.watch(watch.counter());
     match target {
         SaveTarget::Slot(slot) => finished(slots.load_watched(slot, &options, watch)),
+        SaveTarget::Generation { slot, generation } => {
+            watch.set(Progress::new(Stage::Reading, 0, 0));
+            finished(slots.load_generation(slot, *generation, &options))
+        }
         #[cfg(not(target_arch = "wasm32"))]
         SaveTarget::Path(path) => {
             watch.set(Progress::new(Stage::Reading, 0, 0));

@@ -36,11 +36,12 @@ impl Stage {
             Self::Waiting => (0.0, 0.0),
             Self::Encoding => (0.0, 0.25),
             Self::Writing => (0.25, 1.0),
-            Self::Reading => (0.0, 0.3),
-            Self::Checking => (0.3, 0.5),
-            Self::Migrating => (0.5, 0.6),
-            Self::Decoding => (0.6, 0.9),
-            Self::Committing => (0.9, 1.0),
+            Self::Reading => (0.0, 0.1),
+            Self::Checking => (0.1, 0.2),
+            Self::Migrating => (0.2, 0.25),
+            Self::Decoding => (0.25, 0.5),
+            // The long part, if it comes in slices.
+            Self::Committing => (0.5, 1.0),
             Self::Done => (1.0, 1.0),
         }
     }

@@ -21,6 +21,13 @@ use crate::store::Store;
 pub enum SaveTarget {
     /// A slot of the game. Its older saves are kept as [`Keep`](crate::Keep) says.
     Slot(String),
+    /// One save of a slot, by its number: to load it. Nothing is saved there.
+    Generation {
+        /// The slot.
+        slot: String,
+        /// The number of the save in it.
+        generation: u64,
+    },
     /// A file, which is replaced as a whole or not at all.
     #[cfg(not(target_arch = "wasm32"))]
     Path(PathBuf),
@@ -39,12 +46,21 @@ impl SaveTarget {
         Self::Blob { store: Arc::new(store), name: name.into() }
     }
 
+    /// One save of a slot, by its number, to load it: what a list of saves shows.
+    pub fn generation(slot: impl Into<String>, generation: u64) -> Self {
+        Self::Generation { slot: slot.into(), generation }
+    }
+
     /// Whether both may be the same place, under two names as the case may be.
     pub(super) fn may_be(&self, other: &Self) -> bool {
         match (self, other) {
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Path(one), Self::Path(other)) => same_file_name(one, other),
             (Self::Blob { name: one, .. }, Self::Blob { name: other, .. }) => one == other,
+            (
+                Self::Slot(one) | Self::Generation { slot: one, .. },
+                Self::Slot(other) | Self::Generation { slot: other, .. },
+            ) => one == other,
             _ => self == other,
         }
     }
@@ -65,6 +81,9 @@ impl PartialEq for SaveTarget {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Slot(one), Self::Slot(other)) => one == other,
+            (Self::Generation { slot, generation }, Self::Generation { slot: other, generation: number }) => {
+                slot == other && generation == number
+            }
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Path(one), Self::Path(other)) => one == other,
             (Self::Blob { store, name }, Self::Blob { store: other_store, name: other_name }) => {
@@ -81,6 +100,9 @@ impl fmt::Debug for SaveTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slot(slot) => f.debug_tuple("Slot").field(slot).finish(),
+            Self::Generation { slot, generation } => {
+                f.debug_struct("Generation").field("slot", slot).field("generation", generation).finish()
+            }
             #[cfg(not(target_arch = "wasm32"))]
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Blob { name, .. } => {
@@ -93,6 +115,7 @@ impl fmt::Debug for SaveTarget {
 impl fmt::Display for SaveTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Generation { slot, generation } => write!(f, "save {generation} of slot `{slot}`"),
             Self::Slot(slot) => write!(f, "slot `{slot}`"),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Path(path) => path.display().fmt(f),

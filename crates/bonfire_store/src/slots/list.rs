@@ -29,6 +29,11 @@ impl Slots {
         self.list_if(|newest| newest != Kind::Value).await
     }
 
+    /// The slot that was saved to last: what "Continue" loads. Where there is no clock, the last by name.
+    pub async fn newest(&self) -> Result<Option<SlotInfo>> {
+        Ok(self.list().await?.into_iter().max_by_key(|slot| slot.newest.saved_at))
+    }
+
     /// All slots with values, by name: see [`save_value`](Self::save_value).
     pub async fn list_values(&self) -> Result<Vec<SlotInfo>> {
         self.list_if(|newest| newest == Kind::Value).await

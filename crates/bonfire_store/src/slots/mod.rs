@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bonfire::{EncodeOptions, OpenOptions, Result, Snapshot};
+use bonfire::{EncodeOptions, Limits, OpenOptions, Result, Snapshot};
 
 pub use self::details::{Details, SaveInfo, SlotInfo};
 pub use self::keep::Keep;
@@ -127,6 +127,11 @@ impl Slots {
 
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What saves may hold, and what reading them may cost: part of the [options](Self::encode_options).
+    pub fn limits(&self) -> &Limits {
+        &self.encode.limits
     }
 
     pub(crate) fn open_options(&self) -> OpenOptions<'static> {
