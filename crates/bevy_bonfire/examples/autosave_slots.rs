@@ -41,8 +41,8 @@ fn game(directory: &Path) -> Result<App> {
         .slots(slots)
         // A real game: every few minutes. The time counts from the end of the last save, whoever asked for it.
         .autosave(Autosave::every(Duration::from_secs(40)))
-        // What is in `SimulationSet` stands still while the game is saved. For this example, so that every run prints the
-        // same; the default is that the game goes on.
+        // What is in `SimulationSet` stands still while the game is saved. The default is that the game goes
+        // on; this example wants to print the same in every run.
         .policy(SavePolicy::PauseUntilDurable)
         .on_exit(OnExit::save("exit").deadline(Duration::from_secs(5)));
     let mut app = App::new();
