@@ -46,3 +46,8 @@ pub mod prelude {
         SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };
 }
+
+/// The code of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/live-saving.md")]
+mod guide {}
