@@ -154,7 +154,7 @@ fn physics_world(seed: u64) -> World {
     world.insert_resource(Dice { state: seed, next: 0 });
     // A resource that comes later would stay: going back overwrites resources and removes none.
     world.insert_resource(Score::default());
-    (0..300).for_each(|_| spawn_body(&mut world));
+    (0..150).for_each(|_| spawn_body(&mut world));
     world
 }
 
@@ -223,9 +223,9 @@ fn step(world: &mut World, input: f32) {
     world.insert_resource(Score { points, best: None });
 }
 
-/// What is saved, whatever the ids.
-fn state(world: &World) -> String {
-    canonical(world)
+/// What is saved, whatever the ids and the order of rows.
+fn state(world: &World) -> Vec<u8> {
+    bytes(&save(world))
 }
 
 #[test]
@@ -233,17 +233,17 @@ fn the_same_inputs_from_a_checkpoint_give_the_same_world() {
     for seed in 0..u64::from(2 * scale()) {
         let mut world = physics_world(seed);
         let mut checkpoints =
-            if seed % 2 == 0 { Checkpoints::new(30) } else { Checkpoints::new(30).compared() };
+            if seed % 2 == 0 { Checkpoints::new(20) } else { Checkpoints::new(20).compared() };
         let input = |tick: u64| ((tick * 31 + seed) % 17) as f32 * 0.25;
         let mut states = Vec::new();
-        for tick in 0..30 {
+        for tick in 0..20 {
             checkpoints.take(&mut world, tick).unwrap();
             states.push(state(&world));
             step(&mut world, input(tick));
         }
-        for from in [25, 12, 3, 0] {
+        for from in [17, 9, 3, 0] {
             checkpoints.rewind(&mut world, from).unwrap();
-            for tick in from..30 {
+            for tick in from..20 {
                 assert!(state(&world) == states[tick as usize], "seed {seed}: from {from}, at {tick}");
                 step(&mut world, input(tick));
             }
