@@ -150,11 +150,13 @@ fn a_load_in_slices_is_a_load() {
 }
 
 #[test]
-fn time_enough_is_one_step() {
+fn with_time_enough_the_switch_has_a_step_of_its_own() {
     let snapshot = save(&living(50, 0, 128));
     let mut world = living(5, 3, 128);
     let mut load = sliced(&world, &snapshot, LoadMode::Replace);
     assert_eq!(load.progress(), 0.0);
+    assert!(load.step(&mut world, Duration::MAX).unwrap().is_none());
+    assert_eq!(saved(&world), saved(&living(5, 3, 128)));
     assert!(load.step(&mut world, Duration::MAX).unwrap().is_some());
     assert_eq!(saved(&world), saved(&living(50, 0, 128)));
 }

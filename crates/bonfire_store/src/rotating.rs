@@ -183,7 +183,8 @@ fn version(generation: u64, inner: &Version) -> Version {
 }
 
 pub(crate) fn missing(name: &str) -> Error {
-    Error::io(format_args!("cannot open `{name}`"), &std::io::Error::from(ErrorKind::NotFound))
+    let nothing = std::io::Error::new(ErrorKind::NotFound, "there is no such save");
+    Error::io(format_args!("cannot open `{name}`"), &nothing)
 }
 
 impl<S: Store> Store for Rotating<S> {
