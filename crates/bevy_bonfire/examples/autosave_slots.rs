@@ -11,7 +11,7 @@ use std::time::Duration;
 use bevy_app::{App, AppExit, ScheduleRunnerPlugin, Startup, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{DirStore, Keep, SlotInfo, Slots, Wait};
-use bevy_bonfire::{Autosave, Error, Handle, OnExit, Result, SavePolicy, SavedOnExit};
+use bevy_bonfire::{Error, Handle, Result, SavePolicy, SavedOnExit};
 use bevy_ecs::prelude::*;
 use bevy_time::{TimePlugin, TimeUpdateStrategy};
 
@@ -160,9 +160,9 @@ fn print_menu(slots: &[SlotInfo]) {
 
 /// "Continue": the newest of all saves. Nothing runs yet, so this may wait for the disk.
 fn go_on(mut saves: ResMut<Saves>) -> bevy_ecs::error::Result {
-    let slots = saves.slots().map(|slots| slots.list().wait()).transpose()?.unwrap_or_default();
-    print_menu(&slots);
-    if let Some(newest) = slots.into_iter().max_by_key(|slot| slot.newest.saved_at) {
+    let Some(slots) = saves.slots().cloned() else { return Ok(()) };
+    print_menu(&slots.list().wait()?);
+    if let Some(newest) = slots.newest().wait()? {
         println!("the newest is `{}`", newest.name);
         saves.load(newest.name);
         // Nobody walks before it is there.

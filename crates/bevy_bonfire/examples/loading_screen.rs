@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bevy_app::{App, AppExit, First, Last, ScheduleRunnerPlugin, Startup, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{MemoryStore, Slots};
-use bevy_bonfire::{Autosave, LoadHandle, LoadSettings, Progress, SaveSystems, Stage};
+use bevy_bonfire::{LoadHandle, Progress, SaveSystems, Stage};
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::prelude::*;
 use bevy_ecs::world::DeferredWorld;
