@@ -3,7 +3,7 @@
 mod common;
 
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{EncodeOptions, IncrementalCapture, Snapshot};
+use bevy_bonfire::{Descriptor, EncodeOptions, Filter, IncrementalCapture, NonFinite, Snapshot};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
@@ -267,4 +267,280 @@ fn a_world_goes_back_to_a_capture_that_shares_memory() {
     }
     world.load(&snapshot, LoadMode::Replace).unwrap();
     assert_eq!(canonical(&world), before);
+}
+
+/// The same text again and again: encoded once per value.
+#[derive(Component, Persist, Clone, Debug, PartialEq)]
+#[persist(key = "test.faction", dictionary)]
+struct Faction(String);
+
+/// The same value in several archetypes: encoded once per save.
+#[derive(Component, Persist, Clone, Debug, PartialEq)]
+#[persist(key = "test.mesh", shared)]
+struct Mesh(String);
+
+/// Left out where it is empty.
+#[derive(Component, Persist, Clone, Debug, PartialEq, Default)]
+#[persist(key = "test.magic")]
+struct Magic {
+    spells: Vec<u32>,
+}
+
+/// Numbers that are none are reported.
+#[derive(Component, Persist, Clone, Copy, Debug, PartialEq)]
+#[persist(key = "test.speed")]
+struct Speed(f32);
+
+/// Bevy keeps the newest tick of the whole column, too.
+#[derive(Component, Persist, Clone, Copy, Debug, PartialEq)]
+#[component(summary_tick)]
+#[persist(key = "test.charge")]
+struct Charge(u32);
+
+/// On which layer an entity is. Not saved.
+#[derive(Component, Clone, Copy)]
+struct OnLayer(u8);
+
+#[derive(Component, Persist, Clone, Copy, Debug, PartialEq)]
+#[persist(key = "test.late")]
+struct Late(u16);
+
+#[derive(Resource, Persist, Clone, Debug, PartialEq, Default)]
+#[persist(key = "test.weather")]
+struct Weather(String);
+
+fn rich_world() -> World {
+    let mut world = world();
+    world.persist::<Faction>();
+    world.persist::<Mesh>();
+    let skip = Descriptor::of::<Magic>().skip_if(|magic: &Magic| magic.spells.is_empty());
+    world.persist_as::<Magic>(skip.unwrap());
+    world.persist_as::<Speed>(Descriptor::of::<Speed>().non_finite(NonFinite::Report));
+    world.persist::<Charge>();
+    world.persist_resource::<Weather>();
+    world.save_layer(|layer: &OnLayer| layer.0).persist_ignore::<OnLayer>();
+    world
+}
+
+fn spawn_rich(world: &mut World, random: &mut Random) -> Entity {
+    let position = Position { x: random.below(100) as f32, y: 0.5 };
+    let faction = Faction(format!("the {} ones", random.below(6)));
+    let mesh = Mesh(format!("meshes/{}.glb", random.below(20)));
+    let title = format!("quest {}", random.below(9));
+    match random.below(6) {
+        0 => world.spawn((Saved, position, faction, mesh)).id(),
+        1 => world.spawn((Saved, position, mesh, Speed(random.below(9) as f32))).id(),
+        2 => world.spawn((Saved, faction, Magic { spells: vec![1; random.below(3)] })).id(),
+        3 => world.spawn((Saved, Quest { title, stages: [].into() }, position)).id(),
+        4 => world.spawn((Saved, Charge(random.below(99) as u32), OnLayer(random.below(4) as u8))).id(),
+        _ => world.spawn((Saved, Burning(title), Charge(1), mesh, Mood::Calm)).id(),
+    }
+}
+
+/// One edit of a world in which every kind of column has several pages.
+fn edit_rich(world: &mut World, random: &mut Random, alive: &mut Vec<Entity>) {
+    let at = random.below(alive.len());
+    let other = *random.pick(alive);
+    let Ok(mut entity) = world.get_entity_mut(alive[at]) else {
+        alive.swap_remove(at);
+        return;
+    };
+    let number = random.below(1000);
+    match random.below(22) {
+        0 => {
+            world.despawn(alive.swap_remove(at));
+        }
+        1 => {
+            let spawned = spawn_rich(world, random);
+            alive.push(spawned);
+        }
+        2 => _ = entity.insert(Faction(format!("the {} ones", number % 7))),
+        3 => _ = entity.insert(Mesh(format!("meshes/{}.glb", number % 25))),
+        4 => _ = entity.insert(Magic { spells: vec![7; number % 3] }),
+        5 => {
+            if let Some(mut magic) = entity.get_mut::<Magic>() {
+                magic.spells.clear();
+            }
+        }
+        6 => _ = entity.insert(Speed(if number % 4 == 0 { f32::NAN } else { number as f32 })),
+        7 => {
+            if let Some(mut charge) = entity.get_mut::<Charge>() {
+                charge.0 += 1;
+            }
+        }
+        // The row stays, the entity moves to another table and back.
+        8 => _ = entity.insert(Team(1)).remove::<Team>(),
+        9 => _ = entity.remove::<(Faction, Speed)>(),
+        10 => _ = entity.insert(OnLayer(number as u8 % 4)),
+        11 => _ = entity.remove::<OnLayer>(),
+        12 => _ = entity.insert(Burning(format!("{number}"))),
+        13 => _ = entity.remove::<Burning>(),
+        14 => {
+            if let Some(mut quest) = entity.get_mut::<Quest>() {
+                quest.stages.insert(format!("{}", number % 3), number as u32);
+            }
+        }
+        // What is saved of an entity, without one change of a value.
+        15 => _ = entity.remove::<Saved>(),
+        16 => _ = entity.insert(Saved),
+        17 => _ = entity.insert(Mood::Angry { at: Some(other), level: 2 }),
+        18 => {
+            world.remove_resource::<Weather>();
+        }
+        19 => world.insert_resource(Weather(format!("{number}"))),
+        20 => {
+            // Many at once, as systems do.
+            let mut query = world.query::<&mut Position>();
+            for mut position in query.iter_mut(world).skip(number).take(50) {
+                position.set_if_neq(Position { x: 4.0, y: number as f32 });
+            }
+        }
+        _ => {
+            let mut query = world.query::<&mut Charge>();
+            query.iter_mut(world).take(3).for_each(|mut charge| charge.0 ^= 1);
+        }
+    }
+}
+
+/// Captures with several sets of options in turn, over each other.
+struct CheckAll(Vec<(SaveOptions, IncrementalCapture)>, IncrementalCapture);
+
+impl CheckAll {
+    fn new() -> Self {
+        let options = [
+            SaveOptions::new(),
+            SaveOptions::new().filter(Filter::new().layers([0, 2]).unwrap()),
+            SaveOptions::new().matching::<With<Position>>(),
+            SaveOptions::new().filter(Filter::new().include("test.mesh").exclude("test.burning")),
+        ];
+        let each = options.into_iter().map(|options| (options, IncrementalCapture::new())).collect();
+        Self(each, IncrementalCapture::new())
+    }
+
+    fn run(&mut self, world: &mut World, random: &mut Random, what: &str) {
+        let Self(each, any) = self;
+        for (number, (options, captures)) in each.iter_mut().enumerate() {
+            // Some are made seldom, and one over captures with other options.
+            if number > 0 && random.chance(50) {
+                continue;
+            }
+            let alone = world.capture(options).unwrap();
+            let bytes = alone.to_bytes().unwrap();
+            for captures in [captures, any] {
+                let snapshot = captures.capture(world, options).unwrap();
+                assert!(snapshot.to_bytes().unwrap() == bytes, "{what}, options {number}");
+                assert_eq!(snapshot.notes(), alone.notes(), "{what}, options {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_of_every_kind_in_several_pages_are_captured_as_they_are() {
+    for seed in 0..u64::from(3 * scale()) {
+        let mut random = Random::new(seed);
+        let mut world = rich_world();
+        // More than the 2048 rows of a page in each of the larger tables.
+        let mut alive: Vec<Entity> = (0..14_000).map(|_| spawn_rich(&mut world, &mut random)).collect();
+        let mut check = CheckAll::new();
+        let mut past = vec![save(&world)];
+        for round in 0..12 {
+            for _ in 0..random.below(30) {
+                edit_rich(&mut world, &mut random, &mut alive);
+            }
+            let what = match random.below(8) {
+                0 => {
+                    let mode = match random.below(3) {
+                        0 => LoadMode::Restore(Ticks::Differing),
+                        1 => LoadMode::Restore(Ticks::All),
+                        _ => LoadMode::Replace,
+                    };
+                    let snapshot = random.pick(&past).clone();
+                    world.load(&snapshot, mode).unwrap();
+                    alive = world.query_filtered::<Entity, With<Saved>>().iter(&world).collect();
+                    "after a load"
+                }
+                1 if round > 6 => {
+                    alive.drain(..).for_each(|entity| _ = world.try_despawn(entity));
+                    alive = (0..3000).map(|_| spawn_rich(&mut world, &mut random)).collect();
+                    "after everything went"
+                }
+                2 if round == 5 => {
+                    world.persist::<Late>();
+                    let entity = *random.pick(&alive);
+                    if let Ok(mut entity) = world.get_entity_mut(entity) {
+                        entity.insert(Late(3));
+                    }
+                    "after a registration"
+                }
+                3 => {
+                    past.push(save(&world));
+                    "after another capture"
+                }
+                _ => "after edits",
+            };
+            check.run(&mut world, &mut random, &format!("seed {seed}, round {round}, {what}"));
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_and_reported_in_every_capture() {
+    let build = |policy: NonFinite| {
+        let mut world = world();
+        world.persist_as::<Speed>(Descriptor::of::<Speed>().non_finite(policy));
+        let entities: Vec<Entity> = (0..5000).map(|i| world.spawn((Saved, Speed(i as f32))).id()).collect();
+        (world, entities)
+    };
+    let options = SaveOptions::new();
+    let (mut world, entities) = build(NonFinite::Report);
+    let mut captures = IncrementalCapture::new();
+    assert!(captures.capture(&mut world, &options).unwrap().notes().is_empty());
+    for (count, place) in [(1, 4000), (2, 10), (3, 4001)] {
+        world.get_mut::<Speed>(entities[place]).unwrap().0 = f32::INFINITY;
+        // Also in captures in which nothing has changed.
+        for _ in 0..2 {
+            let snapshot = captures.capture(&mut world, &options).unwrap();
+            assert_eq!(snapshot.notes(), save(&world).notes(), "{count}");
+            assert_eq!(snapshot.notes().len(), 1);
+        }
+    }
+    entities.iter().for_each(|&entity| world.get_mut::<Speed>(entity).unwrap().0 = 0.0);
+    assert!(captures.capture(&mut world, &options).unwrap().notes().is_empty());
+
+    let (mut world, entities) = build(NonFinite::Refuse);
+    let mut captures = IncrementalCapture::new();
+    captures.capture(&mut world, &options).unwrap();
+    world.get_mut::<Speed>(entities[3000]).unwrap().0 = f32::NAN;
+    for _ in 0..2 {
+        assert!(captures.capture(&mut world, &options).is_err());
+    }
+    world.get_mut::<Speed>(entities[3000]).unwrap().0 = 1.0;
+    let snapshot = captures.capture(&mut world, &options).unwrap();
+    assert!(snapshot.to_bytes().unwrap() == save(&world).to_bytes().unwrap());
+}
+
+#[test]
+fn a_world_that_is_cleared_and_filled_again_is_not_taken_for_the_one_before() {
+    let mut world = rich_world();
+    let mut captures = IncrementalCapture::new();
+    for turn in 0..4_u32 {
+        // In the same rows of the same tables, with other values.
+        let ids: Vec<Entity> = (0..5000)
+            .map(|i| world.spawn((Saved, Charge(i * turn), Position { x: turn as f32, y: i as f32 })).id())
+            .collect();
+        if turn == 2 {
+            world.insert_resource(Weather("rain".to_owned()));
+        }
+        for _ in 0..2 {
+            let snapshot = captures.capture(&mut world, &SaveOptions::new()).unwrap();
+            assert!(snapshot.to_bytes().unwrap() == save(&world).to_bytes().unwrap(), "turn {turn}");
+        }
+        ids.into_iter().for_each(|entity| _ = world.despawn(entity));
+        let snapshot = captures.capture(&mut world, &SaveOptions::new()).unwrap();
+        assert!(snapshot.to_bytes().unwrap() == save(&world).to_bytes().unwrap(), "turn {turn}, cleared");
+    }
+    // Bevy's own way to clear a world takes its resources along, and with them what is registered.
+    world.clear_entities();
+    assert!(captures.capture(&mut world, &SaveOptions::new()).is_err_and(|error| error.is_misuse()));
 }

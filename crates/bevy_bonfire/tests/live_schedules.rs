@@ -25,6 +25,8 @@ const SLOTS: [&str; 3] = ["quick", "second", "third"];
 struct Seen {
     /// Every capture, in order: where it goes, and the state of the world.
     captures: Vec<(String, Stamp)>,
+    /// For each capture, how many loads had been told of before.
+    loaded_before: Vec<usize>,
     saved: Vec<(String, Outcome)>,
     loaded: Vec<(String, Outcome)>,
     /// Which capture each load that went well had.
@@ -79,6 +81,8 @@ fn observe(app: &mut App) {
         seen.outstanding += i64::from(target == "slot `autosave`");
         starting.attach("test.capture", &(seen.captures.len() as u64));
         seen.captures.push((target, *stamp));
+        let loaded = seen.loaded.len();
+        seen.loaded_before.push(loaded);
     });
     app.add_observer(|done: On<SaveFinished>, mut seen: ResMut<Seen>| {
         seen.outstanding -= i64::from(done.target != SaveTarget::from("exit"));
@@ -351,9 +355,20 @@ impl Schedule {
         let mut loads = self.seen().loaded_captures.iter();
         for (number, ask) in self.asked.iter().enumerate() {
             match ask {
-                Ask::Save { handle, enabled, .. } => {
-                    if let Err(error) = handle.result().expect("it is complete") {
-                        check_failure(&error, handle.is_cancelled(), *enabled, self);
+                Ask::Save { handle, enabled, captures, .. } => {
+                    match handle.result().expect("it is complete") {
+                        Err(error) => check_failure(&error, handle.is_cancelled(), *enabled, self),
+                        // The loads that were asked for before it are done first.
+                        Ok(_) => {
+                            let loads = self.asked[..number].iter();
+                            let loads = loads.filter(|ask| matches!(ask, Ask::Load { .. })).count();
+                            let seen = self.seen();
+                            let after = seen.captures.iter().zip(&seen.loaded_before);
+                            let mut after = after.skip(*captures as usize);
+                            let found =
+                                after.any(|((place, _), loaded)| *place == ask.place() && *loaded >= loads);
+                            assert!(found, "{} was captured before {loads} loads were done", ask.place());
+                        }
                     }
                 }
                 Ask::Remove { handle, enabled, .. } => {
