@@ -103,7 +103,7 @@ impl Plugin for BonfirePlugin {
         saves.autosave = self.autosave.clone();
         saves.policy = self.policy;
         saves.on_exit = self.on_exit.clone();
-        app.insert_resource(saves);
+        app.insert_resource(saves).insert_resource(live::HasSaves);
         app.add_systems(First, live::finish_saves).add_systems(Last, live::run.in_set(SaveSystems));
         pause_with(app);
         #[cfg(feature = "reflect")]

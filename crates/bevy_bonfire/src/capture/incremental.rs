@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bevy_ecs::archetype::ArchetypeId;
-use bevy_ecs::change_detection::Tick;
+use bevy_ecs::change_detection::{DetectChanges, Tick};
+use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Result, Snapshot};
 
@@ -47,6 +48,7 @@ struct Last {
     snapshot: Snapshot,
     /// What came later has a larger tick.
     tick: Tick,
+    epoch: u64,
     /// Kept, so that a change of it is noticed.
     registry: Arc<Registered>,
     /// By archetype, its number in the snapshot.
@@ -85,15 +87,16 @@ impl IncrementalCapture {
         added: &Additions,
     ) -> Result<Capture> {
         world.check_change_ticks();
-        let now = world.change_tick();
         let registry = SaveRegistry::of(world)?;
+        let (epoch, now) = (Epoch::of(world), world.change_tick());
         // A failure forgets it: the next capture stands alone.
         let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, &registry));
         let earlier;
         let sharing = match last {
             None => Sharing::First,
             Some(last) => {
-                let ticks = TickRange::new(last.tick, now).filter(|_| !self.compared);
+                let trusted = !self.compared && epoch - last.epoch < Epoch::TRUSTED;
+                let ticks = TickRange::new(last.tick, now).filter(|_| trusted);
                 let since =
                     ticks.map(|ticks| Box::new(Since { snapshot: last.snapshot.without_columns(), ticks }));
                 earlier = last.places;
@@ -104,7 +107,7 @@ impl IncrementalCapture {
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
         let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));
-        self.last = Some(Last { snapshot, tick: now, registry, places });
+        self.last = Some(Last { snapshot, tick: now, epoch, registry, places });
         Ok(capture)
     }
 
@@ -114,6 +117,39 @@ impl IncrementalCapture {
         if let Some(last) = &mut self.last {
             last.tick = tick;
         }
+    }
+}
+
+/// Counts stretches of ticks. The counter of ticks goes round in two days or so, and a tick from before is then taken for a new
+/// one; nobody tells. But Bevy moves the ticks of values that are very old, those of this resource too: if that is not the tick
+/// that it was given, so much time has passed.
+#[derive(Resource, Default)]
+struct Epoch {
+    count: u64,
+    tick: Option<Tick>,
+}
+
+impl Epoch {
+    /// Ticks in one of them.
+    const TICKS: u32 = 1 << 29;
+    /// What is younger than so many can be compared.
+    const TRUSTED: u64 = 4;
+
+    fn of(world: &mut World) -> u64 {
+        let now = world.change_tick();
+        let mut epoch = world.get_resource_or_init::<Self>();
+        match epoch.tick {
+            Some(tick) if tick == epoch.last_changed() => {
+                if now.get().wrapping_sub(tick.get()) < Self::TICKS {
+                    return epoch.count;
+                }
+                epoch.count += 1;
+            }
+            Some(_) => epoch.count += Self::TRUSTED,
+            None => {}
+        }
+        epoch.tick = Some(now);
+        epoch.count
     }
 }
 
@@ -177,6 +213,31 @@ mod tests {
             captures.forget();
             captures.capture(&mut world, &options).unwrap();
         }
+    }
+
+    /// What Bevy does to values that nobody has touched for a day or two.
+    #[test]
+    fn a_capture_from_before_the_counter_went_round_is_not_trusted() {
+        let mut world = World::new();
+        world.persist::<Number>();
+        let entity = world.spawn((Number(1), Saved)).id();
+        let mut captures = IncrementalCapture::new();
+        let options = SaveOptions::new();
+        captures.capture(&mut world, &options).unwrap();
+        // Round once, and a little more: the value was changed in between, and its tick looks older than the capture.
+        let now = world.change_tick();
+        world.get_mut::<Number>(entity).unwrap().0 = 2;
+        let before = Tick::new(now.get().wrapping_sub(1000));
+        world.get_mut::<Number>(entity).unwrap().set_last_changed(before);
+        captures.set_tick(Tick::new(now.get().wrapping_sub(500)));
+        // Without a sign from Bevy nobody can know.
+        let right = world.capture(&options).unwrap().to_bytes().unwrap();
+        assert_ne!(captures.capture(&mut world, &options).unwrap().to_bytes().unwrap(), right);
+        // The sign: the tick of the resource was moved.
+        world.resource_mut::<Epoch>().set_last_changed(Tick::new(now.get().wrapping_add(12_345)));
+        captures.set_tick(Tick::new(now.get().wrapping_sub(500)));
+        let snapshot = captures.capture(&mut world, &options).unwrap();
+        assert_eq!(snapshot.to_bytes().unwrap(), world.capture(&options).unwrap().to_bytes().unwrap());
     }
 
     const AGE_LARGE: u32 = (1 << 31) - 100_000;

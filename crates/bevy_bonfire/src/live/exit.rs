@@ -10,7 +10,7 @@ use bevy_ecs::world::World;
 use bonfire_store::SaveTarget;
 
 use super::Saves;
-use super::run::{self, finish_saves};
+use super::run::{complete_all, refuse_all, too_late};
 use crate::SaveOptions;
 
 /// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
@@ -72,18 +72,15 @@ pub(super) fn run(world: &mut World) {
     if let Some(target) = save.filter(|_| saves.is_enabled()) {
         saves.save_with(target, options);
     }
-    let in_time = run::complete_all(world, deadline);
-    let mut saves = world.resource_mut::<Saves>();
-    while let Some(request) = saves.waiting.pop() {
-        saves.refuse(request, run::too_late());
-    }
+    let in_time = complete_all(world, deadline);
+    let saves = world.resource::<Saves>();
     let unfinished: Vec<SaveTarget> = saves
         .saving
         .iter()
         .filter(|saving| !saving.handle.is_complete())
         .map(|saving| saving.target.clone())
         .collect();
-    finish_saves(world);
+    refuse_all(world, &too_late());
     if !in_time || !unfinished.is_empty() {
         let names: Vec<String> = unfinished.iter().map(ToString::to_string).collect();
         log::error!(

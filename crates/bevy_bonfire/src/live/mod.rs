@@ -25,6 +25,6 @@ pub use self::checkpoint::Checkpoints;
 pub use self::exit::{OnExit, SavedOnExit};
 pub use self::request::LoadSettings;
 pub(crate) use self::request::Request;
-pub(crate) use self::run::{finish_saves, request, run};
+pub(crate) use self::run::{HasSaves, finish_saves, request, run};
 pub(crate) use self::saves::simulation_runs;
 pub use self::saves::{LoadHandle, SavePolicy, Saves, SimulationSet};

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::{Error, Result, Snapshot, SnapshotWriter};
 use bonfire_store::{Handle, Progress, Promise, SaveReport, SaveTarget, Skipped, Stage};
 
-use super::request::{LoadSettings, Request};
+use super::request::{LoadSettings, Request, WAITING_MAX};
 use super::{Saves, autosave, exit};
 use crate::event::{LoadFinished, SaveFinished, StartedOver};
 use crate::load::{self, Loaded, Prepared, Preparing, Reserve, Slices};
@@ -36,24 +37,57 @@ pub(crate) fn run(world: &mut World) {
     exit::run(world);
 }
 
-/// Does everything that was asked for, and waits for it: false if the time was not enough.
+/// How many requests are done in one go. Observers that ask for more each time would keep it going for ever.
+const ROUNDS_MAX: usize = 4 * WAITING_MAX;
+
+/// Does everything that was asked for, also by observers meanwhile, and waits for it: false if the time was not enough. What is
+/// left then is refused.
 pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
     let start = Instant::now();
     let left = || time.saturating_sub(start.elapsed());
-    loop {
-        while world.resource::<Saves>().loading.is_some() {
-            if !go_on(world, Some(left())) {
-                return false;
-            }
-        }
-        let Some(request) = world.resource_mut::<Saves>().waiting.pop() else { break };
-        begin(world, request);
-    }
     let saver = world.resource::<Saves>().saver.clone();
-    let in_time = saver.finish(left());
-    finish_saves(world);
+    let mut in_time = true;
+    for _ in 0..ROUNDS_MAX {
+        while in_time && world.resource::<Saves>().loading.is_some() {
+            in_time = go_on(world, Some(left()));
+        }
+        if !in_time {
+            break;
+        }
+        if let Some(request) = world.resource_mut::<Saves>().waiting.pop() {
+            begin(world, request);
+            in_time = !left().is_zero();
+            continue;
+        }
+        in_time = saver.finish(left());
+        finish_saves(world);
+        let saves = world.resource::<Saves>();
+        if !in_time || saves.waiting.len() == 0 && saves.loading.is_none() {
+            break;
+        }
+    }
+    if !in_time {
+        // The end of the app does not wait for it either.
+        saver.finish(Duration::ZERO);
+    }
     in_time
 }
+
+/// Refuses what waits, and tells observers.
+pub(super) fn refuse_all(world: &mut World, error: &Error) {
+    // Observers may ask for more, which is refused in its turn; those that never stop are not told for ever.
+    for _ in 0..2 {
+        let mut saves = world.resource_mut::<Saves>();
+        while let Some(request) = saves.waiting.pop() {
+            saves.refuse(request, error.clone());
+        }
+        finish_saves(world);
+    }
+}
+
+/// In the world of an app that has the plugin.
+#[derive(Resource)]
+pub(crate) struct HasSaves;
 
 /// Asks for something. In a world without the plugin nobody else sees to it: then it is done at once.
 pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
@@ -63,7 +97,15 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
     let mut saves = Saves::new(None);
     ask(&mut saves);
     world.insert_resource(saves);
-    complete_all(world, Duration::MAX);
+    if world.contains_resource::<HasSaves>() {
+        refuse_all(
+            world,
+            &Error::misuse("somebody has taken `Saves` out of the world: ask again when it is back"),
+        );
+    } else {
+        complete_all(world, Duration::MAX);
+        refuse_all(world, &Error::limit("observers ask for more with every save or load"));
+    }
     world.remove_resource::<Saves>();
 }
 
@@ -162,7 +204,7 @@ fn begin_save(
     options: &SaveOptions,
     promises: Vec<Promise<SaveReport>>,
 ) {
-    if promises.iter().all(Promise::is_cancelled) {
+    if !promises.is_empty() && promises.iter().all(Promise::is_cancelled) {
         return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
     }
     let mut captures = std::mem::take(&mut world.resource_mut::<Saves>().captures);

@@ -4,13 +4,15 @@
 //! looks at change ticks, which are set here. Immutable components, relationships and what an index follows are inserted
 //! instead, and only where they differ. (Who changed a value last, which Bevy can track, stays what it was.)
 
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
 
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::change_detection::{DetectChangesMut, Tick};
 use bevy_ecs::component::{ComponentId, ComponentInfo, StorageType};
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityLocation};
 use bevy_ecs::storage::{Table, TableId, TableRow};
 use bevy_ecs::world::World;
 use bonfire::{Descriptor, Run};
@@ -91,7 +93,7 @@ fn for_pieces(
 struct LiveColumn<'w> {
     first: NonNull<u8>,
     stride: usize,
-    changed: &'w [std::cell::UnsafeCell<Tick>],
+    changed: &'w [UnsafeCell<Tick>],
     summary: Option<&'w bevy_ecs::change_detection::AtomicTick>,
     now: Tick,
 }
@@ -171,6 +173,45 @@ pub(super) fn overwrite_table(
     }
     if let Some(summary) = live.summary.filter(|_| touched) {
         summary.set(live.now);
+    }
+}
+
+/// Makes everything on these entities count as added now.
+#[expect(unsafe_code, reason = "ticks lie in cells")]
+pub(super) fn touch_all(world: &mut World, entities: &[Entity]) {
+    let now = world.change_tick();
+    let mut rows: HashMap<ArchetypeId, Vec<EntityLocation>> = HashMap::new();
+    for location in entities.iter().filter_map(|&entity| world.entities().get_spawned(entity).ok()) {
+        rows.entry(location.archetype_id).or_default().push(location);
+    }
+    let cell = world.as_unsafe_world_cell();
+    // SAFETY: the world is borrowed exclusively, and nothing else of it is used while this lives.
+    let (storages, archetypes) = (unsafe { cell.storages() }, cell.archetypes());
+    // SAFETY: as above, only this writes ticks.
+    let set = |cell: &UnsafeCell<Tick>| unsafe { cell.get().write(now) };
+    for (archetype, rows) in rows {
+        let archetype = &archetypes[archetype];
+        let Some(table) = storages.tables.get(archetype.table_id()) else { continue };
+        for id in archetype.iter_components() {
+            if let (Some(added), Some(changed)) =
+                (table.get_added_ticks_slice_for(id), table.get_changed_ticks_slice_for(id))
+            {
+                for row in rows.iter().map(|location| location.table_row.index()) {
+                    set(&added[row]);
+                    set(&changed[row]);
+                }
+                if let Some(summary) = table.get_summary_tick(id) {
+                    summary.set(now);
+                }
+                continue;
+            }
+            let Some(sparse) = storages.sparse_sets.get(id) else { continue };
+            for location in &rows {
+                let entity = archetype.entities()[location.archetype_row.index()].id();
+                sparse.get_added_tick(entity).into_iter().for_each(set);
+                sparse.get_changed_tick(entity).into_iter().for_each(set);
+            }
+        }
     }
 }
 

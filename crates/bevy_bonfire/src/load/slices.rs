@@ -26,6 +26,7 @@ use super::arrival::{self, Arriving, Reserved, settle};
 use super::commit::{self, Extra, Moving};
 use super::finish::{Committed, Finish, unknown_order};
 use super::moved::{MovedColumn, insert};
+use super::overwrite;
 use super::prepare::{Arrivable, Prepared, Source, replaced};
 use super::relation::{List, saved_lists};
 use super::row::Spare;
@@ -385,6 +386,8 @@ impl Work {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(arrive)) {
             return Err(commit::undone(world, &*panic));
         }
+        // Systems have run since the first of them came: for them, all of this is new.
+        overwrite::touch_all(world, self.ids.entities());
         // They are the world's now.
         self.ids.keep();
         if let Err(panic) = old {

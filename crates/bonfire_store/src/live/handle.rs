@@ -106,10 +106,11 @@ impl<T: Clone> Handle<T> {
         state.result.clone().unwrap_or_else(|| Err(given_up()))
     }
 
-    /// Blocks until the outcome is final, or until the time has passed: then `None`. On wasm32 no time passes.
+    /// Blocks until the outcome is final, or until the time has passed: then `None`. Where [`wait`](Self::wait) would be an
+    /// error, `None` at once.
     pub fn wait_timeout(&self, time: Duration) -> Option<Result<T>> {
         let state = self.shared.lock();
-        if state.result.is_some() || cfg!(target_arch = "wasm32") {
+        if state.result.is_some() || state.hopeless().is_some() {
             return state.result.clone();
         }
         let pending = |state: &mut State<T>| state.result.is_none();

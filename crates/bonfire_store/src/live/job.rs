@@ -138,7 +138,9 @@ impl SaveJob {
 
     fn run(self: Box<Self>, turn: Result<&Slots>) -> Ended {
         let saved = match turn {
-            Ok(_) if self.promises.iter().all(Promise::is_cancelled) => Err(cancelled()),
+            Ok(_) if !self.promises.is_empty() && self.promises.iter().all(Promise::is_cancelled) => {
+                Err(cancelled())
+            }
             Ok(slots) => caught(|| self.save(slots)),
             Err(error) => Err(error),
         };

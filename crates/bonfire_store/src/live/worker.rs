@@ -147,6 +147,8 @@ impl Shared {
             let error = Error::io("cannot start the thread that saves", &error);
             return self.end(job, &error, State::count);
         }
+        // A new request is a new reason to wait for the end.
+        state.gave_up = false;
         let busy = state.running.is_some();
         match state.queue.push(concern, job, busy, Job::replace) {
             Pushed::Added => {}
