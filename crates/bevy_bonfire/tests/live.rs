@@ -493,3 +493,48 @@ fn a_damaged_save_is_passed_over_and_the_player_told() {
     let heard = heard(&mut app);
     assert!(heard.iter().any(|heard| heard.contains("passed over")), "{heard:?}");
 }
+
+#[test]
+fn a_save_that_is_cancelled_takes_nobody_along() {
+    let mut app = app();
+    let held = hold(&mut app);
+    let wanted = saves(&mut app).save("quick");
+    let cancelled = saves(&mut app).save("quick");
+    cancelled.cancel();
+    app.update();
+    drop(held);
+    // It is on its way, and can be waited for, though another took its place.
+    assert!(wanted.wait().unwrap().coalesced);
+    assert!(cancelled.wait().is_ok(), "somebody waits for it, so it is done");
+    assert_eq!(count_of_quick(&app), 1);
+}
+
+fn count_of_quick(app: &App) -> usize {
+    app.world().resource::<Saves>().slots().unwrap().count("quick").wait().unwrap()
+}
+
+#[test]
+fn loads_and_new_beginnings_that_are_refused_or_cancelled_are_heard_of() {
+    let mut app = app();
+    app.add_observer(|done: On<StartedOver>, mut heard: ResMut<Heard>| {
+        heard.0.push(format!("{} from the start: {}", done.slot, done.result.is_ok()));
+    });
+    app.world_mut().spawn((Saved, Position::default()));
+    saves(&mut app).save("quick");
+    settle(&mut app);
+    heard(&mut app);
+    let restart = saves(&mut app).start_over("quick");
+    restart.cancel();
+    settle(&mut app);
+    assert!(restart.result().unwrap().unwrap_err().is_cancelled());
+    assert_eq!((save(app.world()).entity_count(), count_of_quick(&app)), (1, 1), "nothing was done");
+    assert_eq!(heard(&mut app), ["quick from the start: false"]);
+    saves(&mut app).disable();
+    let load = saves(&mut app).load("quick");
+    saves(&mut app).start_over("quick");
+    assert!(load.is_complete() && saves(&mut app).is_busy(), "observers do not know it yet");
+    settle(&mut app);
+    let heard = heard(&mut app);
+    assert!(heard[0].contains("slot `quick` failed") && heard[0].contains("disabled"), "{heard:?}");
+    assert_eq!(heard[1..], ["quick from the start: false"]);
+}
