@@ -13,7 +13,7 @@ use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStar
 use crate::live::{self, LoadHandle, LoadSettings, Request};
 use crate::load::{self, LoadMode, Loaded};
 use crate::registry::SaveRegistry;
-use crate::{IncrementalCapture, SaveOptions};
+use crate::{IncrementalCapture, SaveOptions, Saves};
 
 /// Saving and loading, on a [`World`].
 ///
@@ -46,7 +46,8 @@ pub trait WorldSaveExt {
     /// Captures the world, with the observers of [`SaveStarting`] and [`SaveCaptured`].
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot>;
 
-    /// Saves to a file, which is replaced as a whole or not at all. [`SaveFinished`] tells observers how it went.
+    /// Saves to a file, which is replaced as a whole or not at all, and waits for it: in an app, for what was asked for before,
+    /// too. [`SaveFinished`] tells observers how it went.
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport>;
 
     /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went.
@@ -92,7 +93,13 @@ impl WorldSaveExt for World {
         let mut options = options.clone();
         let encode = options.encode.clone().unwrap_or_default();
         options.checksums = encode.compression == Compression::None;
-        let result = save_world(self, &options, Some(&target), None).and_then(|(snapshot, _)| {
+        let result = save_world(self, &options, Some(&target), None).and_then(|(snapshot, details)| {
+            // Behind what was asked for before: an older save must not come last.
+            if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
+                let (promise, handle) = Promise::new();
+                saver.save_with(target.clone(), snapshot, details, Some(encode), vec![promise]);
+                return handle.wait();
+            }
             let rope = snapshot.encode(&encode)?;
             bonfire_store::write(path.as_ref(), &rope)?;
             Ok(SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count()))

@@ -189,7 +189,7 @@ fn step(world: &mut World, input: f32) {
         let y = position.y + velocity.y * 0.016;
         *body.get_mut::<Position>().unwrap() = Position { x, y };
         // Most stand still: what has not changed is shared.
-        if number.0 % 7 == 0 {
+        if number.0.is_multiple_of(7) {
             let pulled = (velocity.x * 0.99 + input * (x * 0.1).sin(), velocity.y - 9.81 * 0.016);
             *body.get_mut::<Velocity>().unwrap() = Velocity { x: pulled.0, y: pulled.1 };
         }

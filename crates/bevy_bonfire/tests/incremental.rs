@@ -362,7 +362,7 @@ fn edit_rich(world: &mut World, random: &mut Random, alive: &mut Vec<Entity>) {
                 magic.spells.clear();
             }
         }
-        6 => _ = entity.insert(Speed(if number % 4 == 0 { f32::NAN } else { number as f32 })),
+        6 => _ = entity.insert(Speed(if number.is_multiple_of(4) { f32::NAN } else { number as f32 })),
         7 => {
             if let Some(mut charge) = entity.get_mut::<Charge>() {
                 charge.0 += 1;

@@ -258,6 +258,7 @@ fn what_is_too_much_or_cannot_be_is_refused_and_heard_of() {
 #[test]
 fn nothing_is_read_or_written_while_it_is_disabled() {
     let mut app = app_with(BonfirePlugin::new().slots(slots()).autosave(Autosave::every(Duration::ZERO)));
+    app.world_mut().spawn((Saved, Position::default()));
     saves(&mut app).disable();
     for _ in 0..5 {
         app.update();
@@ -289,6 +290,12 @@ fn autosaves_come_when_their_time_has_passed_since_the_last_save_of_any_kind() {
     let mut app = app_with(BonfirePlugin::new().slots(slots()));
     app.add_plugins(TimePlugin);
     app.insert_resource(TimeUpdateStrategy::ManualDuration(Duration::from_secs(10)));
+    // A menu has nothing to save.
+    for _ in 0..20 {
+        app.update();
+    }
+    assert!(heard(&mut app).is_empty() && !saves(&mut app).is_busy());
+    app.world_mut().spawn((Saved, Position::default()));
     // The defaults: on, and every minute.
     assert!(saves(&mut app).autosave.enabled && saves(&mut app).autosave.interval == Duration::from_secs(60));
     let mut saved_at = Vec::new();
@@ -617,4 +624,49 @@ fn a_load_that_loses_its_ids_to_another_thread_leaves_no_trace() {
     assert_eq!(canonical(app.world()), before);
     app.world_mut().load(&snapshot, LoadMode::Replace).unwrap();
     assert_eq!(canonical(app.world()), before);
+}
+
+#[test]
+fn a_save_that_is_cancelled_takes_nobody_along() {
+    let mut app = app();
+    let held = hold(&mut app);
+    let wanted = saves(&mut app).save("quick");
+    let cancelled = saves(&mut app).save("quick");
+    cancelled.cancel();
+    app.update();
+    drop(held);
+    // It is on its way, and can be waited for, though another took its place.
+    assert!(wanted.wait().unwrap().coalesced);
+    assert!(cancelled.wait().is_ok(), "somebody waits for it, so it is done");
+    assert_eq!(count_of_quick(&app), 1);
+}
+
+fn count_of_quick(app: &App) -> usize {
+    app.world().resource::<Saves>().slots().unwrap().count("quick").wait().unwrap()
+}
+
+#[test]
+fn loads_and_new_beginnings_that_are_refused_or_cancelled_are_heard_of() {
+    let mut app = app();
+    app.add_observer(|done: On<StartedOver>, mut heard: ResMut<Heard>| {
+        heard.0.push(format!("{} from the start: {}", done.slot, done.result.is_ok()));
+    });
+    app.world_mut().spawn((Saved, Position::default()));
+    saves(&mut app).save("quick");
+    settle(&mut app);
+    heard(&mut app);
+    let restart = saves(&mut app).start_over("quick");
+    restart.cancel();
+    settle(&mut app);
+    assert!(restart.result().unwrap().unwrap_err().is_cancelled());
+    assert_eq!((save(app.world()).entity_count(), count_of_quick(&app)), (1, 1), "nothing was done");
+    assert_eq!(heard(&mut app), ["quick from the start: false"]);
+    saves(&mut app).disable();
+    let load = saves(&mut app).load("quick");
+    saves(&mut app).start_over("quick");
+    assert!(load.is_complete() && saves(&mut app).is_busy(), "observers do not know it yet");
+    settle(&mut app);
+    let heard = heard(&mut app);
+    assert!(heard[0].contains("slot `quick` failed") && heard[0].contains("disabled"), "{heard:?}");
+    assert_eq!(heard[1..], ["quick from the start: false"]);
 }

@@ -68,6 +68,10 @@ impl IncrementalCapture {
         self
     }
 
+    pub(crate) fn set_compared(&mut self, compared: bool) {
+        self.compared = compared;
+    }
+
     /// Forgets the last capture: the next one copies everything.
     pub fn forget(&mut self) {
         self.last = None;

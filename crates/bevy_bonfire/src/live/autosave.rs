@@ -8,11 +8,14 @@ use bonfire_store::SaveTarget;
 
 use super::Saves;
 use crate::SaveOptions;
+use crate::capture;
 
 /// Saves by itself, now and then.
 ///
 /// The time counts from the end of the last save, whoever asked for it and whether it succeeded. It stands still while
-/// something is being saved or loaded. If the world has a `Time<Real>`, that is the clock.
+/// something is being saved or loaded. If the world has a `Time<Real>`, that is the clock. A world without any entity that
+/// would be saved is not: menus have no game. A game that stands still is saved all the same; set `enabled` with the state of
+/// the game if that is not wanted.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Autosave {
@@ -86,9 +89,15 @@ pub(super) fn run(world: &mut World) {
         return;
     }
     saves.timer.elapsed += delta;
-    if saves.timer.elapsed >= saves.autosave.interval {
-        saves.timer.restart();
-        let Autosave { target, options, .. } = saves.autosave.clone();
+    if saves.timer.elapsed < saves.autosave.interval {
+        return;
+    }
+    saves.timer.restart();
+    let Autosave { target, options, .. } = saves.autosave.clone();
+    options.selection.prepare(world);
+    // A menu without a game would push the saves of the last game out.
+    let nothing = capture::selected(world, &options.selection).is_ok_and(|entities| entities.is_empty());
+    if !nothing && let Some(mut saves) = world.get_resource_mut::<Saves>() {
         saves.save_with(target, options);
     }
 }

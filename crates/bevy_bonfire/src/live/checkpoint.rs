@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bevy_ecs::component::ComponentId;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
@@ -41,11 +42,18 @@ use crate::{IncrementalCapture, SaveOptions, WorldSaveExt};
 /// ```
 #[derive(Resource)]
 pub struct Checkpoints {
-    ring: VecDeque<(u64, Snapshot)>,
+    ring: VecDeque<Checkpoint>,
     max: usize,
     options: SaveOptions,
     changed: Ticks,
     captures: IncrementalCapture,
+}
+
+struct Checkpoint {
+    tick: u64,
+    snapshot: Snapshot,
+    /// Resources that the world had; some may be left out of the snapshot.
+    resources: Vec<ComponentId>,
 }
 
 impl Checkpoints {
@@ -81,51 +89,59 @@ impl Checkpoints {
     /// Takes one. Ticks must grow: those from this one on are forgotten first.
     pub fn take(&mut self, world: &mut World, tick: u64) -> Result<()> {
         let snapshot = self.captures.capture(world, &self.options)?;
+        let registry = SaveRegistry::of(world)?;
+        let known = registry.entries.iter().map(|entry| entry.id);
+        let resources = known.filter(|&id| world.contains_resource_by_id(id)).collect();
         self.forget_from(tick);
         if self.ring.len() == self.max {
             self.ring.pop_front();
         }
-        self.ring.push_back((tick, snapshot));
+        self.ring.push_back(Checkpoint { tick, snapshot, resources });
         Ok(())
     }
 
-    /// Takes the world back to one. Later ones are forgotten: they are a future that will not be.
+    /// Takes the world back to one. Later ones are forgotten: they are a future that will not be. Entities and resources that have
+    /// come since go.
     pub fn rewind(&mut self, world: &mut World, tick: u64) -> Result<Arc<Loaded>> {
-        let found = self.get(tick).cloned();
-        let snapshot = found.ok_or_else(|| {
+        let Some(place) = self.place(tick) else {
             let kept = self.ticks().next().zip(self.ticks().last());
             let kept = kept.map_or("none is".to_owned(), |(first, last)| format!("{first} to {last} are"));
-            Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept"))
-        })?;
+            return Err(Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept")));
+        };
+        let Checkpoint { snapshot, resources, .. } = &self.ring[place];
         let mode = match self.options.selection.is_everything() {
             true => LoadMode::Restore(self.changed),
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
         };
-        let loaded = world.load(&snapshot, mode)?;
-        // Entities that have come since are gone, and so are resources.
+        let loaded = world.load(snapshot, mode)?;
         let registry = SaveRegistry::of(world)?;
-        for key in &loaded.resources_not_saved {
-            if let Some(number) = registry.registry.index_of_key(key) {
-                world.remove_resource_by_id(registry.entries[number].id);
+        for number in loaded.resources_not_saved.iter().filter_map(|key| registry.registry.index_of_key(key))
+        {
+            let id = registry.entries[number].id;
+            if !resources.contains(&id) {
+                world.remove_resource_by_id(id);
             }
         }
-        while self.ring.pop_back_if(|(last, _)| *last > tick).is_some() {}
+        self.ring.truncate(place + 1);
         Ok(loaded)
     }
 
     fn forget_from(&mut self, tick: u64) {
-        while self.ring.pop_back_if(|(last, _)| *last >= tick).is_some() {}
+        while self.ring.pop_back_if(|last| last.tick >= tick).is_some() {}
+    }
+
+    fn place(&self, tick: u64) -> Option<usize> {
+        self.ring.binary_search_by_key(&tick, |checkpoint| checkpoint.tick).ok()
     }
 
     /// The ticks that the world can go back to, oldest first.
     pub fn ticks(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
-        self.ring.iter().map(|(tick, _)| *tick)
+        self.ring.iter().map(|checkpoint| checkpoint.tick)
     }
 
     /// A checkpoint, for saving or comparing it.
     pub fn get(&self, tick: u64) -> Option<&Snapshot> {
-        let place = self.ring.binary_search_by_key(&tick, |(tick, _)| *tick).ok()?;
-        self.ring.get(place).map(|(_, snapshot)| snapshot)
+        self.place(tick).map(|place| &self.ring[place].snapshot)
     }
 
     /// How many there are.
@@ -140,7 +156,7 @@ impl Checkpoints {
 
     /// The memory of all of them together, in bytes: what they share counts once.
     pub fn memory_bytes(&self) -> usize {
-        Snapshot::memory_bytes(self.ring.iter().map(|(_, snapshot)| snapshot))
+        Snapshot::memory_bytes(self.ring.iter().map(|checkpoint| &checkpoint.snapshot))
     }
 
     /// Forgets all of them.

@@ -52,7 +52,8 @@ impl OnExit {
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct SavedOnExit {
-    /// Saves that were not durable when the deadline had passed. They may become so if the process lives on.
+    /// Saves that were not durable when the deadline had passed. They may become so if the process lives on. Those that failed
+    /// in time are not among them: [`SaveFinished`](crate::SaveFinished) told of them.
     pub unfinished: Vec<SaveTarget>,
 }
 
@@ -63,7 +64,12 @@ struct Exited;
 /// In the tick in which the app exits, does what was asked for and waits.
 pub(super) fn run(world: &mut World) {
     let exits = world.get_resource::<Messages<AppExit>>().is_some_and(|exits| !exits.is_empty());
-    if !exits || world.contains_resource::<Exited>() {
+    if !exits {
+        // The app went on: the next exit is another one.
+        world.remove_resource::<Exited>();
+        return;
+    }
+    if world.contains_resource::<Exited>() {
         return;
     }
     world.insert_resource(Exited);

@@ -71,7 +71,7 @@ impl Request {
     /// Whether it would notice that a save from before it took place later.
     fn concerns(&self, other: &SaveTarget) -> bool {
         match self {
-            Self::Save { target, .. } => target == other,
+            Self::Save { target, .. } => target.may_be(other),
             // What is loaded changes what is saved.
             Self::Load { .. } | Self::StartOver { .. } => true,
             Self::Remove { slot, .. } => matches!(other, SaveTarget::Slot(other) if other == slot),
@@ -103,7 +103,8 @@ impl Waiting {
         let mut request = request;
         if let Request::Save { target, promises, .. } = &mut request
             && let Some(place) = self.0.iter().rposition(|earlier| earlier.concerns(target))
-            && let Request::Save { promises: earlier, .. } = &mut self.0[place]
+            && let Request::Save { target: same, promises: earlier, .. } = &mut self.0[place]
+            && same == target
         {
             let mut all = std::mem::take(earlier);
             all.append(promises);

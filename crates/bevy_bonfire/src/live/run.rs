@@ -19,22 +19,29 @@ use crate::{LoadMode, LoadOptions, SaveOptions};
 
 /// Tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
-    if !world.contains_resource::<Saves>() {
-        return;
-    }
-    finish_saves(world);
-    go_on(world, None);
-    autosave::run(world);
-    // What observers ask for meanwhile is for the next tick.
-    for _ in 0..world.resource::<Saves>().waiting.len() {
-        let mut saves = world.resource_mut::<Saves>();
-        if saves.loading.is_some() {
-            break;
+    // Observers may take `Saves` out of the world: then nobody saves any more.
+    for step in [finish_saves, go_on_a_frame, autosave::run, begin_all, exit::run] {
+        if !world.contains_resource::<Saves>() {
+            return;
         }
-        let Some(request) = saves.waiting.pop() else { break };
+        step(world);
+    }
+}
+
+fn go_on_a_frame(world: &mut World) {
+    go_on(world, None);
+}
+
+/// What observers ask for meanwhile is for the next tick.
+fn begin_all(world: &mut World) {
+    for _ in 0..world.resource::<Saves>().waiting.len() {
+        let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
+        if saves.loading.is_some() {
+            return;
+        }
+        let Some(request) = saves.waiting.pop() else { return };
         begin(world, request);
     }
-    exit::run(world);
 }
 
 /// How many requests are done in one go. Observers that ask for more each time would keep it going for ever.
@@ -73,8 +80,17 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
     in_time
 }
 
-/// Refuses what waits, and tells observers.
+/// Refuses what waits and what is going on, and tells observers.
 pub(super) fn refuse_all(world: &mut World, error: &Error) {
+    match world.resource_mut::<Saves>().loading.take() {
+        Some(Loading::Preparing { source, promise, .. } | Loading::Committing { source, promise, .. }) => {
+            end_load(world, source, Vec::new(), Err(error.clone()), promise);
+        }
+        Some(Loading::StartingOver { slot, promise, .. }) => {
+            start_over(world, slot, Err(error.clone()), promise);
+        }
+        None => {}
+    }
     // Observers may ask for more, which is refused in its turn; those that never stop are not told for ever.
     for _ in 0..2 {
         let mut saves = world.resource_mut::<Saves>();
@@ -94,10 +110,11 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
     if let Some(mut saves) = world.get_resource_mut::<Saves>() {
         return ask(&mut saves);
     }
-    let mut saves = Saves::new(None);
+    let taken_out = world.contains_resource::<HasSaves>();
+    let mut saves = if taken_out { Saves::stand_in() } else { Saves::new(None) };
     ask(&mut saves);
     world.insert_resource(saves);
-    if world.contains_resource::<HasSaves>() {
+    if taken_out {
         refuse_all(
             world,
             &Error::misuse("somebody has taken `Saves` out of the world: ask again when it is back"),
@@ -207,7 +224,9 @@ fn begin_save(
     if !promises.is_empty() && promises.iter().all(Promise::is_cancelled) {
         return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
     }
-    let mut captures = std::mem::take(&mut world.resource_mut::<Saves>().captures);
+    let mut saves = world.resource_mut::<Saves>();
+    let mut captures = std::mem::take(&mut saves.captures);
+    captures.set_compared(saves.compared);
     let captured = save_world(world, options, Some(&target), Some(&mut captures));
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     saves.captures = captures;

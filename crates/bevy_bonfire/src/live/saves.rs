@@ -88,6 +88,7 @@ pub struct Saves {
     pub(super) refused: Vec<Refused>,
     pub(super) loading: Option<Loading>,
     pub(super) captures: IncrementalCapture,
+    pub(super) compared: bool,
     pub(super) initial: Option<Snapshot>,
     pub(super) timer: Timer,
 }
@@ -99,6 +100,11 @@ pub(super) struct Saving {
 }
 
 impl Saves {
+    /// Takes the place of what somebody has taken out of the world, until what was asked for is refused.
+    pub(super) fn stand_in() -> Self {
+        Self { has_slots: true, ..Self::new(None) }
+    }
+
     pub(crate) fn new(slots: Option<Slots>) -> Self {
         let has_slots = slots.is_some();
         Self {
@@ -114,6 +120,7 @@ impl Saves {
             refused: Vec::new(),
             loading: None,
             captures: IncrementalCapture::new(),
+            compared: false,
             initial: None,
             timer: Timer::default(),
         }
@@ -168,8 +175,9 @@ impl Saves {
     }
 
     /// Begins again: removes the saves of a slot and, when that is durable, takes the world back to
-    /// [its beginning](Self::set_initial), or removes from it what a save would have. Then
-    /// [`StartedOver`](crate::StartedOver) tells observers.
+    /// [its beginning](Self::set_initial), or removes all entities that a save would have. Then
+    /// [`StartedOver`](crate::StartedOver) tells observers. Resources that the beginning does not have are as they were: set
+    /// them there.
     pub fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         self.request(Request::StartOver { slot: slot.into(), promise });
@@ -228,7 +236,7 @@ impl Saves {
 
     /// Compares bytes from now on instead of trusting change detection: see [`IncrementalCapture::compared`]. Default: no.
     pub fn compare_bytes(&mut self) {
-        self.captures = IncrementalCapture::new().compared();
+        self.compared = true;
     }
 
     /// Permits saving and loading again.

@@ -8,7 +8,9 @@
 //! queue that the world empties when it loads ([`settle`]).
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+#[cfg(not(target_arch = "wasm32"))]
+use std::time::Duration;
 
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::{Component, ComponentId};
@@ -47,6 +49,9 @@ impl Arrivals {
 #[derive(Clone, Default)]
 pub(super) struct Turn(Arc<Mutex<()>>);
 
+/// Milliseconds.
+const TRIES: u32 = 1000;
+
 thread_local! {
     /// Hooks of a batch run while it is its turn, and may prepare a load.
     static MINE: Cell<bool> = const { Cell::new(false) };
@@ -56,6 +61,31 @@ impl Turn {
     /// `None` in a world that nothing is registered in.
     pub(super) fn of(world: &World) -> Option<Self> {
         world.get_resource::<Arrivals>().map(|arrivals| arrivals.turn.clone())
+    }
+
+    /// Waits for it, but not for ever: code of the game runs in the other's turn, and may wait for this thread. Whoever goes on
+    /// without it may break a batch, which then fails and is undone.
+    fn take_or_go_on(&self) -> Option<Mine<'_>> {
+        if MINE.get() {
+            return None;
+        }
+        for _ in 0..TRIES {
+            match self.0.try_lock() {
+                Ok(guard) => {
+                    MINE.set(true);
+                    return Some(Mine { had: false, _guard: Some(guard) });
+                }
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    MINE.set(true);
+                    return Some(Mine { had: false, _guard: Some(poisoned.into_inner()) });
+                }
+                #[cfg(not(target_arch = "wasm32"))]
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+                #[cfg(target_arch = "wasm32")]
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        None
     }
 
     /// Waits for it. On a thread that has it already this is nothing.
@@ -101,7 +131,7 @@ impl Reserve {
     }
 
     pub(super) fn take(&self, count: usize) -> Reserved {
-        let _mine = self.turn.take();
+        let _mine = self.turn.take_or_go_on();
         let entities = (0..count).map(|_| self.allocator.alloc()).collect();
         Reserved { reserve: self.clone(), entities, spawned: 0 }
     }

@@ -52,7 +52,8 @@ impl SaveTarget {
     }
 
     /// Whether both may be the same place, under two names as the case may be.
-    pub(super) fn may_be(&self, other: &Self) -> bool {
+    #[doc(hidden)]
+    pub fn may_be(&self, other: &Self) -> bool {
         match (self, other) {
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Path(one), Self::Path(other)) => same_file_name(one, other),
