@@ -599,3 +599,89 @@ fn observers_are_told_of_a_load_that_the_exit_gave_up() {
     drop(held);
     assert_eq!((told, complete), (1, true));
 }
+
+#[test]
+fn an_order_that_is_carried_is_not_lost_when_there_is_one_of_this_build() {
+    assert_eq!(berths(false), ["a", "b", "c"]);
+    assert_eq!(berths(true), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_capture_over_another_has_its_data_in_the_same_order() {
+    let (mut world, snapshot) = carrying();
+    world.load(&snapshot, LoadMode::Replace).unwrap();
+    let options = SaveOptions::new().data("game.seed", &7_u32).unwrap();
+    let mut captures = IncrementalCapture::new();
+    for round in 0..3 {
+        let incremental = captures.capture(&mut world, &options).unwrap();
+        let keys = |snapshot: &bevy_bonfire::Snapshot| -> Vec<String> {
+            snapshot.data().iter().map(|entry| entry.key().to_owned()).collect()
+        };
+        assert_eq!(keys(&incremental), keys(&world.capture(&options).unwrap()), "{round}");
+    }
+}
+
+#[test]
+fn a_load_that_waits_for_the_end_of_the_game_can_be_cancelled() {
+    let mut app = app_with(plugin());
+    let held = hold(&mut app);
+    let load = saves(&mut app).load("quick");
+    app.update();
+    let save = saves(&mut app).save("other");
+    load.cancel();
+    for _ in 0..50 {
+        app.update();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let done = (load.is_complete(), save.is_complete(), saves(&mut app).loading().is_some());
+    drop(held);
+    // What was cancelled before its turn came could end at once.
+    assert_eq!(done, (true, false, false));
+}
+
+#[test]
+fn without_the_plugin_a_panic_of_an_observer_is_not_the_end_of_saving() {
+    let mut world = world();
+    let target = SaveTarget::blob(MemoryStore::new(), "first");
+    world.add_observer(|_: On<SaveStarting>, mut once: Local<bool>| {
+        assert!(std::mem::replace(&mut *once, true), "boom");
+    });
+    let handle = world.commands().save(target.clone());
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.flush()));
+    assert!(handle.is_complete());
+    let handle = world.commands().save(target);
+    world.flush();
+    assert!(handle.is_complete(), "it waits for a plugin that is not there");
+}
+
+/// Ships in the order of their list, after a build that does not know of them.
+fn berths(own_order: bool) -> Vec<String> {
+    let (mut world, snapshot) = carrying();
+    world.load(&snapshot, LoadMode::Replace).unwrap();
+    // Children of this build's own whose order is not that of rows.
+    let parent = world.spawn((Saved, Position::default())).id();
+    for _ in 0..3 {
+        world.spawn((Saved, ChildOf(parent)));
+    }
+    if own_order {
+        world.get_mut::<Children>(parent).unwrap().swap(0, 2);
+    }
+    let again = save(&world);
+    let mut back = common::world();
+    back.load(&again, LoadMode::Replace).unwrap();
+    let docked = back.query::<&DockedShips>().single(&back).unwrap();
+    docked.ships().iter().map(|&ship| back.get::<DockedAt>(ship).unwrap().berth.clone()).collect()
+}
+
+/// A world that does not know a relationship, and a save that has it.
+fn carrying() -> (World, bevy_bonfire::Snapshot) {
+    let mut other = world();
+    let station = other.spawn((Saved, Position::default())).id();
+    let dock = |berth: &str| DockedAt { station, berth: berth.to_owned() };
+    other.spawn((Saved, dock("a")));
+    other.spawn((Saved, dock("b"), Enemy));
+    other.spawn((Saved, dock("c")));
+    let mut world = World::new();
+    world.persist::<Position>();
+    (world, save(&other))
+}

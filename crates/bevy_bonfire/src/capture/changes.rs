@@ -12,7 +12,7 @@ use bevy_ecs::change_detection::Tick;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DirtyRows, EntityId, Snapshot};
+use bonfire::{DataEntry, DirtyRows, EntityId, Snapshot};
 
 use super::column::Rows;
 use super::{Chosen, INDEX_BITS};
@@ -24,6 +24,8 @@ const AGE_MAX: u32 = 1 << 31;
 pub(crate) struct Since {
     /// Without its columns.
     pub(crate) snapshot: Snapshot,
+    /// Its own order of siblings.
+    pub(crate) order: Option<DataEntry>,
     pub(crate) ticks: TickRange,
 }
 

@@ -6,7 +6,7 @@ use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::change_detection::{DetectChanges, Tick};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::{Result, Snapshot};
+use bonfire::{DataEntry, Result, Snapshot};
 
 use super::{Capture, SaveOptions, Sharing, Since, TickRange, capture};
 use crate::event::Additions;
@@ -53,6 +53,8 @@ struct Last {
     registry: Arc<Registered>,
     /// By archetype, its number in the snapshot.
     places: Vec<Option<u32>>,
+    /// Its order of siblings.
+    order: Option<DataEntry>,
 }
 
 impl IncrementalCapture {
@@ -101,8 +103,9 @@ impl IncrementalCapture {
             Some(last) => {
                 let trusted = !self.compared && epoch - last.epoch < Epoch::TRUSTED;
                 let ticks = TickRange::new(last.tick, now).filter(|_| trusted);
-                let since =
-                    ticks.map(|ticks| Box::new(Since { snapshot: last.snapshot.without_columns(), ticks }));
+                let since = ticks.map(|ticks| {
+                    Box::new(Since { snapshot: last.snapshot.without_columns(), order: last.order, ticks })
+                });
                 earlier = last.places;
                 Sharing::Over { snapshot: Box::new(last.snapshot), since, places: &earlier }
             }
@@ -111,7 +114,8 @@ impl IncrementalCapture {
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
         let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));
-        self.last = Some(Last { snapshot, tick: now, epoch, registry, places });
+        let order = capture.order.clone();
+        self.last = Some(Last { snapshot, tick: now, epoch, registry, places, order });
         Ok(capture)
     }
 

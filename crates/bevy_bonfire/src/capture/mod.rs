@@ -124,6 +124,8 @@ pub(crate) struct Capture {
     pub(crate) unregistered: Vec<String>,
     /// Which archetypes of the world it has, in order.
     pub(crate) archetypes: Vec<ArchetypeId>,
+    /// The order of siblings; the data of the snapshot may have one that is carried, too.
+    pub(crate) order: Option<DataEntry>,
 }
 
 /// What is different between the bits of an entity in Bevy and in a save: Bevy has the complement of the index.
@@ -213,7 +215,8 @@ pub(crate) fn capture(
     }
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
-    order::write(world, registry, &chosen, since, &mut writer)?;
+    let order = order::saved(world, registry, &chosen, since, &mut writer)?;
+    order.iter().for_each(|order| writer.data_entry(order.clone()));
     for entry in added.data.iter().chain(&options.data) {
         writer.data_entry(entry.clone());
     }
@@ -229,7 +232,7 @@ pub(crate) fn capture(
     }
     let unregistered = unregistered.into_iter().filter_map(name).collect();
     let archetypes = chosen.iter().map(|chosen| chosen.archetype.id()).collect();
-    Ok(Capture { snapshot: writer.finish()?, unregistered, archetypes })
+    Ok(Capture { snapshot: writer.finish()?, unregistered, archetypes, order })
 }
 
 impl Sharing<'_> {

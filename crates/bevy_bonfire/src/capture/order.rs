@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{EntityId, Result, SnapshotWriter};
+use bonfire::{DataEntry, EntityId, Result, SnapshotWriter};
 
 use super::column::Sources;
 use super::{Chosen, Rows, Since};
@@ -25,22 +25,20 @@ pub(crate) type Order = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 /// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
 const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";
 
-/// Writes the lists whose order must be saved. `since` is an earlier capture that has the same entities in the same places: if no
+/// The lists whose order must be saved. `since` is an earlier capture that has the same entities in the same places: if no
 /// list has changed since, it has the right ones.
-pub(super) fn write(
+pub(super) fn saved(
     world: &World,
     registry: &Registered,
     chosen: &[Chosen<'_>],
     since: Option<&Since>,
     writer: &mut SnapshotWriter<'_>,
-) -> Result<()> {
+) -> Result<Option<DataEntry>> {
     // Remarks are counted again.
     if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty())
         && !changed(world, registry, chosen, since)
     {
-        let order = since.snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY);
-        order.for_each(|entry| writer.data_entry(entry.clone()));
-        return Ok(());
+        return Ok(since.order.clone());
     }
     let mut order = Order::new();
     let mut saved: Option<SavedRows> = None;
@@ -80,10 +78,7 @@ pub(super) fn write(
             order.insert(descriptor.key().to_owned(), lists);
         }
     }
-    if !order.is_empty() {
-        writer.data(ORDER_KEY, &order)?;
-    }
-    Ok(())
+    (!order.is_empty()).then(|| DataEntry::new(ORDER_KEY, &order)).transpose()
 }
 
 /// Whether a list of sources may have changed.

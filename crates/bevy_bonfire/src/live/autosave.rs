@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire_store::SaveTarget;
@@ -78,6 +79,8 @@ impl Timer {
 pub(super) fn run(world: &mut World) {
     let real = real_time(world);
     let mut saves = world.resource_mut::<Saves>();
+    // A clock that goes on is no news.
+    let saves = saves.bypass_change_detection();
     let now = Instant::now();
     let since = saves.timer.looked.replace(now).map_or(Duration::ZERO, |before| now - before);
     let delta = real.unwrap_or(since);

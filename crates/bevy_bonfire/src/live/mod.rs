@@ -5,6 +5,7 @@
 //! | `saves` | [`Saves`]: what is asked for, and how saving is set up |
 //! | `request` | one request, and those that wait |
 //! | `run` | what happens at the end of every tick: captures, loads, events |
+//! | `loading` | a load on its way |
 //! | `autosave` | the timer |
 //! | `exit` | the last tick |
 //! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
@@ -16,6 +17,7 @@
 mod autosave;
 mod checkpoint;
 mod exit;
+mod loading;
 mod request;
 mod run;
 mod saves;

@@ -13,8 +13,9 @@ use bonfire_store::{
 
 use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
+use super::loading::Loading;
 use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
-use super::run::{Loading, Refused};
+use super::run::Refused;
 use crate::load::Loaded;
 use crate::{IncrementalCapture, SaveOptions};
 

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::column::{Column, Rope};
-use super::data::DataEntry;
+use super::data::{DataEntry, RESERVED_PREFIX};
 use super::dense::{column_from, remap};
 use super::{Archetype, Component, Snapshot, ids_from_bytes};
 use crate::buffer::AlignedBuf;
@@ -258,8 +258,7 @@ impl Carry {
             return Ok(());
         }
         // Rows are written in the order of the entities: what depends on it, such as the order of children, is kept.
-        let alive: HashMap<EntityId, usize> =
-            archetypes.iter().flat_map(|archetype| archetype.ids().into_owned()).zip(0..).collect();
+        let alive = self.places(archetypes);
         let written: HashSet<String> = components.iter().map(|component| component.key.clone()).collect();
         let mut columns: Vec<&CarriedColumn> = self.columns.values().collect();
         columns.sort_by_key(|column| {
@@ -290,7 +289,32 @@ impl Carry {
             carried.push(Carried { kind: column.kind, rows: rows.len(), ids, column: body });
         }
         let taken: HashSet<String> = data.iter().map(|entry| entry.key().to_owned()).collect();
-        data.extend(self.data.iter().filter(|entry| !taken.contains(entry.key())).cloned());
+        // Of front ends' own data there may be several entries: what is carried is of those that this build does not know.
+        let missing =
+            |entry: &&DataEntry| entry.key().starts_with(RESERVED_PREFIX) || !taken.contains(entry.key());
+        data.extend(self.data.iter().filter(missing).cloned());
         Ok(())
+    }
+
+    /// Which of the entities that something is carried for are there, and in which order. A capture of a million entities must
+    /// not be slow because of three.
+    fn places(&self, archetypes: &[Archetype]) -> HashMap<EntityId, usize> {
+        let bit = |id: EntityId| (id.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
+        let mut maybe = vec![0_u64; 1 << 10];
+        for (id, _) in self.columns.values().flat_map(|column| &column.rows) {
+            maybe[bit(*id) / 64] |= 1 << (bit(*id) % 64);
+        }
+        let mut places = HashMap::new();
+        let mut place = 0;
+        for part in archetypes.iter().flat_map(|archetype| archetype.ids.parts()) {
+            let ids = ids_from_bytes(Cow::Borrowed(part));
+            for (&id, place) in ids.iter().zip(place..) {
+                if maybe[bit(id) / 64] >> (bit(id) % 64) & 1 == 1 {
+                    places.insert(id, place);
+                }
+            }
+            place += ids.len();
+        }
+        places
     }
 }

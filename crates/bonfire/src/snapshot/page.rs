@@ -121,11 +121,6 @@ impl DirtyRows {
         self.bits[block / 64] |= 1 << (block % 64);
     }
 
-    /// All that is marked in the other, too.
-    pub fn mark_all(&mut self, other: &Self) {
-        self.bits.iter_mut().zip(&other.bits).for_each(|(bits, other)| *bits |= other);
-    }
-
     /// Whether any row may differ.
     pub fn any(&self) -> bool {
         self.bits.iter().any(|&bits| bits != 0)
@@ -135,13 +130,6 @@ impl DirtyRows {
     pub fn touches(&self, rows: Range<usize>) -> bool {
         let blocks = rows.start / BLOCK_ROWS..rows.end.div_ceil(BLOCK_ROWS);
         { blocks }.any(|block| self.bits[block / 64] >> (block % 64) & 1 == 1)
-    }
-
-    /// The blocks of 64 rows that may differ, in order.
-    pub fn blocks(&self) -> impl Iterator<Item = usize> + '_ {
-        self.bits.iter().enumerate().flat_map(|(word, &bits)| {
-            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
-        })
     }
 }
 
@@ -255,7 +243,6 @@ mod tests {
         dirty.mark(6_400);
         assert!(dirty.touches(6_463..6_464) && dirty.touches(0..6_401));
         assert!(!dirty.touches(0..6_400) && !dirty.touches(6_464..10_000));
-        assert_eq!(dirty.blocks().collect::<Vec<_>>(), [100]);
         dirty.reset(64);
         assert!(!dirty.any());
         assert!(DirtyRows::all(65).touches(64..65));

@@ -1,0 +1,231 @@
+//! A load on its way: prepared by the other thread, committed at the end of a tick or over several.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bevy_ecs::world::World;
+use bonfire::{Result, Snapshot, SnapshotWriter};
+use bonfire_store::{Handle, Progress, Promise, SaveTarget, Skipped, Stage};
+
+use super::Saves;
+use super::request::LoadSettings;
+use super::run::{cancelled, log_failure};
+use crate::event::{LoadFinished, StartedOver};
+use crate::load::{self, Loaded, Prepared, Preparing, Reserve, Slices};
+use crate::registry::SaveRegistry;
+use crate::{LoadMode, LoadOptions};
+
+/// A load that is going on.
+pub(super) enum Loading {
+    /// On the other thread.
+    Preparing {
+        source: SaveTarget,
+        budget: Option<Duration>,
+        preparation: Handle<Parcel>,
+        promise: Promise<Arc<Loaded>>,
+    },
+    /// Slice by slice.
+    Committing {
+        source: SaveTarget,
+        skipped: Vec<Skipped>,
+        budget: Duration,
+        slices: Box<Slices>,
+        promise: Promise<Arc<Loaded>>,
+    },
+    /// The saves of a slot are being removed.
+    StartingOver { slot: String, removal: Handle<u64>, promise: Promise<u64> },
+}
+
+/// What the other thread has made, until somebody takes it.
+pub(super) type Parcel = Arc<Mutex<Option<Prepare>>>;
+
+pub(super) struct Prepare {
+    prepared: Prepared,
+    skipped: Vec<Skipped>,
+}
+
+impl Loading {
+    pub(super) fn progress(&self) -> Progress {
+        match self {
+            Self::Preparing { preparation, .. } => match preparation.is_complete() {
+                true => Progress::new(Stage::Committing, 0, 1),
+                false => preparation.progress(),
+            },
+            Self::Committing { slices, .. } => {
+                let (done, total) = slices.progress();
+                Progress::new(Stage::Committing, done as u64, total as u64)
+            }
+            Self::StartingOver { removal, .. } => removal.progress(),
+        }
+    }
+}
+
+pub(super) fn begin_load(
+    world: &mut World,
+    source: SaveTarget,
+    settings: LoadSettings,
+    promise: Promise<Arc<Loaded>>,
+) {
+    if promise.is_cancelled() {
+        return end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
+    }
+    world.flush();
+    let (registry, reserve) = match SaveRegistry::of(world).and_then(|known| Ok((known, Reserve::of(world)?)))
+    {
+        Ok(known) => known,
+        Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
+    };
+    let LoadSettings { mode, options, budget } = settings;
+    let limits = || world.resource::<Saves>().saver.slots().limits().clone();
+    let options = options.unwrap_or_else(|| LoadOptions { limits: limits(), ..LoadOptions::default() });
+    if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &mode {
+        selection.prepare(world);
+    }
+    let open = Snapshot::options().limits(options.limits.clone());
+    let (inner, preparation) = Promise::new();
+    let mut saves = world.resource_mut::<Saves>();
+    saves.saver.load_then(source.clone(), open, inner, move |save, watch| {
+        let watch = |what, done, total| watch.set(progress_of(what, done, total));
+        let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
+        Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
+    });
+    saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
+}
+
+fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
+    match what {
+        Preparing::Migrating => Progress::new(Stage::Migrating, done, total),
+        Preparing::Decoding => Progress::new(Stage::Decoding, done, total),
+        // Progress does not go back for it.
+        Preparing::Copying => Progress::new(Stage::Decoding, 1, 1),
+    }
+}
+
+/// Goes on with the load that is going on. With a time, waits so long for the other thread and then commits in one go. Returns
+/// whether there is hope.
+pub(super) fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
+    if world.resource::<Saves>().loading.is_none() {
+        return true;
+    }
+    let Some(loading) = world.resource_mut::<Saves>().loading.take() else { return true };
+    match loading {
+        Loading::Preparing { source, budget, preparation, promise } => {
+            if promise.is_cancelled() {
+                // What the other thread makes of it is nobody's, and is dropped.
+                preparation.cancel();
+                end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
+                return true;
+            }
+            let result = match wait {
+                Some(time) => preparation.wait_timeout(time),
+                None => preparation.result(),
+            };
+            promise.set_progress(preparation.progress());
+            let Some(result) = result else {
+                let loading = Loading::Preparing { source, budget, preparation, promise };
+                world.resource_mut::<Saves>().loading = Some(loading);
+                return wait.is_none();
+            };
+            let prepare = result.and_then(|parcel| {
+                let prepare = parcel.lock().unwrap_or_else(PoisonError::into_inner).take();
+                prepare.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+            });
+            match prepare {
+                Ok(Prepare { prepared, skipped }) => match budget.filter(|_| wait.is_none()) {
+                    Some(budget) => {
+                        let slices = Box::new(Slices::new(prepared));
+                        commit(world, Commit { source, skipped, budget, slices, promise });
+                    }
+                    None => {
+                        let result = prepared.commit(world).map(Arc::new);
+                        end_load(world, source, skipped, result, promise);
+                    }
+                },
+                Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
+            }
+        }
+        Loading::Committing { source, skipped, budget, slices, promise } => {
+            let budget = wait.map_or(budget, |_| Duration::MAX);
+            commit(world, Commit { source, skipped, budget, slices, promise });
+        }
+        Loading::StartingOver { slot, removal, promise } => {
+            if promise.is_cancelled() {
+                removal.cancel();
+            }
+            let result = match wait {
+                Some(time) => removal.wait_timeout(time),
+                None => removal.result(),
+            };
+            let Some(result) = result else {
+                world.resource_mut::<Saves>().loading =
+                    Some(Loading::StartingOver { slot, removal, promise });
+                return wait.is_none();
+            };
+            start_over(world, slot, result, promise);
+        }
+    }
+    true
+}
+
+/// A load that lacks only its place in the world.
+struct Commit {
+    source: SaveTarget,
+    skipped: Vec<Skipped>,
+    budget: Duration,
+    slices: Box<Slices>,
+    promise: Promise<Arc<Loaded>>,
+}
+
+/// As much as fits into this frame.
+fn commit(world: &mut World, commit: Commit) {
+    let Commit { source, skipped, budget, mut slices, promise } = commit;
+    if promise.is_cancelled() {
+        slices.cancel(world);
+        return end_load(world, source, skipped, Err(cancelled("the load")), promise);
+    }
+    match slices.step(world, budget) {
+        Ok(Some(loaded)) => end_load(world, source, skipped, Ok(Arc::new(loaded)), promise),
+        Ok(None) => {
+            let loading = Loading::Committing { source, skipped, budget, slices, promise };
+            if let Loading::Committing { promise, .. } = &loading {
+                promise.set_progress(loading.progress());
+            }
+            world.resource_mut::<Saves>().loading = Some(loading);
+        }
+        Err(error) => end_load(world, source, skipped, Err(error), promise),
+    }
+}
+
+pub(super) fn end_load(
+    world: &mut World,
+    source: SaveTarget,
+    skipped: Vec<Skipped>,
+    result: Result<Arc<Loaded>>,
+    promise: Promise<Arc<Loaded>>,
+) {
+    if let Err(error) = &result {
+        log_failure(&format!("the load of {source}"), error);
+    }
+    promise.complete(result.clone());
+    world.trigger(LoadFinished { source: Some(source), skipped, result });
+    world.flush();
+}
+
+/// The saves are gone: back to the beginning.
+pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, promise: Promise<u64>) {
+    let initial = world.resource::<Saves>().initial.clone();
+    let result = removed.and_then(|removed| {
+        let beginning = match initial {
+            Some(snapshot) => snapshot,
+            None => SnapshotWriter::new(&SaveRegistry::of(world)?.registry).finish()?,
+        };
+        load::load(world, &beginning, LoadMode::Replace, LoadOptions::default())?;
+        Ok(removed)
+    });
+    if let Err(error) = &result {
+        log::error!("slot `{slot}` could not be started over: {error}");
+    }
+    promise.complete(result.clone());
+    world.trigger(StartedOver { slot, result });
+    world.flush();
+}
