@@ -49,7 +49,7 @@ impl<'r> ArchetypeWriter<'_, 'r> {
     }
 
     /// A column of the component with this key, whose type must be `T`. For components that are found by key only,
-    /// `T` is [`Value`].
+    /// `T` is [`Value`](crate::Value).
     pub fn column_by_key<T: 'static>(&mut self, key: &str, rows: &[T]) -> Result<()> {
         let component = self.writer.registry.require_key::<T>(key)?;
         self.column_slice(component, rows)
