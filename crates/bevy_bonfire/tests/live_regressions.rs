@@ -685,3 +685,12 @@ fn carrying() -> (World, bevy_bonfire::Snapshot) {
     world.persist::<Position>();
     (world, save(&other))
 }
+
+#[test]
+fn a_game_may_remove_saves_in_an_observer_at_the_exit() {
+    let mut app = app_with(plugin().on_exit(OnExit::save("exit")));
+    app.add_observer(|_: On<SaveFinished>, mut commands: Commands| commands.remove_resource::<Saves>());
+    saves(&mut app).save("quick");
+    exit(&mut app);
+    assert!(!app.world().contains_resource::<Saves>());
+}

@@ -232,4 +232,18 @@ mod tests {
         drop((pool.take(1).share(), pool.take(5000).share()));
         assert_eq!(pool.0.lock().unwrap().free.len(), 1);
     }
+
+    #[test]
+    fn pages_go_home_too_and_no_more_than_fit() {
+        let pool = BufferPool::with_capacity(1, 4 * PAGE_BYTES);
+        let pages: Vec<Bytes> = (0..10).map(|_| pool.take_page(PAGE_BYTES).share()).collect();
+        assert_eq!(pool.idle_bytes(), 0);
+        drop(pages);
+        assert_eq!(pool.idle_bytes(), 4 * PAGE_BYTES);
+        drop(pool.take_page(PAGE_BYTES - 100));
+        assert_eq!(pool.idle_bytes(), 4 * PAGE_BYTES);
+        let none = BufferPool::with_capacity(0, 0);
+        drop(none.take_page(1));
+        assert_eq!(none.idle_bytes(), 0);
+    }
 }

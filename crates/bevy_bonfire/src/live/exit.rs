@@ -79,9 +79,8 @@ pub(super) fn run(world: &mut World) {
         saves.save_with(target, options);
     }
     let in_time = complete_all(world, deadline);
-    let saves = world.resource::<Saves>();
-    let unfinished: Vec<SaveTarget> = saves
-        .saving
+    let saving = world.get_resource::<Saves>().map_or(&[][..], |saves| &saves.saving);
+    let unfinished: Vec<SaveTarget> = saving
         .iter()
         .filter(|saving| !saving.handle.is_complete())
         .map(|saving| saving.target.clone())

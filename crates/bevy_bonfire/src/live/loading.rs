@@ -190,7 +190,10 @@ fn commit(world: &mut World, commit: Commit) {
             if let Loading::Committing { promise, .. } = &loading {
                 promise.set_progress(loading.progress());
             }
-            world.resource_mut::<Saves>().loading = Some(loading);
+            // If a hook has taken `Saves` out of the world, the load is given up and taken back.
+            if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+                saves.loading = Some(loading);
+            }
         }
         Err(error) => end_load(world, source, skipped, Err(error), promise),
     }
@@ -213,7 +216,7 @@ pub(super) fn end_load(
 
 /// The saves are gone: back to the beginning.
 pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, promise: Promise<u64>) {
-    let initial = world.resource::<Saves>().initial.clone();
+    let initial = world.get_resource::<Saves>().and_then(|saves| saves.initial.clone());
     let result = removed.and_then(|removed| {
         let beginning = match initial {
             Some(snapshot) => snapshot,
@@ -223,7 +226,7 @@ pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, 
         Ok(removed)
     });
     if let Err(error) = &result {
-        log::error!("slot `{slot}` could not be started over: {error}");
+        log_failure(&format!("starting slot `{slot}` over"), error);
     }
     promise.complete(result.clone());
     world.trigger(StartedOver { slot, result });

@@ -49,29 +49,30 @@ fn begin_all(world: &mut World) {
 /// How many requests are done in one go. Observers that ask for more each time would keep it going for ever.
 const ROUNDS_MAX: usize = 4 * WAITING_MAX;
 
-/// Does everything that was asked for, also by observers meanwhile, and waits for it: false if the time was not enough. What is
-/// left then is refused.
+/// Does everything that was asked for, also by observers meanwhile, and waits for it: false if the time was not enough. If an
+/// observer takes `Saves` out of the world, nothing is left to do.
 pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
     let start = Instant::now();
     let left = || time.saturating_sub(start.elapsed());
     let saver = world.resource::<Saves>().saver.clone();
     let mut in_time = true;
+    let loading = |world: &World| world.get_resource::<Saves>().is_some_and(|saves| saves.loading.is_some());
     for _ in 0..ROUNDS_MAX {
-        while in_time && world.resource::<Saves>().loading.is_some() {
+        while in_time && loading(world) {
             in_time = go_on(world, Some(left()));
         }
         if !in_time {
             break;
         }
-        if let Some(request) = world.resource_mut::<Saves>().waiting.pop() {
+        if let Some(request) = world.get_resource_mut::<Saves>().and_then(|mut saves| saves.waiting.pop()) {
             begin(world, request);
             in_time = !left().is_zero();
             continue;
         }
         in_time = saver.finish(left());
         finish_saves(world);
-        let saves = world.resource::<Saves>();
-        if !in_time || saves.waiting.len() == 0 && saves.loading.is_none() {
+        let waits = world.get_resource::<Saves>().is_some_and(|saves| saves.waiting.len() > 0);
+        if !in_time || !waits && !loading(world) {
             break;
         }
     }
@@ -84,7 +85,7 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
 
 /// Refuses what waits and what is going on, and tells observers.
 pub(super) fn refuse_all(world: &mut World, error: &Error) {
-    match world.resource_mut::<Saves>().loading.take() {
+    match world.get_resource_mut::<Saves>().and_then(|mut saves| saves.loading.take()) {
         Some(Loading::Preparing { source, promise, .. } | Loading::Committing { source, promise, .. }) => {
             end_load(world, source, Vec::new(), Err(error.clone()), promise);
         }
@@ -95,7 +96,7 @@ pub(super) fn refuse_all(world: &mut World, error: &Error) {
     }
     // Observers may ask for more, which is refused in its turn; those that never stop are not told for ever.
     for _ in 0..2 {
-        let mut saves = world.resource_mut::<Saves>();
+        let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
         while let Some(request) = saves.waiting.pop() {
             saves.refuse(request, error.clone());
         }

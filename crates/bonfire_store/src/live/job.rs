@@ -179,15 +179,7 @@ impl SaveJob {
         let bytes = payload.len();
         watch.set(Progress::new(Stage::Writing, 0, bytes));
         let payload = payload.watched(watch.counter());
-        let mut report = SaveReport {
-            target: self.target.clone(),
-            generation: None,
-            bytes,
-            entities,
-            coalesced: false,
-            pruned: Vec::new(),
-            prune_error: None,
-        };
+        let mut report = SaveReport::new(self.target.clone(), bytes, entities);
         let writing = debug_span!("bonfire.write");
         let durable = match &self.target {
             SaveTarget::Slot(slot) => {
