@@ -1,0 +1,6 @@
+//! Worlds too large to save whole: chunks of cells in one file, read one by one, saved as they change, and safe from a
+//! crash at any point.
+
+mod position;
+
+pub use position::{ChunkPos, ChunkRect};
