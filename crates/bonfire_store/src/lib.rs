@@ -47,7 +47,9 @@ pub use lock::{check_schemas, read_lock, write_lock};
 pub use maybe::{MaybeSend, MaybeSync};
 pub use rotating::{Found, Rotating};
 #[cfg(feature = "seal")]
-pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey};
+pub use sealed::{
+    FrameSealer, PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey,
+};
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, Saved, Skipped, SlotInfo, Slots};
 pub use store::{
     DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name, is_sealed,

@@ -4,6 +4,7 @@
 
 mod counter;
 mod format;
+mod frames;
 mod key;
 mod memory;
 mod open;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use self::counter::Family;
 pub use self::counter::TrustedCounter;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
+pub use self::frames::FrameSealer;
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::Spare;
 use self::open::{Front, no_key, open_segments};

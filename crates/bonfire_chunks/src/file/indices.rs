@@ -1,0 +1,75 @@
+//! Where everything is: an index for each kind of content.
+
+use crate::format::{Entry, Key, Kind, Place};
+use crate::index::Index;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Indices {
+    by_kind: [Index; Kind::CONTENT.len()],
+}
+
+impl Indices {
+    /// `chunks` are in order, each once.
+    pub(super) fn new(chunks: &[Entry], others: &[(Key, Place)]) -> Self {
+        let mut indices = Self::default();
+        *indices.of_mut(Kind::Chunk) =
+            Index::from_sorted(chunks.iter().map(|entry| (entry.pos, entry.place)));
+        for (key, place) in others {
+            indices.set(*key, *place);
+        }
+        indices
+    }
+
+    pub(crate) fn of(&self, kind: Kind) -> &Index {
+        &self.by_kind[number(kind)]
+    }
+
+    pub(super) fn of_mut(&mut self, kind: Kind) -> &mut Index {
+        &mut self.by_kind[number(kind)]
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<Place> {
+        self.of(key.kind).get(key.pos)
+    }
+
+    pub(super) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
+        self.of_mut(key.kind).set(key.pos, place)
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<Place> {
+        self.of_mut(key.kind).remove(key.pos)
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.by_kind.iter_mut().for_each(Index::sort);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_kind.iter().all(Index::is_empty)
+    }
+
+    /// Bytes of all frames that are in use.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        self.by_kind.iter().map(Index::frame_bytes).sum()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.by_kind.iter().map(Index::memory_bytes).sum()
+    }
+
+    /// Everything, by kind.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Place)> {
+        let of = |kind: Kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place));
+        Kind::CONTENT.into_iter().flat_map(of)
+    }
+
+    /// All that the page table does not list.
+    pub(super) fn others(&self) -> Vec<(Key, Place)> {
+        self.iter().filter(|(key, _)| key.kind != Kind::Chunk).collect()
+    }
+}
+
+fn number(kind: Kind) -> usize {
+    let found = Kind::CONTENT.iter().position(|content| *content == kind);
+    found.unwrap_or_else(|| unreachable!("only content is looked up"))
+}

@@ -1,0 +1,372 @@
+//! From the bytes of a file to where everything is: the way of a file that was closed, of one that was not, and of one that
+//! is damaged.
+//!
+//! | what is there | how the rest is found |
+//! |---|---|
+//! | header, table, entity section, side index | the saves after the entity section are replayed |
+//! | header damaged | the last save has a copy of it |
+//! | an entry of the table, or the side index, damaged | all frames are walked; what the table still says is evidence |
+//! | nothing but frames | the last of each place |
+
+use std::io;
+
+use bonfire::{Error, Result};
+use bonfire_store::DiskFile;
+
+use super::indices::Indices;
+use super::replay::{Replay, What};
+use super::report::{DamagedFrame, OpenReport};
+use super::source::Source;
+use crate::ChunkPos;
+use crate::format::{
+    Commit, ENTRY_BYTES, Entry, Frame, HEADER_BYTES, Header, HeaderError, Key, Kind, Place, SIZE_BYTES,
+    SideIndex,
+};
+
+/// A file, as far as it is whole.
+pub(super) struct Recovered {
+    /// `None` if not even a copy of it is left.
+    pub(super) header: Option<Header>,
+    pub(super) indices: Indices,
+    /// Where the newest side index is, and how many entries it and those before it have.
+    pub(super) side: Option<(u64, u64)>,
+    /// Where the saves after the checkpoint begin.
+    pub(super) tail_start: u64,
+    /// Where the last save ends.
+    pub(super) end: u64,
+    pub(super) generation: u64,
+    /// Frames that the saves after the checkpoint list.
+    pub(super) tail_entries: u64,
+    pub(super) seal: Vec<u8>,
+    pub(super) repair: Repair,
+    pub(super) report: OpenReport,
+}
+
+/// What must be done before the file can be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Repair {
+    Nothing,
+    /// What lies behind the last save is cut off, and the tail is written once more: an earlier sync may have failed.
+    Tail,
+    /// Table and side index are written anew.
+    Fold,
+    /// The whole file is written anew.
+    Rewrite,
+}
+
+pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
+    let mut source = Source::new(file).map_err(failed)?;
+    let (header, is_rebuilt) = match read_header(&source)? {
+        Some(header) => (Some(header), false),
+        None => (header_of_last_save(&mut source)?, true),
+    };
+    let mut recovered = match &header {
+        Some(header) => {
+            let table = Table::read(&source, header).map_err(failed)?;
+            let checkpoint = Checkpoint::read(&mut source, header).map_err(failed)?;
+            match &checkpoint {
+                Some(checkpoint) => match by_checkpoint(&mut source, &table, checkpoint).map_err(failed)? {
+                    Some(recovered) => recovered,
+                    None => {
+                        by_frames(&mut source, header.data_start, &table, Some(checkpoint)).map_err(failed)?
+                    }
+                },
+                None => by_frames(&mut source, header.data_start, &table, None).map_err(failed)?,
+            }
+        }
+        None => by_frames(&mut source, HEADER_BYTES, &Table::default(), None).map_err(failed)?,
+    };
+    recovered.report.header_rebuilt = is_rebuilt;
+    if is_rebuilt {
+        recovered.repair =
+            recovered.repair.max(if header.is_some() { Repair::Fold } else { Repair::Rewrite });
+    }
+    if header.is_none() && recovered.indices.is_empty() {
+        return Err(Error::corrupt(
+            "this is not a chunk world: it does not begin like one, and no part of one is in it",
+        ));
+    }
+    recovered.report.bytes_dropped = source.len().saturating_sub(recovered.end);
+    if recovered.report.bytes_dropped > 0 {
+        recovered.repair = recovered.repair.max(Repair::Tail);
+    }
+    if !recovered.report.damaged.is_empty() {
+        recovered.repair = recovered.repair.max(Repair::Fold);
+    }
+    recovered.header = header;
+    Ok(recovered)
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::io("cannot read a chunk world", &error)
+}
+
+/// `None` if it is damaged.
+fn read_header(source: &Source<'_>) -> Result<Option<Header>> {
+    let bytes = match source.read(0, HEADER_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(Error::corrupt("this is not a chunk world: it is too short to be one"));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let bytes = bytes.first_chunk().unwrap_or_else(|| unreachable!("so many bytes were read"));
+    match Header::decode(bytes) {
+        Ok(header) => Ok(header.fits(source.len()).then_some(header)),
+        Err(HeaderError::Damaged) => Ok(None),
+        Err(HeaderError::Foreign) => {
+            Err(Error::corrupt("this is not a chunk world, but something that begins like one"))
+        }
+        Err(HeaderError::Newer { version, flags }) => Err(Error::newer_format(format!(
+            "a later version has written this chunk world: version {version}, flags {flags:#06x}"
+        ))),
+    }
+}
+
+fn header_of_last_save(source: &mut Source<'_>) -> Result<Option<Header>> {
+    let walk = source.walk(HEADER_BYTES).map_err(failed)?;
+    for frame in walk.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
+        let data = source.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
+        let header = Commit::decode(&data).ok().and_then(|commit| Header::decode(&commit.header).ok());
+        if let Some(header) = header.filter(|header| header.fits(source.len())) {
+            return Ok(Some(header));
+        }
+    }
+    Ok(None)
+}
+
+/// The page table, as it lies in its place.
+#[derive(Default)]
+struct Table {
+    entries: Vec<Entry>,
+    bad: Vec<BadSlot>,
+    file_len: u64,
+}
+
+/// An entry that is damaged: its chunk lies between those of its neighbours.
+struct BadSlot {
+    raw: Entry,
+    after: Option<ChunkPos>,
+    before: Option<ChunkPos>,
+}
+
+impl BadSlot {
+    fn may_be(&self, pos: ChunkPos) -> bool {
+        self.after.is_none_or(|after| after < pos) && self.before.is_none_or(|before| pos < before)
+    }
+}
+
+impl Table {
+    fn read(source: &Source<'_>, header: &Header) -> io::Result<Self> {
+        let wanted = u64::from(header.count) * ENTRY_BYTES as u64;
+        let here = wanted.min(source.len().saturating_sub(HEADER_BYTES));
+        let mut bytes = source.read(HEADER_BYTES, here)?;
+        bytes.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
+        let mut table = Self {
+            entries: Vec::with_capacity(header.count as usize),
+            bad: Vec::new(),
+            file_len: source.len(),
+        };
+        let first_offset = header.data_start + SIZE_BYTES;
+        for bytes in bytes.as_chunks::<ENTRY_BYTES>().0 {
+            let (entry, is_right) = Entry::decode(bytes);
+            let last = table.entries.last().map(|last| last.pos);
+            if is_right && entry.place.offset >= first_offset && last.is_none_or(|last| last < entry.pos) {
+                let open =
+                    table.bad.iter_mut().rev().take_while(|bad| bad.before.is_none() && bad.after == last);
+                open.for_each(|bad| bad.before = Some(entry.pos));
+                table.entries.push(entry);
+            } else {
+                table.bad.push(BadSlot { raw: entry, after: last, before: None });
+            }
+        }
+        Ok(table)
+    }
+
+    fn is_in_file(&self, place: &Place) -> bool {
+        place.end() <= self.file_len
+    }
+}
+
+/// What the header leads to, apart from the table.
+struct Checkpoint {
+    generation: u64,
+    tail_start: u64,
+    /// `None` if it is damaged.
+    side: Option<Side>,
+}
+
+/// What the table does not list.
+struct Side {
+    entries: Vec<(Key, Place)>,
+    /// Where the newest list is; 0 if there is none.
+    at: u64,
+    /// How many entries all lists have together.
+    listed: u64,
+}
+
+impl Checkpoint {
+    fn read(source: &mut Source<'_>, header: &Header) -> io::Result<Option<Self>> {
+        let Some(frame) = source.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
+        if frame.kind != Kind::EntitySection {
+            return Ok(None);
+        }
+        let side = read_side(source, side_offset(&frame))?;
+        Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side }))
+    }
+}
+
+/// The trailer of an entity section has the place of the side index in the place of coordinates.
+pub(super) fn side_offset(section: &Frame) -> u64 {
+    u64::from(section.pos.x.cast_unsigned()) | u64::from(section.pos.y.cast_unsigned()) << 32
+}
+
+pub(super) fn side_pos(offset: u64) -> ChunkPos {
+    let (low, high) = (offset as u32, (offset >> 32) as u32);
+    ChunkPos::new(low.cast_signed(), high.cast_signed())
+}
+
+/// All that the chain of side indices lists. `None` if a link is damaged.
+fn read_side(source: &mut Source<'_>, newest: u64) -> io::Result<Option<Side>> {
+    let (mut at, mut links) = (newest, Vec::new());
+    while at != 0 {
+        let frame = if at > SIZE_BYTES { source.frame_at(at - SIZE_BYTES)? } else { None };
+        let Some(frame) = frame.filter(|frame| frame.kind == Kind::SideIndex) else { return Ok(None) };
+        let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+        let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
+        // Each lies before the one that names it, so that the chain ends.
+        if side.earlier >= at {
+            return Ok(None);
+        }
+        at = side.earlier;
+        links.push(side.entries);
+    }
+    let listed = links.iter().map(|entries| entries.len() as u64).sum();
+    let mut all = std::collections::BTreeMap::new();
+    for (key, place) in links.into_iter().rev().flatten() {
+        if place.is_nowhere() {
+            all.remove(&key)
+        } else {
+            all.insert(key, place)
+        };
+    }
+    Ok(Some(Side { entries: all.into_iter().collect(), at: newest, listed }))
+}
+
+/// The way of a file without damage. `None` if the table turns out to be damaged.
+fn by_checkpoint(
+    source: &mut Source<'_>,
+    table: &Table,
+    checkpoint: &Checkpoint,
+) -> io::Result<Option<Recovered>> {
+    let walk = source.walk(checkpoint.tail_start)?;
+    let replay = Replay::of(&walk, source, Some(checkpoint.generation))?;
+    let is_resolved = |bad: &BadSlot| {
+        replay.events.contains_key(&Key::new(Kind::Chunk, bad.raw.pos)) && bad.may_be(bad.raw.pos)
+    };
+    if replay.image.is_none() && !table.bad.iter().all(is_resolved) {
+        return Ok(None);
+    }
+    // A fold that did not come to its end may have written over the old lists: then it has left new ones.
+    let side = match (&replay.side, &checkpoint.side) {
+        (Some(side), _) => side,
+        (None, Some(side)) => &side.entries,
+        (None, None) => return Ok(None),
+    };
+    let has_image = replay.image.is_some() || replay.side.is_some();
+    let entries = replay.image.as_ref().unwrap_or(&table.entries);
+    let mut report = OpenReport { saves_replayed: replay.saves, ..OpenReport::default() };
+    let mut indices = Indices::new(entries, side);
+    // Only a file that was cut has such: the table is read before the frames are.
+    for entry in entries.iter().filter(|entry| !table.is_in_file(&entry.place)) {
+        let key = Key::new(Kind::Chunk, entry.pos);
+        if !replay.events.contains_key(&key) {
+            report.damaged.push(DamagedFrame::new(key, entry.place));
+            indices.remove(key);
+        }
+    }
+    for (&key, event) in &replay.events {
+        match event.what {
+            What::Written => drop(indices.set(key, event.place)),
+            What::Removed => drop(indices.remove(key)),
+            What::Broken => {
+                indices.remove(key);
+                report.damaged.push(DamagedFrame::new(key, event.place));
+            }
+        }
+    }
+    let has_own_commit = replay.end.is_some();
+    let repair = match (has_own_commit, replay.saves) {
+        (false, _) => Repair::Fold,
+        (true, 0) => Repair::Nothing,
+        (true, _) => Repair::Tail,
+    };
+    Ok(Some(Recovered {
+        header: None,
+        indices,
+        side: checkpoint.side.as_ref().filter(|side| side.at != 0).map(|side| (side.at, side.listed)),
+        tail_start: checkpoint.tail_start,
+        end: replay.end.unwrap_or(checkpoint.tail_start),
+        generation: replay.generation.unwrap_or(checkpoint.generation),
+        tail_entries: replay.events.len() as u64,
+        seal: replay.seal,
+        repair: if has_image { Repair::Fold } else { repair },
+        report,
+    }))
+}
+
+/// The way of a damaged file: every frame is looked at.
+fn by_frames(
+    source: &mut Source<'_>,
+    start: u64,
+    table: &Table,
+    checkpoint: Option<&Checkpoint>,
+) -> io::Result<Recovered> {
+    let walk = source.walk(start)?;
+    let mut replay = Replay::of(&walk, source, None)?;
+    let mut report = OpenReport { table_rebuilt: true, ..OpenReport::default() };
+    let side = checkpoint.and_then(|checkpoint| checkpoint.side.as_ref());
+    let said = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
+    let said: std::collections::HashMap<Key, Place> =
+        said.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect();
+    // What was there and is not found, or only in an older state, is damaged.
+    for (&key, &place) in &said {
+        let is_newer =
+            |generation: u64| checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation);
+        let is_fine = replay
+            .events
+            .get(&key)
+            .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
+        if !is_fine {
+            replay.events.remove(&key);
+            report.damaged.push(DamagedFrame::new(key, place));
+        }
+    }
+    let mut indices = Indices::default();
+    for (&key, event) in &replay.events {
+        let is_listed = key.kind == Kind::Chunk || side.is_some();
+        let is_old =
+            is_listed && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
+        let may_be = table.bad.iter().any(|bad| key.kind == Kind::Chunk && bad.may_be(key.pos));
+        match event.what {
+            // It was removed, which the table knows and the frame does not.
+            _ if is_old && !said.contains_key(&key) && !may_be => {}
+            What::Written => drop(indices.set(key, event.place)),
+            What::Removed => {}
+            What::Broken => report.damaged.push(DamagedFrame::new(key, event.place)),
+        }
+    }
+    indices.sort();
+    Ok(Recovered {
+        header: None,
+        indices,
+        side: None,
+        tail_start: replay.end.unwrap_or(start),
+        end: replay.end.unwrap_or(start),
+        generation: replay.generation.unwrap_or(0),
+        tail_entries: 0,
+        seal: replay.seal,
+        repair: Repair::Fold,
+        report,
+    })
+}

@@ -1,0 +1,171 @@
+//! What the saves of a stretch of the file have changed: those that are whole, and those that were durable once and are damaged
+//! now. A save that was under way when the machine stopped is neither, and counts for nothing.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::source::{Source, Walk};
+use crate::format::{Commit, Entry, Frame, Key, Kind, Place, SideIndex, decode_image};
+
+/// The last that happened to a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) place: Place,
+    pub(super) generation: u64,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Written,
+    Removed,
+    /// It was written, and is not whole any more.
+    Broken,
+}
+
+pub(super) struct Replay {
+    pub(super) events: HashMap<Key, Event>,
+    /// The whole page table as of one of the saves. Events of chunks are those after it.
+    pub(super) image: Option<Vec<Entry>>,
+    /// All that the table does not list, as of one of the saves. Other events are those after it.
+    pub(super) side: Option<Vec<(Key, Place)>>,
+    /// Of the last save that counts.
+    pub(super) generation: Option<u64>,
+    /// Where that save ends.
+    pub(super) end: Option<u64>,
+    /// How many saves count.
+    pub(super) saves: u64,
+    /// How the file is sealed, as the last save says.
+    pub(super) seal: Vec<u8>,
+}
+
+/// Saves, in the order of the file.
+struct Saved {
+    frame: Frame,
+    commit: Commit,
+    /// Its number among all frames.
+    number: usize,
+}
+
+impl Replay {
+    /// `checkpoint` is the generation of the save that the header and the table come from, if the frames are those after it.
+    pub(super) fn of(walk: &Walk, source: &Source<'_>, checkpoint: Option<u64>) -> io::Result<Self> {
+        let mut saves = Vec::new();
+        for (number, frame) in walk.frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Commit)
+        {
+            let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+            // One that does not parse has a right checksum, so somebody made it: it is not one of ours.
+            saves.extend(Commit::decode(&data).ok().map(|commit| Saved { frame: *frame, commit, number }));
+        }
+        let mut replay = Self {
+            events: HashMap::new(),
+            image: None,
+            side: None,
+            generation: checkpoint,
+            end: None,
+            saves: 0,
+            seal: Vec::new(),
+        };
+        let whole: HashMap<u64, &Frame> =
+            walk.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
+        let mut next = 0;
+        for (number, saved) in saves.iter().enumerate() {
+            let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
+            if !is_checkpoint && !counts(saved, &saves[number..], replay.generation, &whole) {
+                break;
+            }
+            let frames = &walk.frames[next..saved.number];
+            next = saved.number + 1;
+            if !is_checkpoint {
+                replay.apply(saved, frames, &whole, source)?;
+                replay.saves += 1;
+            }
+            replay.generation = Some(saved.frame.generation);
+            replay.end = Some(saved.frame.place.end());
+            replay.seal.clone_from(&saved.commit.seal);
+        }
+        if saves.is_empty() && checkpoint.is_none() {
+            // Not one save is left to tell what counts.
+            for frame in walk.frames.iter().filter(|frame| frame.kind.is_content()) {
+                replay.write(frame);
+            }
+            replay.generation = walk.frames.iter().map(|frame| frame.generation).max();
+            replay.end = walk.frames.last().map(|frame| frame.place.end());
+        }
+        Ok(replay)
+    }
+
+    fn write(&mut self, frame: &Frame) {
+        let event = Event { place: frame.place, generation: frame.generation, what: What::Written };
+        self.events.insert(frame.key(), event);
+    }
+
+    fn apply(
+        &mut self,
+        saved: &Saved,
+        frames: &[Frame],
+        whole: &HashMap<u64, &Frame>,
+        source: &Source<'_>,
+    ) -> io::Result<()> {
+        let generation = saved.frame.generation;
+        for frame in frames {
+            let is_of_this_save = frame.generation == generation;
+            if frame.kind == Kind::TableImage && is_of_this_save {
+                let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+                if let Ok(image) = decode_image(&data) {
+                    self.image = Some(image);
+                    self.events.retain(|key, _| key.kind != Kind::Chunk);
+                }
+            } else if frame.kind == Kind::SideIndex && is_of_this_save {
+                let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+                if let Some(side) = SideIndex::decode(&data).ok().filter(|side| side.earlier == 0) {
+                    self.side = Some(side.entries);
+                    self.events.retain(|key, _| key.kind == Kind::Chunk);
+                }
+            } else if frame.kind.is_content() && frame.generation < generation {
+                // Of a save whose commit is damaged, or from before the file was written anew.
+                self.write(frame);
+            }
+        }
+        for &(key, place) in &saved.commit.entries {
+            let what = match place.is_nowhere() {
+                true => What::Removed,
+                false if is_whole(key, place, generation, whole) => What::Written,
+                false => What::Broken,
+            };
+            self.events.insert(key, Event { place, generation, what });
+        }
+        Ok(())
+    }
+}
+
+fn is_whole(key: Key, place: Place, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {
+    let fits = |frame: &&Frame| frame.key() == key && frame.place == place && frame.generation == generation;
+    whole.get(&place.offset).is_some_and(fits)
+}
+
+/// Whether a save counts: `saves` begins with it. `last` is the save before it.
+///
+/// It counts if it is whole and the next one. If it is not, something was damaged, or the machine stopped while it was being
+/// written. It was damage if a later save says that this one had been durable.
+fn counts(saved: &Saved, saves: &[Saved], last: Option<u64>, whole: &HashMap<u64, &Frame>) -> bool {
+    let generation = saved.frame.generation;
+    if last.is_some_and(|last| generation <= last) {
+        return false;
+    }
+    let was_durable = |generation: u64, saves: &[Saved]| {
+        saves.iter().any(|saved| saved.commit.durable >= generation && saved.frame.generation > generation)
+    };
+    let is_next = last.is_none_or(|last| generation == last + 1) || was_durable(generation - 1, saves);
+    let listed = || saved.commit.entries.iter().filter(|(_, place)| !place.is_nowhere());
+    let frames_are_whole = listed().all(|&(key, place)| is_whole(key, place, generation, whole)) && {
+        let crcs = listed().filter_map(|(_, place)| whole.get(&place.offset)).map(|frame| frame.crc);
+        digest(crcs) == saved.commit.digest
+    };
+    is_next && (frames_are_whole || was_durable(generation, &saves[1..]))
+}
+
+/// The checksum of checksums.
+pub(super) fn digest(crcs: impl Iterator<Item = u32>) -> u32 {
+    crcs.fold(0, |all, crc| crc32c::crc32c_append(all, &crc.to_le_bytes()))
+}

@@ -1,0 +1,73 @@
+//! What was found when a file was opened.
+
+use std::fmt;
+
+use crate::ChunkPos;
+use crate::format::{Key, Kind, Place};
+
+/// What had to be done to open a world. All zero after a close.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenReport {
+    /// Saves that were replayed because the world had not been closed.
+    pub saves_replayed: u64,
+    /// Bytes behind the last whole save: of a save that was under way.
+    pub bytes_dropped: u64,
+    /// The header was damaged, and taken from a copy.
+    pub header_rebuilt: bool,
+    /// The page table or the side index was damaged, and everything was found by looking at each frame.
+    pub table_rebuilt: bool,
+    /// What is lost. Reads of it are errors until it is saved again.
+    pub damaged: Vec<DamagedFrame>,
+    /// Temporary files that a crash had left.
+    pub stale_files_removed: u32,
+}
+
+impl OpenReport {
+    /// Whether nothing was damaged and nothing had to be rebuilt. A world that was not closed is fine.
+    pub fn is_fine(&self) -> bool {
+        !self.header_rebuilt && !self.table_rebuilt && self.damaged.is_empty()
+    }
+}
+
+/// A part of a world that is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedFrame {
+    pub(crate) key: Key,
+    pub(crate) place: Place,
+}
+
+impl DamagedFrame {
+    pub(crate) fn new(key: Key, place: Place) -> Self {
+        Self { key, place }
+    }
+
+    /// The chunk that it belongs to; `None` if it belongs to the world as a whole.
+    pub fn chunk(&self) -> Option<ChunkPos> {
+        (!matches!(self.key.kind, Kind::Settings | Kind::Schema)).then_some(self.key.pos)
+    }
+
+    /// What is damaged: `chunk`, `bodies`, `entities`, `settings` or `schema`.
+    pub fn what(&self) -> &'static str {
+        match self.key.kind {
+            Kind::DamagedChunk => Kind::Chunk.name(),
+            Kind::DamagedBodies => Kind::Bodies.name(),
+            Kind::DamagedSnapshot => Kind::Snapshot.name(),
+            kind => kind.name(),
+        }
+    }
+
+    /// Where in the file its data is, or was.
+    pub fn offset(&self) -> u64 {
+        self.place.offset
+    }
+}
+
+impl fmt::Display for DamagedFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.chunk() {
+            Some(pos) => write!(f, "{} at {pos}", self.what()),
+            None => write!(f, "{}", self.what()),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Files that are written as a whole: new worlds, compacted ones, copies. They get their name when they are durable.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::{Access, Disk, DiskFile};
+
+use super::append::{Appender, Change, Writer};
+use super::indices::Indices;
+use super::recover::{Repair, recover, side_pos};
+use super::replay::digest;
+use super::seal::Seal;
+use super::{ChunkFile, State, io_error, lock_name, read_place, take_lock, temporary_name};
+use crate::ChunkPos;
+use crate::format::{
+    Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag, decode_head,
+    encode_image,
+};
+
+/// Hears how many of how many frames are done.
+pub(crate) type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+
+/// A file that is to be.
+pub(crate) struct NewFile<'n> {
+    pub(crate) disk: &'n dyn Disk,
+    pub(crate) name: &'n str,
+    /// What the world is; places are filled in.
+    pub(crate) header: Header,
+    pub(crate) capacity_min: u32,
+    pub(crate) generation: u64,
+    pub(crate) seal: Option<Arc<Seal>>,
+    /// How it is sealed; empty if it is not.
+    pub(crate) seal_info: Vec<u8>,
+}
+
+/// A file that has been written and has no name yet.
+struct Fresh {
+    header: Header,
+    indices: Indices,
+    end: u64,
+    tail_start: u64,
+    side: (u64, u64),
+}
+
+/// A file as it is now, and what the next one is called.
+struct Snapshot {
+    file: Arc<dyn DiskFile>,
+    indices: Indices,
+    header: Header,
+    /// Of the file that is made of it.
+    generation: u64,
+    seal: Option<Arc<Seal>>,
+    seal_info: Vec<u8>,
+}
+
+/// Frames that are copied.
+struct Old<'o> {
+    file: &'o dyn DiskFile,
+    indices: &'o Indices,
+}
+
+impl NewFile<'_> {
+    /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
+    fn write(
+        &self,
+        old: Option<&Old<'_>>,
+        change: &Change,
+        progress: Progress<'_>,
+    ) -> Result<(Box<dyn DiskFile>, Fresh)> {
+        let temporary = temporary_name(self.name);
+        match self.disk.remove(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io_error("replace", &temporary)(error));
+            }
+            _ => {}
+        }
+        let file = self.disk.create_new(&temporary).map_err(io_error("create", &temporary))?;
+        let written = self.fill(&*file, old, change, progress).and_then(|fresh| self.verify(&*file, fresh));
+        match written {
+            Ok(fresh) => Ok((file, fresh)),
+            Err(error) => {
+                drop(file);
+                // The error that matters is the first one.
+                let _ = self.disk.remove(&temporary);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(
+        &self,
+        file: &dyn DiskFile,
+        old: Option<&Old<'_>>,
+        change: &Change,
+        progress: Progress<'_>,
+    ) -> Result<Fresh> {
+        let failed = io_error("write", self.name);
+        let changed: HashSet<Key> =
+            change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
+        let kept: BTreeMap<Key, Place> = old.iter().flat_map(|old| old.indices.iter()).collect();
+        let kept: Vec<(Key, Place)> = kept.into_iter().filter(|(key, _)| !changed.contains(key)).collect();
+        let is_chunk = |key: &Key| key.kind == Kind::Chunk;
+        let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
+            + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
+        let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
+        let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
+            .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
+        let data_start = HEADER_BYTES + u64::from(table_bytes);
+        let mut out = Appender { file, at: data_start, buffer: Vec::new(), end: data_start };
+        let mut new = Writing { places: BTreeMap::new(), bodies: Vec::new(), body_count: 0 };
+        let total = (kept.len() + change.frames.len()) as u64;
+        let mut bytes = Vec::new();
+        for (number, (key, place)) in kept.iter().enumerate() {
+            let Some(old) = old else { break };
+            match read_place(old.file, *key, *place, &mut bytes) {
+                Ok(()) => {
+                    let start = out.raw(&bytes).map_err(&failed)?;
+                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..*place });
+                    new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
+                }
+                Err(error) if error.is_corrupt() => {
+                    tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
+                    let Some(kind) = key.kind.damaged() else { continue };
+                    let key = Key::new(kind, key.pos);
+                    let appended = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
+                    new.places.insert(key, appended.place);
+                }
+                Err(error) => return Err(error),
+            }
+            progress(number as u64 + 1, total);
+        }
+        for frame in &change.frames {
+            let sealed = match &self.seal {
+                None => None,
+                Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
+            };
+            let data = sealed.as_deref().unwrap_or(&frame.data);
+            let appended = out.frame(frame.key, frame.tag, self.generation, data).map_err(&failed)?;
+            new.places.insert(frame.key, appended.place);
+            new.note_bodies(frame.key, data);
+        }
+        progress(total, total);
+        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
+        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
+        self.finish(out, new, header).map_err(&failed)
+    }
+
+    /// What comes behind the frames, and what comes before them.
+    fn finish(&self, mut out: Appender<'_>, new: Writing, header: Header) -> std::io::Result<Fresh> {
+        let (chunks, others): (Vec<_>, Vec<_>) =
+            new.places.iter().partition(|(key, _)| key.kind == Kind::Chunk);
+        let others: Vec<(Key, Place)> = others.into_iter().map(|(key, place)| (*key, *place)).collect();
+        let entries: Vec<Entry> =
+            chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
+        let (nowhere, plain) = (ChunkPos::default(), Tag::default());
+        let side = SideIndex { earlier: 0, entries: others };
+        let side_frame =
+            out.frame(Key::new(Kind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
+        let side_at = side_frame.place.offset;
+        let entities = if header.flags.has(Flags::COMPAT) { new.entity_section() } else { vec![0; 8] };
+        let key = Key::new(Kind::EntitySection, side_pos(side_at));
+        let section = out.frame(key, plain, self.generation, &entities)?.place;
+        let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
+        let commit = Commit {
+            header: header.encode(),
+            durable: self.generation,
+            digest: digest(std::iter::empty()),
+            seal: self.seal_info.clone(),
+            entries: Vec::new(),
+        };
+        let commit = out.frame(Key::new(Kind::Commit, nowhere), plain, self.generation, &commit.encode())?;
+        out.flush()?;
+        let mut front = header.encode().to_vec();
+        let indices = Indices::new(&entries, &side.entries);
+        front.extend_from_slice(&encode_image(entries.into_iter()));
+        out.file.write_all_at(&front, 0)?;
+        out.file.sync()?;
+        let side = (side_at, side.entries.len() as u64);
+        Ok(Fresh { header, indices, end: commit.place.end(), tail_start: section.end(), side })
+    }
+
+    /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
+    fn verify(&self, file: &dyn DiskFile, fresh: Fresh) -> Result<Fresh> {
+        let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
+        file.forget_cached().map_err(io_error("read back", self.name))?;
+        let found = recover(file)?;
+        if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
+            return Err(wrong("its structure is damaged"));
+        }
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for (key, place) in found.indices.iter() {
+            read_place(file, key, place, &mut bytes)?;
+            count += usize::from(fresh.indices.get(key) == Some(place));
+        }
+        if count != fresh.indices.iter().count() {
+            return Err(wrong("a frame is missing"));
+        }
+        Ok(fresh)
+    }
+
+    /// Gives a file that was written its name.
+    fn publish(&self) -> Result<()> {
+        let temporary = temporary_name(self.name);
+        let renamed = self.disk.rename(&temporary, self.name).map_err(io_error("replace", self.name));
+        if renamed.is_err() {
+            let _ = self.disk.remove(&temporary);
+        }
+        renamed?;
+        self.disk.sync_dir().map_err(io_error("make the name durable of", self.name))
+    }
+
+    /// Creates a file with some frames. It must not be there.
+    pub(crate) fn create(&self, change: &Change) -> Result<()> {
+        let _lock = take_lock(self.disk, self.name)?;
+        if self.disk.open(self.name, Access::Read).is_ok() {
+            return Err(Error::conflict(format!("`{}` is there already", self.name)));
+        }
+        drop(self.write(None, change, &mut |_, _| {})?);
+        self.publish()
+    }
+}
+
+/// What has been written of a new file.
+struct Writing {
+    places: BTreeMap<Key, Place>,
+    /// The records of all bodies.
+    bodies: Vec<u8>,
+    body_count: u32,
+}
+
+impl Writing {
+    fn note_bodies(&mut self, key: Key, data: &[u8]) {
+        if let (Kind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
+            self.body_count = self.body_count.saturating_add(count);
+            self.bodies.extend_from_slice(records);
+        }
+    }
+
+    fn entity_section(&self) -> Vec<u8> {
+        join_section(self.body_count, &self.bodies)
+    }
+}
+
+/// The bodies of a chunk are an entity section of their own: its count, and its records.
+fn split_section(data: &[u8]) -> Option<(u32, &[u8])> {
+    let (count, rest) = data.split_first_chunk()?;
+    Some((u32::from_le_bytes(*count), rest.get(4..)?))
+}
+
+fn join_section(count: u32, records: &[u8]) -> Vec<u8> {
+    let mut section = Vec::with_capacity(8 + records.len());
+    section.extend_from_slice(&count.to_le_bytes());
+    section.extend_from_slice(&[0; 4]);
+    section.extend_from_slice(records);
+    section
+}
+
+impl ChunkFile {
+    /// The document's entity section: the bodies of all chunks.
+    pub(crate) fn entity_section(&self) -> Result<Vec<u8>> {
+        let keys: Vec<Key> = {
+            let state = self.state();
+            let bodies = state.indices.of(Kind::Bodies).range(&crate::ChunkRect::ALL);
+            bodies.into_iter().map(|(pos, _)| Key::new(Kind::Bodies, pos)).collect()
+        };
+        let mut all = Writing { places: BTreeMap::new(), bodies: Vec::new(), body_count: 0 };
+        for key in keys {
+            match self.read(key, |_, data| {
+                all.note_bodies(key, data);
+                Ok(())
+            }) {
+                // Those stay out of it as they stay out of everything.
+                Err(error) if error.is_corrupt() => {}
+                other => drop(other?),
+            }
+        }
+        Ok(all.entity_section())
+    }
+
+    /// Writes the file anew without what is dead.
+    pub(crate) fn compact(&self, progress: Progress<'_>) -> Result<()> {
+        self.compact_with(Change::default(), progress)
+    }
+
+    pub(super) fn compact_with(&self, change: Change, progress: Progress<'_>) -> Result<()> {
+        self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
+    }
+
+    /// What the next file is made of.
+    fn snapshot(&self) -> Snapshot {
+        let state = self.state();
+        Snapshot {
+            file: state.file.clone(),
+            indices: state.indices.clone(),
+            header: state.header.clone(),
+            generation: state.generation + 1,
+            seal: state.seal.clone(),
+            seal_info: state.seal_info.clone(),
+        }
+    }
+
+    pub(super) fn rewrite_in_place(
+        &self,
+        writer: &mut Writer,
+        change: Change,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
+        let new = NewFile {
+            disk: &*self.disk,
+            name: &self.name,
+            header: Header { modified: crate::clock::unix_seconds(), ..header },
+            capacity_min: self.options.capacity_min,
+            generation,
+            seal: seal.clone(),
+            seal_info: seal_info.clone(),
+        };
+        let (new_file, fresh) =
+            new.write(Some(&Old { file: &*file, indices: &indices }), &change, progress)?;
+        if let Err(error) = new.publish() {
+            // Whether the name is the new file's after a crash is not known; until then it may be.
+            writer.poison();
+            return Err(error);
+        }
+        let mut state = self.state_mut();
+        writer.move_to(fresh.header.clone(), fresh.end, fresh.tail_start, generation, fresh.side);
+        let moves = state.moves + 1;
+        *state = State {
+            file: new_file.into(),
+            indices: fresh.indices,
+            header: fresh.header,
+            generation,
+            moves,
+            seal,
+            seal_info,
+            end: fresh.end,
+        };
+        Ok(())
+    }
+
+    /// Writes a copy, with a change, to another file, which is replaced as a whole. The world goes on meanwhile.
+    pub(crate) fn copy_to(
+        &self,
+        disk: &dyn Disk,
+        name: &str,
+        change: &Change,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let _lock = take_lock(disk, name)?;
+        let _pin = self.pin();
+        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
+        let header = Header { modified: crate::clock::unix_seconds(), ..header };
+        let new = NewFile {
+            disk,
+            name,
+            header,
+            capacity_min: self.options.capacity_min,
+            generation,
+            seal,
+            seal_info,
+        };
+        drop(new.write(Some(&Old { file: &*file, indices: &indices }), change, progress)?);
+        new.publish()
+    }
+
+    /// Removes a file, and what lies beside it.
+    pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
+        let lock = take_lock(disk, name)?;
+        let mut was_there = false;
+        for (number, file) in [name, &temporary_name(name)].into_iter().enumerate() {
+            match disk.remove(file) {
+                Ok(()) => was_there |= number == 0,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io_error("remove", file)(error)),
+            }
+        }
+        drop(lock);
+        let _ = disk.remove(&lock_name(name));
+        disk.sync_dir().map_err(io_error("remove", name))?;
+        Ok(was_there)
+    }
+}
+
+/// The header of a file of which only frames are left.
+pub(super) fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
+    let mut bytes = Vec::new();
+    for (pos, place) in indices.of(Kind::Settings).iter() {
+        if read_place(file, Key::new(Kind::Settings, pos), place, &mut bytes).is_ok()
+            && let Some(header) = decode_head(&bytes[4..])
+        {
+            return Ok(header);
+        }
+    }
+    Err(Error::corrupt("the header is lost, and nothing is left that says what kind of world it was"))
+}

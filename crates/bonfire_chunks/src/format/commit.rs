@@ -1,0 +1,136 @@
+//! Frames about frames: what a save has changed, the table before it is written in its place, and where everything is
+//! that the table does not list.
+
+use bonfire::{Error, Result};
+
+use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Key, List, Place, take};
+
+/// What a save has changed. It is the last frame of the save: those before count only together with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// The header that was in the file when the save began, which finds all that the save did not change.
+    pub(crate) header: [u8; HEADER_BYTES as usize],
+    /// All saves up to this one were durable when this one was written.
+    pub(crate) durable: u64,
+    /// The checksum of the checksums of the frames that are listed, in their order.
+    pub(crate) digest: u32,
+    /// How the file is sealed; empty if it is not.
+    pub(crate) seal: Vec<u8>,
+    pub(crate) entries: Vec<(Key, Place)>,
+}
+
+impl Commit {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(96 + self.seal.len() + self.entries.len() * ENTRY_BYTES);
+        bytes.extend_from_slice(&self.header);
+        bytes.extend_from_slice(&self.durable.to_le_bytes());
+        bytes.extend_from_slice(&self.digest.to_le_bytes());
+        bytes.extend_from_slice(&(self.seal.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.seal);
+        List::encode(&self.entries, &mut bytes);
+        bytes
+    }
+
+    pub(crate) fn decode(mut data: &[u8]) -> Result<Self> {
+        let bytes = &mut data;
+        let fixed = |bytes: &mut &[u8]| {
+            let (header, durable) = (take(bytes)?, u64::from_le_bytes(take(bytes)?));
+            let digest = u32::from_le_bytes(take(bytes)?);
+            let (seal, count) = (u32::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?));
+            let (seal, rest) = bytes.split_at_checked(seal as usize)?;
+            *bytes = rest;
+            Some((header, durable, digest, seal.to_vec(), count))
+        };
+        let cut = || Error::corrupt("a commit is cut");
+        let (header, durable, digest, seal, count) = fixed(bytes).ok_or_else(cut)?;
+        let entries = List::decode(bytes, count)?;
+        if !bytes.is_empty() {
+            return Err(Error::corrupt("a commit is longer than its list"));
+        }
+        Ok(Self { header, durable, digest, seal, entries })
+    }
+}
+
+/// Where all frames are that the page table does not list: those that changed since an earlier list, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SideIndex {
+    /// Where the data of the list before this one is; 0 if this one has everything.
+    pub(crate) earlier: u64,
+    pub(crate) entries: Vec<(Key, Place)>,
+}
+
+impl SideIndex {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(12 + self.entries.len() * ENTRY_BYTES);
+        bytes.extend_from_slice(&self.earlier.to_le_bytes());
+        bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        List::encode(&self.entries, &mut bytes);
+        bytes
+    }
+
+    pub(crate) fn decode(mut data: &[u8]) -> Result<Self> {
+        let bytes = &mut data;
+        let fixed =
+            |bytes: &mut &[u8]| Some((u64::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?)));
+        let (earlier, count) = fixed(bytes).ok_or_else(|| Error::corrupt("a side index is cut"))?;
+        Ok(Self { earlier, entries: List::decode(bytes, count)? })
+    }
+}
+
+/// The page table as it is about to be.
+pub(crate) fn encode_image(entries: impl ExactSizeIterator<Item = Entry>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES);
+    entries.for_each(|entry| bytes.extend_from_slice(&entry.encode()));
+    bytes
+}
+
+pub(crate) fn decode_image(bytes: &[u8]) -> Result<Vec<Entry>> {
+    let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
+    if !rest.is_empty() {
+        return Err(Error::corrupt("the image of the page table is cut"));
+    }
+    let decode = |bytes: &[u8; ENTRY_BYTES]| match Entry::decode(bytes) {
+        (entry, true) => Ok(entry),
+        (_, false) => Err(Error::corrupt("an entry of the image of the page table is damaged")),
+    };
+    let entries: Vec<Entry> = entries.iter().map(decode).collect::<Result<_>>()?;
+    if !entries.is_sorted_by(|one, next| one.pos < next.pos) {
+        return Err(Error::corrupt("the image of the page table is not sorted"));
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Tag};
+    use super::*;
+    use crate::ChunkPos;
+
+    #[test]
+    fn frames_about_frames_come_back_and_cut_ones_are_refused() {
+        let place = Place { offset: 99, len: 5, tag: Tag { storage: 1, codec: 2, layers: 3 } };
+        let entries = vec![(Key::new(Kind::Snapshot, ChunkPos::new(1, 2)), place)];
+        let commit =
+            Commit { header: [7; 64], durable: 8, digest: 9, seal: vec![1, 2], entries: entries.clone() };
+        let bytes = commit.encode();
+        assert_eq!(Commit::decode(&bytes).unwrap(), commit);
+        let side = SideIndex { earlier: 77, entries };
+        let side_bytes = side.encode();
+        assert_eq!(SideIndex::decode(&side_bytes).unwrap(), side);
+        for len in 0..bytes.len() {
+            assert!(Commit::decode(&bytes[..len]).unwrap_err().is_corrupt());
+        }
+        for len in 0..side_bytes.len() {
+            assert!(SideIndex::decode(&side_bytes[..len]).unwrap_err().is_corrupt());
+        }
+    }
+
+    #[test]
+    fn an_image_that_is_out_of_order_is_refused() {
+        let entry = |x| Entry { pos: ChunkPos::new(x, 0), place: Place { offset: 99, ..Place::NOWHERE } };
+        assert_eq!(decode_image(&encode_image([entry(1), entry(2)].into_iter())).unwrap().len(), 2);
+        assert!(decode_image(&encode_image([entry(2), entry(1)].into_iter())).unwrap_err().is_corrupt());
+        assert!(decode_image(&encode_image([entry(1), entry(1)].into_iter())).unwrap_err().is_corrupt());
+    }
+}

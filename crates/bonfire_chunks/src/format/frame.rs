@@ -1,0 +1,145 @@
+//! Frames: `[u32 size][data][trailer]`. To a reader of the document a frame is an entry of the data region whose payload
+//! is a little longer than the table says.
+
+use super::{Key, Kind, Place, Tag, take};
+use crate::ChunkPos;
+
+pub(crate) const SIZE_BYTES: u64 = 4;
+pub(crate) const TRAILER_BYTES: u64 = 32;
+/// What a frame has beside its data.
+pub(crate) const FRAME_EXTRA_BYTES: u64 = SIZE_BYTES + TRAILER_BYTES;
+const CHECKED_BYTES: usize = 28;
+
+/// How trailers begin, so that they are found again where the chain of sizes is broken.
+pub(crate) const MAGIC: [u8; 4] = [0x9B, b'B', b'N', b'F'];
+
+/// What the trailer of a frame says, and where the frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) pos: ChunkPos,
+    /// Of the save that wrote it.
+    pub(crate) generation: u64,
+    pub(crate) place: Place,
+    pub(crate) crc: u32,
+}
+
+impl Frame {
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.kind, self.pos)
+    }
+
+    /// What a trailer says whose data begins at `offset`. Whether it is true is for [`check`](Self::check) to say.
+    pub(crate) fn decode(mut trailer: &[u8], offset: u64) -> Option<Self> {
+        let bytes = &mut trailer;
+        if take(bytes)? != MAGIC {
+            return None;
+        }
+        let [kind, storage, codec, layers] = take(bytes)?;
+        let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
+        let len = u32::from_le_bytes(take(bytes)?);
+        Some(Self {
+            kind: Kind::from_number(kind)?,
+            pos,
+            generation: u64::from_le_bytes(take(bytes)?),
+            place: Place { offset, len, tag: Tag { storage, codec, layers } },
+            crc: u32::from_le_bytes(take(bytes)?),
+        })
+    }
+
+    /// The length that a trailer claims.
+    pub(crate) fn claimed_len(trailer: &[u8]) -> Option<u32> {
+        Some(u32::from_le_bytes(*trailer.get(16..)?.first_chunk()?))
+    }
+
+    /// The frame in these bytes, from its size word to its last byte, if it is whole. The size word is made right if it is
+    /// not: the trailer says the same, and is checked.
+    pub(crate) fn check(bytes: &mut [u8], place: &Place) -> Option<Self> {
+        let (size, rest) = bytes.split_first_chunk_mut()?;
+        let (data, trailer) = rest.split_at_checked(place.len as usize)?;
+        let frame = Self::decode(trailer, place.offset)?;
+        let is_whole = trailer.len() as u64 == TRAILER_BYTES
+            && frame.place.len == place.len
+            && frame.crc == crc(crc32c::crc32c(data), trailer);
+        *size = (place.len + TRAILER_BYTES as u32).to_le_bytes();
+        is_whole.then_some(frame)
+    }
+
+    /// Whether a checksum of the data belongs to this trailer.
+    pub(crate) fn is_crc_of(data_crc: u32, trailer: &[u8], wanted: u32) -> bool {
+        crc(data_crc, trailer) == wanted
+    }
+}
+
+fn crc(data: u32, trailer: &[u8]) -> u32 {
+    crc32c::crc32c_append(data, &trailer[..CHECKED_BYTES])
+}
+
+/// A frame that was put at the end of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Appended {
+    pub(crate) place: Place,
+    pub(crate) crc: u32,
+}
+
+impl Appended {
+    /// Puts the frame of `parts` at the end of `out`, whose first byte is at `start` of the file. The caller has checked that
+    /// the data is shorter than 4 GiB.
+    pub(crate) fn new(
+        out: &mut Vec<u8>,
+        start: u64,
+        key: Key,
+        tag: Tag,
+        generation: u64,
+        parts: &[&[u8]],
+    ) -> Self {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let offset = start + out.len() as u64 + SIZE_BYTES;
+        let len = u32::try_from(len).unwrap_or_else(|_| unreachable!("the caller has checked the length"));
+        out.reserve(len as usize + FRAME_EXTRA_BYTES as usize);
+        out.extend_from_slice(&(len + TRAILER_BYTES as u32).to_le_bytes());
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+        let data_crc = crc32c::crc32c(&out[out.len() - len as usize..]);
+        let (place, trailer) = (Place { offset, len, tag }, out.len());
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
+        out.extend_from_slice(&key.pos.x.to_le_bytes());
+        out.extend_from_slice(&key.pos.y.to_le_bytes());
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&generation.to_le_bytes());
+        let crc = crc(data_crc, &out[trailer..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        Self { place, crc }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_comes_back_and_every_damaged_byte_is_seen() {
+        let mut bytes = vec![0xEE; 3];
+        let key = Key::new(Kind::Bodies, ChunkPos::new(-7, 9));
+        let tag = Tag { storage: 1, codec: 2, layers: 3 };
+        let appended = Appended::new(&mut bytes, 100, key, tag, 42, &[b"hello ", b"there"]);
+        assert_eq!((appended.place.offset, appended.place.len), (107, 11));
+        let bytes = &mut bytes[3..];
+        let frame = Frame::check(bytes, &appended.place).unwrap();
+        assert_eq!(
+            (frame.key(), frame.generation, frame.place, frame.crc),
+            (key, 42, appended.place, appended.crc)
+        );
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.to_vec();
+            damaged[at] ^= 0x40;
+            match Frame::check(&mut damaged, &appended.place) {
+                // The size word is there twice.
+                Some(again) => assert_eq!((again, &damaged[..]), (frame, &bytes[..]), "byte {at}"),
+                None => assert!(at >= 4, "byte {at}"),
+            }
+        }
+        let cut = bytes.len() - 1;
+        assert_eq!(Frame::check(&mut bytes[..cut], &appended.place), None);
+    }
+}

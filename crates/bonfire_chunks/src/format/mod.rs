@@ -1,0 +1,159 @@
+//! The bytes of a chunk file: FORMAT.md, "Chunk files".
+
+mod commit;
+mod crc8;
+mod entry;
+mod frame;
+mod header;
+mod settings;
+
+pub(crate) use self::commit::{Commit, SideIndex, decode_image, encode_image};
+pub(crate) use self::crc8::crc8;
+pub(crate) use self::entry::{ENTRY_BYTES, Entry, List};
+pub(crate) use self::frame::{Appended, FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
+pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
+pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
+
+use crate::ChunkPos;
+
+/// What a frame holds. Numbers are never used again for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The cells of a chunk.
+    Chunk = 1,
+    /// The document's entity section. The save that folds ends with it.
+    EntitySection = 2,
+    /// What a save has changed: the frames before it count only together with it.
+    Commit = 3,
+    /// The whole page table, before it is written in its place.
+    TableImage = 4,
+    /// The bodies of a chunk.
+    Bodies = 5,
+    /// The entities of a chunk: a snapshot of the core.
+    Snapshot = 6,
+    /// What the game said of its world: sizes, layers, materials. There twice.
+    Settings = 7,
+    /// A schema that snapshots name by its hash. There twice.
+    Schema = 8,
+    /// What was left of a damaged [`Chunk`](Self::Chunk), until it is saved again.
+    DamagedChunk = 9,
+    /// Where all frames are that the page table does not list.
+    SideIndex = 10,
+    /// What was left of damaged [`Bodies`](Self::Bodies), until they are saved again.
+    DamagedBodies = 11,
+    /// What was left of a damaged [`Snapshot`](Self::Snapshot), until it is saved again.
+    DamagedSnapshot = 12,
+}
+
+impl Kind {
+    /// The kinds that hold something of the game's. Each has an index of its own.
+    pub(crate) const CONTENT: [Self; 8] = [
+        Self::Chunk,
+        Self::Bodies,
+        Self::Snapshot,
+        Self::Settings,
+        Self::Schema,
+        Self::DamagedChunk,
+        Self::DamagedBodies,
+        Self::DamagedSnapshot,
+    ];
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        let others = [Self::EntitySection, Self::Commit, Self::TableImage, Self::SideIndex];
+        Self::CONTENT.into_iter().chain(others).find(|kind| *kind as u8 == number)
+    }
+
+    pub(crate) fn is_content(self) -> bool {
+        Self::CONTENT.contains(&self)
+    }
+
+    /// What a frame of this kind becomes when it is damaged. Settings and schemas are there twice instead.
+    pub(crate) fn damaged(self) -> Option<Self> {
+        match self {
+            Self::Chunk => Some(Self::DamagedChunk),
+            Self::Bodies => Some(Self::DamagedBodies),
+            Self::Snapshot => Some(Self::DamagedSnapshot),
+            _ => None,
+        }
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Chunk => "chunk",
+            Self::Bodies => "bodies",
+            Self::Snapshot => "entities",
+            Self::Settings => "settings",
+            Self::Schema => "schema",
+            Self::DamagedChunk | Self::DamagedBodies | Self::DamagedSnapshot => "damaged frame",
+            Self::EntitySection => "entity section",
+            Self::Commit => "commit",
+            Self::TableImage => "table image",
+            Self::SideIndex => "side index",
+        }
+    }
+}
+
+/// What a frame is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) pos: ChunkPos,
+}
+
+impl Key {
+    pub(crate) fn new(kind: Kind, pos: ChunkPos) -> Self {
+        Self { kind, pos }
+    }
+}
+
+/// How the data of a frame is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tag {
+    /// Of chunks: 0 empty, 1 delta, 2 full.
+    pub(crate) storage: u8,
+    pub(crate) codec: u8,
+    /// The number of the layer set.
+    pub(crate) layers: u8,
+}
+
+/// Where the data of a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Past the size word. 0 is nowhere.
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    pub(crate) tag: Tag,
+}
+
+impl Place {
+    /// Of something that is not there.
+    pub(crate) const NOWHERE: Self = Self { offset: 0, len: 0, tag: Tag { storage: 0, codec: 0, layers: 0 } };
+
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.offset == 0
+    }
+
+    /// Where its frame begins.
+    pub(crate) fn start(&self) -> u64 {
+        self.offset - SIZE_BYTES
+    }
+
+    /// Where its frame ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len) + TRAILER_BYTES)
+    }
+
+    /// Bytes of its frame.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        u64::from(self.len) + FRAME_EXTRA_BYTES
+    }
+}
+
+/// The next `N` bytes.
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*first)
+}
