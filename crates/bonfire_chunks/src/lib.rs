@@ -2,6 +2,7 @@
 //! crash at any point.
 
 mod body;
+pub mod import;
 mod position;
 
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
