@@ -11,8 +11,8 @@ use super::replay::digest;
 use super::source::Source;
 use super::{ChunkFile, DamagedFrame, Seal, State, io_error, no_key};
 use crate::format::{
-    Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
-    encode_image,
+    Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SIZE_BYTES,
+    SideIndex, Tag, encode_image,
 };
 use crate::{ChunkPos, Durability};
 

@@ -25,6 +25,8 @@ pub(super) enum What {
 
 pub(super) struct Replay {
     pub(super) events: HashMap<Key, Event>,
+    /// Whether lists of everything are taken for what they list. Not if each frame is looked at.
+    takes_lists: bool,
     /// The whole page table as of one of the saves. Events of chunks are those after it.
     pub(super) image: Option<Vec<Entry>>,
     /// All that the table does not list, as of one of the saves. Other events are those after it.
@@ -59,6 +61,7 @@ impl Replay {
         }
         let mut replay = Self {
             events: HashMap::new(),
+            takes_lists: checkpoint.is_some(),
             image: None,
             side: None,
             generation: checkpoint,
@@ -109,7 +112,7 @@ impl Replay {
     ) -> io::Result<()> {
         let generation = saved.frame.generation;
         for frame in frames {
-            let is_of_this_save = frame.generation == generation;
+            let is_of_this_save = frame.generation == generation && self.takes_lists;
             if frame.kind == Kind::TableImage && is_of_this_save {
                 let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
                 if let Ok(image) = decode_image(&data) {
