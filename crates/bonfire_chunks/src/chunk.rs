@@ -1,0 +1,166 @@
+//! A chunk in memory, which knows whether it must be saved.
+
+use bonfire::{Error, Result};
+
+use crate::ChunkPos;
+
+/// What is to be done with a chunk when the game lets go of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkState {
+    /// As the generator made it: nothing to save.
+    Clean,
+    /// Changed since it was made, loaded or saved: to be saved.
+    Dirty,
+    /// As it is in the file: nothing to save.
+    Persisted,
+}
+
+impl ChunkState {
+    /// Whether letting go of the chunk would lose something.
+    pub fn needs_save(self) -> bool {
+        self == Self::Dirty
+    }
+}
+
+/// A chunk in memory. It is dirty only once a cell is really different: sand that lies still is not a change.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    pos: ChunkPos,
+    size: u32,
+    cell_bytes: usize,
+    cells: Vec<u8>,
+    state: ChunkState,
+    /// Counts changes, so that a save knows whether there was one since.
+    revision: u64,
+}
+
+/// What was handed to a save: see [`Chunk::saved`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRevision(u64);
+
+impl Chunk {
+    pub(crate) fn new(pos: ChunkPos, size: u32, cell_bytes: usize, cells: Vec<u8>, state: ChunkState) -> Self {
+        Self { pos, size, cell_bytes, cells, state, revision: 0 }
+    }
+
+    /// Where it is.
+    pub fn pos(&self) -> ChunkPos {
+        self.pos
+    }
+
+    /// Whether it must be saved.
+    pub fn state(&self) -> ChunkState {
+        self.state
+    }
+
+    /// All cells, row by row.
+    pub fn cells(&self) -> &[u8] {
+        &self.cells
+    }
+
+    /// The cells, without the rest.
+    pub fn into_cells(self) -> Vec<u8> {
+        self.cells
+    }
+
+    fn range(&self, x: u32, y: u32) -> Option<std::ops::Range<usize>> {
+        let start = (y as usize * self.size as usize + x as usize) * self.cell_bytes;
+        (x < self.size && y < self.size).then_some(start..start + self.cell_bytes)
+    }
+
+    /// A cell; `None` outside of the chunk.
+    pub fn get(&self, x: u32, y: u32) -> Option<&[u8]> {
+        self.cells.get(self.range(x, y)?)
+    }
+
+    /// Sets a cell, and tells whether it was different before. An error outside of the chunk, and for a cell of another size.
+    pub fn set(&mut self, x: u32, y: u32, cell: &[u8]) -> Result<bool> {
+        let (size, bytes) = (self.size, self.cell_bytes);
+        let range = self.range(x, y).ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}) in a chunk of {size}")))?;
+        if cell.len() != bytes {
+            return Err(Error::misuse(format!("a cell has {bytes} bytes and not {}", cell.len())));
+        }
+        let here = &mut self.cells[range];
+        let is_change = here != cell;
+        if is_change {
+            here.copy_from_slice(cell);
+            self.touch();
+        }
+        Ok(is_change)
+    }
+
+    /// Lets a simulation write to all cells at once, and tells whether one of them is different now.
+    pub fn update(&mut self, work: impl FnOnce(&mut [u8])) -> bool {
+        let before = self.cells.clone();
+        work(&mut self.cells);
+        let is_change = before != self.cells;
+        if is_change {
+            self.touch();
+        }
+        is_change
+    }
+
+    fn touch(&mut self) {
+        self.state = ChunkState::Dirty;
+        self.revision += 1;
+    }
+
+    /// Names what is in the chunk now: take it together with the cells that are saved.
+    pub fn revision(&self) -> ChunkRevision {
+        ChunkRevision(self.revision)
+    }
+
+    /// Notes that a revision is durable. If the chunk has changed since, it stays dirty.
+    pub fn saved(&mut self, revision: ChunkRevision) {
+        if revision.0 == self.revision && self.state == ChunkState::Dirty {
+            self.state = ChunkState::Persisted;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(state: ChunkState) -> Chunk {
+        Chunk::new(ChunkPos::default(), 2, 2, vec![0; 8], state)
+    }
+
+    #[test]
+    fn only_a_cell_that_is_really_different_makes_it_dirty() {
+        for start in [ChunkState::Clean, ChunkState::Persisted] {
+            let mut chunk = chunk(start);
+            assert!(!chunk.set(1, 1, &[0, 0]).unwrap());
+            assert!(!chunk.update(|cells| cells.fill(0)));
+            assert_eq!(chunk.state(), start);
+            assert!(!chunk.state().needs_save());
+            assert!(chunk.set(1, 1, &[0, 5]).unwrap());
+            assert_eq!((chunk.state(), chunk.get(1, 1)), (ChunkState::Dirty, Some(&[0, 5][..])));
+            assert!(chunk.state().needs_save());
+        }
+    }
+
+    #[test]
+    fn a_save_covers_only_what_it_was_given() {
+        let mut chunk = chunk(ChunkState::Clean);
+        chunk.saved(chunk.revision());
+        assert_eq!(chunk.state(), ChunkState::Clean, "it was not dirty");
+        chunk.set(0, 0, &[1, 0]).unwrap();
+        let under_way = chunk.revision();
+        chunk.set(0, 0, &[2, 0]).unwrap();
+        chunk.saved(under_way);
+        assert_eq!(chunk.state(), ChunkState::Dirty, "there was a change since");
+        chunk.saved(chunk.revision());
+        assert_eq!(chunk.state(), ChunkState::Persisted);
+        assert!(chunk.update(|cells| cells[7] = 9));
+        assert_eq!(chunk.state(), ChunkState::Dirty);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut chunk = chunk(ChunkState::Clean);
+        assert!(chunk.set(2, 0, &[0, 1]).unwrap_err().is_misuse());
+        assert!(chunk.set(0, 0, &[1]).unwrap_err().is_misuse());
+        assert_eq!((chunk.get(0, 2), chunk.state()), (None, ChunkState::Clean));
+    }
+}

@@ -1,0 +1,264 @@
+//! From cells to frames and back.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::{Arc, PoisonError};
+
+use bonfire::{Error, Result};
+
+use super::World;
+use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
+use crate::file::NewFrame;
+use crate::format::{Key, Kind, Tag};
+use crate::{ChunkPos, Conversion, LayerSet};
+
+/// How chunks are stored: numbers of the document.
+pub(super) const EMPTY: u8 = 0;
+pub(super) const DELTA: u8 = 1;
+pub(super) const FULL: u8 = 2;
+
+/// A delta so short is not held against the whole chunk.
+const SHORT_BYTES: usize = 256;
+
+/// What becomes of a chunk that is saved.
+pub(super) enum Encoded {
+    /// It is as the generator makes it.
+    Same,
+    Frame(NewFrame),
+}
+
+/// What saves of one commit have in common.
+pub(super) struct Encoder<'w> {
+    world: &'w World,
+    set: LayerSet,
+    number: u8,
+    /// The bytes of layers that the game does not have any more, in a cell that never had any.
+    carried_default: Vec<u8>,
+    default_stored: Vec<u8>,
+}
+
+impl World {
+    /// Puts a chunk into `cells`, which have the right size. False if it is not in the file.
+    pub(super) fn read_cells(&self, pos: ChunkPos, cells: &mut [u8]) -> Result<bool> {
+        let key = Key::new(Kind::Chunk, pos);
+        Ok(self.file.read(key, |tag, data| self.decode_cells(pos, tag, data, cells))?.is_some())
+    }
+
+    pub(super) fn decode_cells(&self, pos: ChunkPos, tag: Tag, data: &[u8], cells: &mut [u8]) -> Result<()> {
+        let here = |error: Error| error.in_field(format_args!("chunk {pos}"));
+        match tag.storage {
+            EMPTY if data.is_empty() => {
+                self.fill_default(cells);
+                Ok(())
+            }
+            EMPTY => Err(Error::corrupt("an empty chunk has data")).map_err(here),
+            FULL => {
+                let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
+                let codec = codec(tag)?;
+                if conversion.is_identity() {
+                    return decode_full(codec, data, set_bytes, cells).map_err(here);
+                }
+                with_scratch(self.options.cells_per_chunk() * set_bytes, |stored| {
+                    decode_full(codec, data, set_bytes, stored)?;
+                    conversion.to_memory(stored, cells)
+                })
+                .map_err(here)
+            }
+            DELTA => self.decode_delta_cells(pos, tag, data, cells).map_err(here),
+            other => Err(Error::newer_format(format!("chunk {pos} is stored in a way ({other}) that this build does not know"))),
+        }
+    }
+
+    fn decode_delta_cells(&self, pos: ChunkPos, tag: Tag, data: &[u8], cells: &mut [u8]) -> Result<()> {
+        let (conversion, set_bytes) = self.conversion(tag.layers)?;
+        let delta = decode_delta(codec(tag)?, data, set_bytes, self.options.cells_per_chunk() as u32)?;
+        self.generate_for(pos, tag.layers, cells)?;
+        let cell_bytes = self.options.layers.cell_bytes();
+        if conversion.is_identity() {
+            delta.apply(cell_bytes, cells)?;
+        } else {
+            let mut converted = vec![0; delta.count() * cell_bytes];
+            conversion.to_memory(&delta.cells, &mut converted)?;
+            Delta { runs: delta.runs, cells: converted }.apply(cell_bytes, cells)?;
+        }
+        if !self.options.layers.is_plain() {
+            self.options.layers.normalise(cells);
+        }
+        Ok(())
+    }
+
+    pub(super) fn fill_default(&self, cells: &mut [u8]) {
+        let default = self.options.layers.default_cell();
+        cells.chunks_exact_mut(default.len().max(1)).for_each(|cell| cell.copy_from_slice(&default));
+    }
+
+    /// A chunk that nobody has changed.
+    pub(super) fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
+        self.fill_default(cells);
+        if let Some(generator) = &self.options.generator {
+            generator.generate(pos, cells);
+        }
+    }
+
+    /// What a delta of this set was made against.
+    fn generate_for(&self, pos: ChunkPos, set: u8, cells: &mut [u8]) -> Result<()> {
+        let Some(generator) = &self.options.generator else {
+            return Err(Error::misuse("it is stored as a delta, and no generator was given"));
+        };
+        let saved = self.saving().settings.sets.get(&set).map(LayerSet::generator_version);
+        let (saved, current) = (saved.unwrap_or_default(), generator.version());
+        self.fill_default(cells);
+        if saved == current {
+            generator.generate(pos, cells);
+        } else if !generator.generate_as(saved, pos, cells) {
+            let message = format!(
+                "it is a delta against version {saved} of the generator, and this is version {current}, which cannot make it"
+            );
+            return Err(if saved > current { Error::newer_format(message) } else { Error::unsupported(message) });
+        }
+        Ok(())
+    }
+
+    /// From a set of the file to the cells of the game, and the bytes of a cell in the file.
+    pub(super) fn conversion(&self, set: u8) -> Result<(Arc<Conversion>, usize)> {
+        let mut known = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
+        let conversion = match known.get(&set) {
+            Some(conversion) => conversion.clone(),
+            None => {
+                let saving = self.saving();
+                let layers = saving.settings.sets.get(&set);
+                let layers = layers.ok_or_else(|| Error::corrupt(format!("it names layer set {set}, which this world does not have")))?;
+                let conversion = Arc::new(Conversion::new(layers, &self.options.layers)?);
+                known.insert(set, conversion.clone());
+                conversion
+            }
+        };
+        let bytes = conversion.stored_bytes();
+        Ok((conversion, bytes))
+    }
+}
+
+fn codec(tag: Tag) -> Result<Codec> {
+    let codec = Codec::from_number(tag.codec);
+    codec.ok_or_else(|| Error::newer_format(format!("this build does not know codec {}", tag.codec)))
+}
+
+/// Lends memory that is not cleared between uses.
+fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+    thread_local! {
+        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let used = use_it(&mut scratch[..len]);
+    SCRATCH.set(scratch);
+    used
+}
+
+impl<'w> Encoder<'w> {
+    pub(super) fn new(world: &'w World, set: LayerSet, number: u8) -> Self {
+        let own = world.options.layers.stored_bytes();
+        let defaults: Vec<u8> = set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
+        let carried_default = defaults[own.min(defaults.len())..].to_vec();
+        let mut default_stored = Vec::new();
+        let carried = (!carried_default.is_empty()).then_some(&carried_default[..]);
+        // The default of the game's own layers may have changed since the set was made.
+        let made = world.options.layers.to_stored(&world.options.layers.default_cell(), carried, &mut default_stored);
+        debug_assert!(made.is_ok());
+        Self { world, set, number, carried_default, default_stored }
+    }
+
+    /// The frame of a chunk, whichever way is the smallest.
+    pub(super) fn encode(&self, pos: ChunkPos, cells: &[u8]) -> Result<Encoded> {
+        let options = &self.world.options;
+        let expected = options.cells_per_chunk() * options.layers.cell_bytes();
+        if cells.len() != expected {
+            return Err(Error::misuse(format!("chunk {pos} has {} bytes and not {expected}", cells.len())));
+        }
+        let carried = self.carried(pos)?;
+        let stored = self.stored(cells, &carried)?;
+        let choice = options.choice_for(self.world.is_compat());
+        let stored_bytes = self.set.stored_bytes();
+        let frame = |storage: u8, codec: u8, data: Vec<u8>| {
+            let tag = Tag { storage, codec, layers: self.number };
+            Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
+        };
+        let mut delta = None;
+        if options.generator.is_some() {
+            let changed = with_scratch(expected, |generated| {
+                self.world.generate(pos, generated);
+                let base = self.stored(generated, &carried)?;
+                Ok(Delta::between(&base, &stored, stored_bytes))
+            })?;
+            if changed.is_empty() {
+                return Ok(Encoded::Same);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+            if changed.count() as f64 <= options.cells_per_chunk() as f64 * options.delta_threshold {
+                let mut data = Vec::new();
+                let codec = encode_delta(&changed, stored_bytes, choice, &mut data);
+                delta = Some((codec, data));
+            }
+        }
+        if stored.chunks_exact(stored_bytes.max(1)).all(|cell| cell == self.default_stored) {
+            return frame(EMPTY, 0, Vec::new());
+        }
+        if let Some((codec, data)) = delta.take_if(|(_, data)| data.len() <= SHORT_BYTES) {
+            return frame(DELTA, codec.number(), data);
+        }
+        let mut full = Vec::new();
+        let codec = encode_full(&stored, stored_bytes, choice, &mut full);
+        match delta {
+            Some((codec, data)) if data.len() < full.len() => frame(DELTA, codec.number(), data),
+            _ => frame(FULL, codec.number(), full),
+        }
+    }
+
+    /// The stored cells of a chunk.
+    fn stored<'c>(&self, cells: &'c [u8], carried: &[u8]) -> Result<Cow<'c, [u8]>> {
+        let layers = &self.world.options.layers;
+        if layers.is_plain() && carried.is_empty() {
+            return Ok(Cow::Borrowed(cells));
+        }
+        let mut stored = Vec::new();
+        layers.to_stored(cells, (!carried.is_empty()).then_some(carried), &mut stored)?;
+        Ok(Cow::Owned(stored))
+    }
+
+    /// What the file has of layers that the game does not have any more: it stays with the chunk.
+    fn carried(&self, pos: ChunkPos) -> Result<Vec<u8>> {
+        if self.carried_default.is_empty() {
+            return Ok(Vec::new());
+        }
+        let cells = self.world.options.cells_per_chunk();
+        let key = Key::new(Kind::Chunk, pos);
+        let found = self.world.file.read(key, |tag, data| {
+            let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
+            let mut carried = Vec::new();
+            if tag.storage == FULL {
+                let mut stored = vec![0; cells * set_bytes];
+                decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
+                conversion.carried(&stored, &mut carried)?;
+            } else if tag.storage == DELTA {
+                let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
+                let mut of_cells = Vec::new();
+                conversion.carried(&delta.cells, &mut of_cells)?;
+                let bytes = of_cells.len().checked_div(delta.count()).unwrap_or(0);
+                if bytes == self.carried_default.len() {
+                    carried = self.carried_default.repeat(cells);
+                    Delta { runs: delta.runs, cells: of_cells }.apply(bytes, &mut carried)?;
+                }
+            }
+            Ok(carried)
+        });
+        match found {
+            Ok(Some(carried)) if carried.len() == cells * self.carried_default.len() => Ok(carried),
+            // What is damaged is about to be replaced.
+            Ok(_) => Ok(self.carried_default.repeat(cells)),
+            Err(error) if error.is_corrupt() => Ok(self.carried_default.repeat(cells)),
+            Err(error) => Err(error),
+        }
+    }
+}

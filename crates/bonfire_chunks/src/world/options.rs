@@ -1,0 +1,226 @@
+//! What a game says of its world before it opens it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::{Access, Disk};
+
+use super::ChunkWorld;
+use crate::codec::Choice;
+use crate::file::{FileOptions, SealKey};
+use crate::{BodyLimits, Generator, Layers};
+
+/// What a world is made of, and how it is kept. Start with [`ChunkOptions::new`].
+///
+/// Sizes, seed, [`compat`](Self::compat) and the key are those of the file once there is one; the rest may change from session to
+/// session.
+#[derive(Clone)]
+pub struct ChunkOptions {
+    pub(super) layers: Layers,
+    pub(super) chunk_size: u16,
+    pub(super) tile_size: u16,
+    pub(super) seed: u64,
+    pub(super) created: Option<u64>,
+    pub(super) generator: Option<Arc<dyn Generator>>,
+    pub(super) generator_version: u32,
+    pub(super) compat: bool,
+    pub(super) choice: Choice,
+    pub(super) delta_threshold: f64,
+    pub(super) threads: usize,
+    pub(super) body_limits: BodyLimits,
+    pub(super) key: Option<SealKey>,
+    pub(super) file: FileOptions,
+}
+
+impl ChunkOptions {
+    /// A world of these layers, in chunks of 512 by 512 cells.
+    pub fn new(layers: Layers) -> Self {
+        Self {
+            layers,
+            chunk_size: 512,
+            tile_size: 32,
+            seed: 0,
+            created: None,
+            generator: None,
+            generator_version: 0,
+            compat: false,
+            choice: Choice::default(),
+            delta_threshold: 0.75,
+            threads: crate::parallel::available(),
+            body_limits: BodyLimits::default(),
+            key: None,
+            file: FileOptions {
+                eager: false,
+                capacity_min: 1024,
+                dead_share_max: Some(0.25),
+                dead_bytes_min: 1 << 20,
+            },
+        }
+    }
+
+    /// Cells along an edge of a chunk; 4096 at most. Default: 512. A file with other ones is refused.
+    pub fn chunk_size(mut self, cells: u16) -> Self {
+        self.chunk_size = cells;
+        self
+    }
+
+    /// Cells along an edge of a tile, for games whose simulation has them. Default: 32. A file with other ones is refused.
+    pub fn tile_size(mut self, cells: u16) -> Self {
+        self.tile_size = cells;
+        self
+    }
+
+    /// What a new world is generated from. Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// When a new world was made, in seconds since 1970. Default: now.
+    pub fn created(mut self, unix_seconds: u64) -> Self {
+        self.created = Some(unix_seconds);
+        self
+    }
+
+    /// What makes chunks that nobody has changed.
+    pub fn generator(mut self, generator: impl Generator + 'static) -> Self {
+        self.generator_version = generator.version();
+        self.generator = Some(Arc::new(generator));
+        self
+    }
+
+    /// The version of the generator, where the generator itself is not at hand: for tools that store deltas as they are.
+    pub fn generator_version(mut self, version: u32) -> Self {
+        self.generator_version = version;
+        self
+    }
+
+    /// Makes a new world one that readers of the plain layout understand: LZ4 and plain deltas only, and a list of all bodies
+    /// after each close. Default: no.
+    pub fn compat(mut self) -> Self {
+        self.compat = true;
+        self
+    }
+
+    /// How chunks may be compressed. Default: [`Choice::fast`].
+    pub fn compression(mut self, choice: Choice) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    /// The share of its cells up to which a chunk may be stored as a delta. Default: 0.75. Below it the smaller one wins.
+    pub fn delta_threshold(mut self, share: f64) -> Self {
+        self.delta_threshold = share;
+        self
+    }
+
+    /// Brings header and page table up to date with every save, at the price of a second sync. Default: no; then it
+    /// happens now and then, and on close.
+    pub fn eager(mut self) -> Self {
+        self.file.eager = true;
+        self
+    }
+
+    /// The share of the file that may be dead before it is compacted by itself, `None` for never. Default: 0.25.
+    pub fn compact_above(mut self, dead_share: Option<f64>) -> Self {
+        self.file.dead_share_max = dead_share;
+        self
+    }
+
+    /// Dead bytes that are never worth a compaction by itself. Default: 1 MiB.
+    pub fn compact_at_least(mut self, dead_bytes: u64) -> Self {
+        self.file.dead_bytes_min = dead_bytes;
+        self
+    }
+
+    /// How many chunks the page table has room for at first, and after a compaction at least. Default: 1024. It grows by
+    /// half of itself when it is full.
+    pub fn table_capacity(mut self, chunks: u32) -> Self {
+        self.file.capacity_min = chunks.max(1);
+        self
+    }
+
+    /// How many threads compress and decompress. Default: as many as the machine has.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How large bodies may be that are read.
+    pub fn body_limits(mut self, limits: BodyLimits) -> Self {
+        self.body_limits = limits;
+        self
+    }
+
+    /// Seals what chunks hold: cells, bodies and entities. Where chunks are, how long they are and when they were saved is not
+    /// hidden, and neither are names of layers and materials. A world that is sealed needs the key, and one that is not
+    /// refuses it.
+    #[cfg(feature = "seal")]
+    pub fn sealed(mut self, key: bonfire_store::SealKey) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Opens the world at `path`, and makes a new one if there is none. See [`ChunkWorld::open`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<ChunkWorld> {
+        let (disk, name) = at(path.as_ref())?;
+        self.open_on(disk, &name, Access::Write)
+    }
+
+    /// Opens the world at `path` for reading, also beside a process that writes to it. See
+    /// [`ChunkWorld::refresh`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<ChunkWorld> {
+        let (disk, name) = at(path.as_ref())?;
+        self.open_on(disk, &name, Access::Read)
+    }
+
+    /// Opens a world on a disk of your own. To write means to make it if it is not there.
+    pub fn open_on(&self, disk: impl Disk + 'static, name: &str, access: Access) -> Result<ChunkWorld> {
+        ChunkWorld::open_with(Arc::new(disk), name, access, self.clone())
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.layers.check()?;
+        if self.chunk_size == 0 || self.chunk_size > 4096 {
+            return Err(Error::misuse(format!("a chunk cannot have {} cells along an edge: 1 to 4096", self.chunk_size)));
+        }
+        if self.layers.stored_bytes() > usize::from(u8::MAX) {
+            return Err(Error::misuse("a cell cannot have so many bytes"));
+        }
+        if self.compat && self.key.is_some() {
+            return Err(Error::misuse("a world cannot be sealed and read by readers of the plain layout"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn cells_per_chunk(&self) -> usize {
+        usize::from(self.chunk_size) * usize::from(self.chunk_size)
+    }
+
+    pub(super) fn choice_for(&self, compat: bool) -> Choice {
+        if compat { Choice::compat() } else { self.choice }
+    }
+}
+
+impl std::fmt::Debug for ChunkOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { chunk_size, tile_size, seed, compat, .. } = self;
+        f.debug_struct("ChunkOptions")
+            .field("chunk_size", chunk_size)
+            .field("tile_size", tile_size)
+            .field("seed", seed)
+            .field("compat", compat)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The directory and the name of a path.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn at(path: &Path) -> Result<(bonfire_store::OsDisk, String)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::misuse(format!("`{}` has no file name of Unicode", path.display())))?;
+    Ok((bonfire_store::OsDisk::at(path.parent().unwrap_or(Path::new(""))), name.to_owned()))
+}
