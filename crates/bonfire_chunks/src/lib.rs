@@ -2,6 +2,11 @@
 //! crash at any point.
 
 pub mod codec;
+mod layers;
 mod position;
 
+pub use layers::{
+    Changes, Conversion, LAYERS_MAX, Layer, LayerSet, Layers, MATERIALS_MAX, MEMORY_BYTES_MAX,
+    NAME_BYTES_MAX, Persistence, Removed, StoredLayer,
+};
 pub use position::{ChunkPos, ChunkRect};
