@@ -2,17 +2,29 @@
 //! crash at any point.
 
 mod body;
+mod chunk;
 mod clock;
 pub mod codec;
 mod file;
 mod format;
+mod generator;
 pub mod import;
 mod index;
+mod layers;
+mod parallel;
 mod position;
+mod world;
 
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
+pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use file::{DamagedFrame, OpenReport};
+pub use generator::Generator;
+pub use layers::{
+    Changes, Conversion, LAYERS_MAX, Layer, LayerSet, Layers, MATERIALS_MAX, MEMORY_BYTES_MAX, NAME_BYTES_MAX,
+    Persistence, Removed, StoredLayer,
+};
 pub use position::{ChunkPos, ChunkRect};
+pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, WorldInfo};
 
 /// When a save counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

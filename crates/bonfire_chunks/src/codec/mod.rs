@@ -109,6 +109,7 @@ use bonfire::{Error, Result};
 pub use self::delta::Delta;
 pub use self::delta_bytes::{decode_delta, encode_delta};
 pub use self::full::{decode_full, encode_full};
+pub(crate) use self::runs::fill;
 
 /// The most cells of a chunk.
 pub const CELLS_MAX: usize = 1 << 24;

@@ -85,7 +85,7 @@ pub(super) fn decode(
 }
 
 /// Sets all cells of `out` to this one.
-pub(super) fn fill(out: &mut [u8], cell: &[u8]) {
+pub(crate) fn fill(out: &mut [u8], cell: &[u8]) {
     match *cell {
         [byte] => out.fill(byte),
         [a, b] => out.as_chunks_mut().0.fill([a, b]),
