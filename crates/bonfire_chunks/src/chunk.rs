@@ -39,7 +39,13 @@ pub struct Chunk {
 pub struct ChunkRevision(u64);
 
 impl Chunk {
-    pub(crate) fn new(pos: ChunkPos, size: u32, cell_bytes: usize, cells: Vec<u8>, state: ChunkState) -> Self {
+    pub(crate) fn new(
+        pos: ChunkPos,
+        size: u32,
+        cell_bytes: usize,
+        cells: Vec<u8>,
+        state: ChunkState,
+    ) -> Self {
         Self { pos, size, cell_bytes, cells, state, revision: 0 }
     }
 
@@ -76,7 +82,9 @@ impl Chunk {
     /// Sets a cell, and tells whether it was different before. An error outside of the chunk, and for a cell of another size.
     pub fn set(&mut self, x: u32, y: u32, cell: &[u8]) -> Result<bool> {
         let (size, bytes) = (self.size, self.cell_bytes);
-        let range = self.range(x, y).ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}) in a chunk of {size}")))?;
+        let range = self
+            .range(x, y)
+            .ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}) in a chunk of {size}")))?;
         if cell.len() != bytes {
             return Err(Error::misuse(format!("a cell has {bytes} bytes and not {}", cell.len())));
         }

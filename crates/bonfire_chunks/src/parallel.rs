@@ -28,7 +28,8 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&
                 results[number] = Some(result);
             }
         });
-        let all = |result: Option<R>| result.unwrap_or_else(|| unreachable!("each item was taken by one thread"));
+        let all =
+            |result: Option<R>| result.unwrap_or_else(|| unreachable!("each item was taken by one thread"));
         return results.into_iter().map(all).collect();
     }
     let _ = threads;
@@ -49,7 +50,9 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<u32> = (0..1000).collect();
         for threads in [1, 2, 7] {
-            assert!(super::map(&items, threads, |item| item * 2).into_iter().eq((0..1000).map(|item| item * 2)));
+            assert!(
+                super::map(&items, threads, |item| item * 2).into_iter().eq((0..1000).map(|item| item * 2))
+            );
         }
         assert!(super::map(&[0u8; 0], 4, |item| *item).is_empty());
     }

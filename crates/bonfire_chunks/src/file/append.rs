@@ -406,12 +406,13 @@ impl ChunkFile {
         let wanted = (capacity + capacity.div_ceil(2)).max(count);
         let table_bytes = wanted * ENTRY_BYTES as u64;
         let table_end = HEADER_BYTES + table_bytes;
+        // Until the new header is written, the old one leads to its entity section.
+        let section = writer.header.entities - SIZE_BYTES;
         let boundary = match self.pins.load(Ordering::Acquire) {
-            0 if table_end <= writer.tail_start => {
-                self.boundary_behind(writer.header.data_start, table_end)?
-            }
+            0 if table_end <= section => self.boundary_behind(writer.header.data_start, table_end)?,
             _ => None,
         };
+        let boundary = boundary.filter(|boundary| *boundary <= section);
         let (Some(boundary), Ok(table_bytes)) = (boundary, u32::try_from(table_bytes)) else {
             self.rewrite_in_place(writer, Change::default(), &mut |_, _| {})?;
             return Ok(true);

@@ -32,13 +32,13 @@ use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk, DiskFile, DiskLock};
 
 use self::append::Writer;
-pub(crate) use self::append::{Change, Committed, NewFrame};
+pub(crate) use self::append::{Change, NewFrame};
 pub(crate) use self::indices::Indices;
 use self::recover::{Recovered, Repair, recover};
 pub use self::report::{DamagedFrame, OpenReport};
 pub(crate) use self::rewrite::NewFile;
 pub(crate) use self::seal::{Seal, SealKey};
-use crate::format::{Flags, Frame, Header, Key, Kind, Place, Tag};
+use crate::format::{Flags, Frame, Header, Key, Place, Tag};
 
 /// When a file is folded and compacted.
 #[derive(Clone, Debug)]
@@ -252,6 +252,28 @@ impl ChunkFile {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Looks at what another process has saved since.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        if self.is_writable() {
+            return Ok(());
+        }
+        let file = self.disk.open(&self.name, Access::Read).map_err(io_error("open", &self.name))?;
+        let recovered = recover_beside_a_writer(&*file)?;
+        let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
+        let mut state = self.state_mut();
+        *state = State {
+            file: file.into(),
+            indices: recovered.indices,
+            header,
+            generation: recovered.generation,
+            moves: state.moves + 1,
+            seal: state.seal.take(),
+            seal_info: std::mem::take(&mut state.seal_info),
+            end: recovered.end,
+        };
+        Ok(())
     }
 
     /// The kinds and places of everything that cannot be read. `looked_at` hears of each frame.

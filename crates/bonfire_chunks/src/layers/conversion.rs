@@ -196,6 +196,11 @@ impl Conversion {
             && self.materials.is_none()
     }
 
+    /// Bytes of a cell in the file.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored_bytes
+    }
+
     /// What is different between the file and the game.
     pub fn changes(&self) -> &Changes {
         &self.changes

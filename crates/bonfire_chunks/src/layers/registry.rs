@@ -47,6 +47,24 @@ impl Layers {
         Self::default()
     }
 
+    /// The layers that a file was written with, for programs that do not know the game.
+    pub fn of_set(set: &LayerSet) -> Self {
+        let of = |layer: &StoredLayer| Layer {
+            name: layer.name.clone(),
+            bytes: layer.bytes,
+            default: layer.default.clone(),
+            version: layer.version,
+            persistence: layer.persistence.clone(),
+        };
+        let materials = set.materials().map(|(layer, names)| (layer.name.clone(), names.to_vec()));
+        Self { layers: set.layers().iter().map(of).collect(), materials, ..Self::default() }
+    }
+
+    /// A cell of which nothing was said.
+    pub fn default_cell(&self) -> Vec<u8> {
+        self.layers.iter().flat_map(|layer| layer.default.iter().copied()).collect()
+    }
+
     /// Adds a layer. Its bytes are behind those of all others in memory.
     #[must_use]
     pub fn with(mut self, layer: Layer) -> Self {

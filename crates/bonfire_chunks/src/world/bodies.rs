@@ -88,7 +88,9 @@ impl World {
         }
         // Chunks that lose a body to another one, or have empty ones.
         let mut others: BTreeSet<ChunkPos> = saving.with_empty_bodies.clone();
-        others.extend(new_homes.iter().filter_map(|(id, pos)| saving.homes.get(id).copied().filter(|home| home != pos)));
+        others.extend(
+            new_homes.iter().filter_map(|(id, pos)| saving.homes.get(id).copied().filter(|home| home != pos)),
+        );
         others.retain(|pos| !lists.contains_key(pos) && !removed_chunks.contains(pos));
         let mut all = lists;
         for pos in others {
@@ -110,7 +112,9 @@ impl World {
         for (pos, bodies) in all {
             let key = Key::new(Kind::Bodies, pos);
             after.bodies_written.push(pos);
-            after.homes.extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
+            after
+                .homes
+                .extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
             if bodies.iter().all(Body::is_empty) {
                 removed.insert(key);
             } else {
@@ -125,7 +129,10 @@ impl World {
     fn check_body(&self, pos: ChunkPos, body: &Body) -> Result<()> {
         match body.chunk(u32::from(self.options.chunk_size)) {
             Some(home) if home == pos => Ok(()),
-            Some(home) => Err(Error::misuse(format!("body {} is saved in {pos}, but its centre lies in {home}", body.id))),
+            Some(home) => Err(Error::misuse(format!(
+                "body {} is saved in {pos}, but its centre lies in {home}",
+                body.id
+            ))),
             None => Err(Error::misuse(format!("body {} is nowhere: {:?}", body.id, body.position))),
         }
     }
@@ -135,7 +142,8 @@ impl World {
         let set = saving.settings.current();
         let carried_bytes = set.stored_bytes() - layers.stored_bytes();
         if !layers.is_plain() || carried_bytes > 0 {
-            let defaults: Vec<u8> = set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
+            let defaults: Vec<u8> =
+                set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
             for body in &mut bodies {
                 let cells = body.cells.len() / layers.cell_bytes().max(1);
                 let carried = defaults[defaults.len() - carried_bytes..].repeat(cells);

@@ -51,7 +51,7 @@ impl World {
                 self.fill_default(cells);
                 Ok(())
             }
-            EMPTY => Err(Error::corrupt("an empty chunk has data")).map_err(here),
+            EMPTY => Err(here(Error::corrupt("an empty chunk has data"))),
             FULL => {
                 let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
                 let codec = codec(tag)?;
@@ -65,7 +65,9 @@ impl World {
                 .map_err(here)
             }
             DELTA => self.decode_delta_cells(pos, tag, data, cells).map_err(here),
-            other => Err(Error::newer_format(format!("chunk {pos} is stored in a way ({other}) that this build does not know"))),
+            other => Err(Error::newer_format(format!(
+                "chunk {pos} is stored in a way ({other}) that this build does not know"
+            ))),
         }
     }
 
@@ -105,7 +107,7 @@ impl World {
         let Some(generator) = &self.options.generator else {
             return Err(Error::misuse("it is stored as a delta, and no generator was given"));
         };
-        let saved = self.saving().settings.sets.get(&set).map(LayerSet::generator_version);
+        let saved = self.sets().get(&set).map(LayerSet::generator_version);
         let (saved, current) = (saved.unwrap_or_default(), generator.version());
         self.fill_default(cells);
         if saved == current {
@@ -114,7 +116,11 @@ impl World {
             let message = format!(
                 "it is a delta against version {saved} of the generator, and this is version {current}, which cannot make it"
             );
-            return Err(if saved > current { Error::newer_format(message) } else { Error::unsupported(message) });
+            return Err(if saved > current {
+                Error::newer_format(message)
+            } else {
+                Error::unsupported(message)
+            });
         }
         Ok(())
     }
@@ -125,9 +131,11 @@ impl World {
         let conversion = match known.get(&set) {
             Some(conversion) => conversion.clone(),
             None => {
-                let saving = self.saving();
-                let layers = saving.settings.sets.get(&set);
-                let layers = layers.ok_or_else(|| Error::corrupt(format!("it names layer set {set}, which this world does not have")))?;
+                let sets = self.sets();
+                let layers = sets.get(&set);
+                let layers = layers.ok_or_else(|| {
+                    Error::corrupt(format!("it names layer set {set}, which this world does not have"))
+                })?;
                 let conversion = Arc::new(Conversion::new(layers, &self.options.layers)?);
                 known.insert(set, conversion.clone());
                 conversion
@@ -160,12 +168,17 @@ fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [u8]) -> Result<T>) -> R
 impl<'w> Encoder<'w> {
     pub(super) fn new(world: &'w World, set: LayerSet, number: u8) -> Self {
         let own = world.options.layers.stored_bytes();
-        let defaults: Vec<u8> = set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
+        let defaults: Vec<u8> =
+            set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
         let carried_default = defaults[own.min(defaults.len())..].to_vec();
         let mut default_stored = Vec::new();
         let carried = (!carried_default.is_empty()).then_some(&carried_default[..]);
         // The default of the game's own layers may have changed since the set was made.
-        let made = world.options.layers.to_stored(&world.options.layers.default_cell(), carried, &mut default_stored);
+        let made = world.options.layers.to_stored(
+            &world.options.layers.default_cell(),
+            carried,
+            &mut default_stored,
+        );
         debug_assert!(made.is_ok());
         Self { world, set, number, carried_default, default_stored }
     }
@@ -214,6 +227,21 @@ impl<'w> Encoder<'w> {
             Some((codec, data)) if data.len() < full.len() => frame(DELTA, codec.number(), data),
             _ => frame(FULL, codec.number(), full),
         }
+    }
+
+    /// The frame of a chunk of which only the changes are known.
+    pub(super) fn encode_delta(&self, pos: ChunkPos, delta: &Delta) -> Result<Encoded> {
+        let (options, stored_bytes) = (&self.world.options, self.set.stored_bytes());
+        delta
+            .check(stored_bytes, options.cells_per_chunk())
+            .map_err(|error| error.in_field(format_args!("chunk {pos}")))?;
+        if delta.is_empty() {
+            return Ok(Encoded::Same);
+        }
+        let mut data = Vec::new();
+        let codec = encode_delta(delta, stored_bytes, options.choice_for(self.world.is_compat()), &mut data);
+        let tag = Tag { storage: DELTA, codec: codec.number(), layers: self.number };
+        Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
     }
 
     /// The stored cells of a chunk.

@@ -6,6 +6,7 @@ use bonfire::Result;
 
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
 use super::{ChunkWorld, Saving, World, settings_frames};
+use crate::codec::Delta;
 use crate::file::{Change, NewFrame};
 use crate::format::{Key, Kind};
 use crate::{Body, ChunkPos, Durability};
@@ -16,7 +17,7 @@ use crate::{Body, ChunkPos, Durability};
 pub struct Edit {
     pub(crate) world: ChunkWorld,
     pub(super) cells: BTreeMap<ChunkPos, Vec<u8>>,
-    pub(super) frames: BTreeMap<ChunkPos, NewFrame>,
+    pub(super) deltas: BTreeMap<ChunkPos, Delta>,
     pub(super) bodies: BTreeMap<ChunkPos, Vec<Body>>,
     pub(super) entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
     pub(super) removed: BTreeSet<ChunkPos>,
@@ -45,7 +46,7 @@ impl Edit {
         Self {
             world,
             cells: BTreeMap::new(),
-            frames: BTreeMap::new(),
+            deltas: BTreeMap::new(),
             bodies: BTreeMap::new(),
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -55,8 +56,18 @@ impl Edit {
     /// Saves the cells of a chunk, row by row.
     pub fn put(&mut self, pos: impl Into<ChunkPos>, cells: impl Into<Vec<u8>>) -> &mut Self {
         let pos = pos.into();
-        self.frames.remove(&pos);
+        self.deltas.remove(&pos);
         self.cells.insert(pos, cells.into());
+        self
+    }
+
+    /// Saves a chunk as what differs from the generated one, for programs that do not have the generator: cells as they are
+    /// stored, without those of layers that do not persist. No cell means that the chunk is as it is generated, and it is
+    /// removed.
+    pub fn put_delta(&mut self, pos: impl Into<ChunkPos>, delta: Delta) -> &mut Self {
+        let pos = pos.into();
+        self.cells.remove(&pos);
+        self.deltas.insert(pos, delta);
         self
     }
 
@@ -81,7 +92,7 @@ impl Edit {
     pub fn remove(&mut self, pos: impl Into<ChunkPos>) -> &mut Self {
         let pos = pos.into();
         self.cells.remove(&pos);
-        self.frames.remove(&pos);
+        self.deltas.remove(&pos);
         self.bodies.remove(&pos);
         self.entities.remove(&pos);
         self.removed.insert(pos);
@@ -91,7 +102,7 @@ impl Edit {
     /// Whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
-            && self.frames.is_empty()
+            && self.deltas.is_empty()
             && self.bodies.is_empty()
             && self.entities.is_empty()
             && self.removed.is_empty()
@@ -136,7 +147,9 @@ impl World {
         let encoder = Encoder::new(self, set, number);
         let cells: Vec<(&ChunkPos, &Vec<u8>)> = edit.cells.iter().collect();
         let encode = |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder.encode(**pos, cells)?));
-        crate::parallel::map(&cells, self.options.threads, encode).into_iter().collect()
+        let encoded = crate::parallel::map(&cells, self.options.threads, encode);
+        let deltas = edit.deltas.iter().map(|(pos, delta)| Ok((*pos, encoder.encode_delta(*pos, delta)?)));
+        encoded.into_iter().chain(deltas).collect()
     }
 
     /// What the file is to do, and what is to be remembered once it has.
@@ -152,8 +165,7 @@ impl World {
         for pos in &edit.removed {
             removed.extend([Kind::Chunk, Kind::Bodies, Kind::Snapshot].map(|kind| Key::new(kind, *pos)));
         }
-        let ready = edit.frames.into_iter().map(|(pos, frame)| (pos, Encoded::Frame(frame)));
-        for (pos, encoded) in encoded.into_iter().chain(ready) {
+        for (pos, encoded) in encoded {
             let key = Key::new(Kind::Chunk, pos);
             removed.remove(&key);
             match encoded {

@@ -47,13 +47,19 @@ impl World {
                 continue;
             };
             removed.remove(&key);
-            let split = Split::of(&snapshot).map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
+            let split = Split::of(&snapshot)
+                .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {
                     let key = Key::new(Kind::Schema, place);
-                    let is_there = self.file.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
+                    let is_there =
+                        self.file.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
                     if !is_there {
-                        frames.entry(key).or_insert_with(|| NewFrame { key, tag: Tag::default(), data: section.to_vec() });
+                        frames.entry(key).or_insert_with(|| NewFrame {
+                            key,
+                            tag: Tag::default(),
+                            data: section.to_vec(),
+                        });
                     }
                 }
             }
@@ -65,11 +71,15 @@ impl World {
     /// Puts a snapshot together again.
     pub(super) fn join(&self, data: &[u8]) -> Result<Vec<u8>> {
         let (cuts, rest) = decode_cuts(data)?;
-        let mut snapshot = Vec::with_capacity(rest.len() + cuts.iter().map(|cut| cut.len as usize).sum::<usize>().min(rest.len() * 16));
+        let mut snapshot = Vec::with_capacity(
+            rest.len() + cuts.iter().map(|cut| cut.len as usize).sum::<usize>().min(rest.len() * 16),
+        );
         let mut taken = 0;
         for cut in cuts {
-            let before = (cut.at as usize).checked_sub(snapshot.len()).and_then(|len| rest.get(taken..taken + len));
-            let before = before.ok_or_else(|| Error::corrupt("sections are cut out of places that are not there"))?;
+            let before =
+                (cut.at as usize).checked_sub(snapshot.len()).and_then(|len| rest.get(taken..taken + len));
+            let before =
+                before.ok_or_else(|| Error::corrupt("sections are cut out of places that are not there"))?;
             snapshot.extend_from_slice(before);
             taken += before.len();
             self.append_section(&cut, &mut snapshot)?;
@@ -105,7 +115,9 @@ fn places(hash: u64) -> [ChunkPos; 2] {
 
 /// FNV-1a, with a finish that mixes the high bits too. Contents are compared where a section is stored.
 fn hash(bytes: &[u8]) -> u64 {
-    let all = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+    let all = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
     (all ^ (all >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
@@ -135,7 +147,8 @@ impl<'s> Split<'s> {
         for (number, section) in sections.iter().enumerate().filter(|(_, section)| section.kind == SCHEMAS) {
             let start = usize::try_from(section.offset).unwrap_or(usize::MAX);
             let next = sections.get(number + 1).and_then(|next| usize::try_from(next.offset).ok());
-            let Some(bytes) = next.and_then(|next| snapshot.get(start..next)).filter(|bytes| bytes.len() >= CUT_BYTES_MIN)
+            let Some(bytes) =
+                next.and_then(|next| snapshot.get(start..next)).filter(|bytes| bytes.len() >= CUT_BYTES_MIN)
             else {
                 continue;
             };

@@ -3,6 +3,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
+use std::sync::PoisonError;
+
 use bonfire::{Error, Result};
 use bonfire_store::Disk;
 
@@ -80,7 +82,12 @@ impl ChunkWorld {
         let count = |kind: Kind| state.indices.of(kind).len();
         let aside = [Kind::DamagedChunk, Kind::DamagedBodies, Kind::DamagedSnapshot].into_iter();
         let aside = aside.flat_map(|kind| {
-            state.indices.of(kind).range(&ChunkRect::ALL).into_iter().map(move |(pos, place)| DamagedFrame::new(Key::new(kind, pos), place))
+            state
+                .indices
+                .of(kind)
+                .range(&ChunkRect::ALL)
+                .into_iter()
+                .map(move |(pos, place)| DamagedFrame::new(Key::new(kind, pos), place))
         });
         WorldInfo {
             seed: state.header.seed,
@@ -132,8 +139,10 @@ impl ChunkWorld {
             report.frames = total;
             progress(done, total);
         });
-        let known: std::collections::HashSet<Key> = report.damaged.iter().map(|(frame, _)| frame.key).collect();
-        let all: Vec<_> = self.inner.file.state().indices.iter().filter(|(key, _)| !known.contains(key)).collect();
+        let known: std::collections::HashSet<Key> =
+            report.damaged.iter().map(|(frame, _)| frame.key).collect();
+        let all: Vec<_> =
+            self.inner.file.state().indices.iter().filter(|(key, _)| !known.contains(key)).collect();
         let look = |(key, place): &(Key, crate::format::Place)| {
             let result = match key.kind {
                 Kind::Chunk if place.tag.storage == DELTA && self.inner.options.generator.is_none() => {
@@ -145,11 +154,18 @@ impl ChunkWorld {
                 _ => Ok(()),
             };
             // A key that is not at hand is no damage.
-            result.err().filter(|error| !error.is_wrong_key()).map(|error| (DamagedFrame::new(*key, *place), error))
+            result
+                .err()
+                .filter(|error| !error.is_wrong_key())
+                .map(|error| (DamagedFrame::new(*key, *place), error))
         };
-        report.damaged.extend(crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten());
+        report
+            .damaged
+            .extend(crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten());
         let aside = self.info().set_aside;
-        report.damaged.extend(aside.into_iter().map(|frame| (frame, Error::corrupt("it was found damaged earlier"))));
+        report
+            .damaged
+            .extend(aside.into_iter().map(|frame| (frame, Error::corrupt("it was found damaged earlier"))));
         report
     }
 
@@ -227,7 +243,7 @@ impl ChunkWorld {
     pub fn refresh(&self) -> Result<()> {
         self.inner.file.refresh()?;
         let settings = super::read_settings(&self.inner.file)?;
-        self.inner.saving().settings.sets = settings.sets;
+        *self.inner.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets;
         Ok(())
     }
 

@@ -16,10 +16,10 @@ mod maintain;
 mod options;
 mod settings;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk};
@@ -30,7 +30,7 @@ pub use self::options::ChunkOptions;
 use self::settings::Settings;
 use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal};
 use crate::format::{Flags, Header, Key, Kind, Tag};
-use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, Layers};
+use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
 /// A world of chunks in one file. Clones are the same world, and any of them may be used from any thread.
 ///
@@ -68,7 +68,9 @@ struct World {
     file: ChunkFile,
     options: ChunkOptions,
     report: OpenReport,
-    /// The layers of the file's sets, as the game has them today.
+    /// The layer sets of the file, by their number.
+    sets: RwLock<BTreeMap<u8, LayerSet>>,
+    /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
     /// Held while something is saved that depends on what is there.
     saving: Mutex<Saving>,
@@ -110,7 +112,8 @@ impl ChunkWorld {
         let header = file.state().header.clone();
         let set = settings.current();
         let mut options = ChunkOptions { layers: Layers::of_set(set), ..options };
-        (options.chunk_size, options.tile_size, options.seed) = (header.chunk_size, header.tile_size, header.seed);
+        (options.chunk_size, options.tile_size, options.seed) =
+            (header.chunk_size, header.tile_size, header.seed);
         options.generator_version = set.generator_version();
         Ok(Self::of_file(file, options, report, settings, false))
     }
@@ -135,14 +138,26 @@ impl ChunkWorld {
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
     }
 
-    fn of_file(file: ChunkFile, options: ChunkOptions, report: OpenReport, settings: Settings, settings_changed: bool) -> Self {
-        let saving =
-            Saving { settings, settings_changed, homes: HashMap::new(), with_empty_bodies: Default::default() };
+    fn of_file(
+        file: ChunkFile,
+        options: ChunkOptions,
+        report: OpenReport,
+        settings: Settings,
+        settings_changed: bool,
+    ) -> Self {
+        let sets = RwLock::new(settings.sets.clone());
+        let saving = Saving {
+            settings,
+            settings_changed,
+            homes: HashMap::new(),
+            with_empty_bodies: Default::default(),
+        };
         Self {
             inner: Arc::new(World {
                 file,
                 options,
                 report,
+                sets,
                 conversions: Mutex::default(),
                 saving: Mutex::new(saving),
                 is_closed: false.into(),
@@ -270,6 +285,10 @@ impl World {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sets(&self) -> RwLockReadGuard<'_, BTreeMap<u8, LayerSet>> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_compat(&self) -> bool {
         self.file.flags().has(Flags::COMPAT)
     }
@@ -306,7 +325,9 @@ fn read_settings(file: &ChunkFile) -> Result<Settings> {
             Err(error) => drop(first_error.get_or_insert(error)),
         }
     }
-    Err(first_error.unwrap_or_else(|| Error::corrupt("the settings of this world are lost, so its cells cannot be read")))
+    Err(first_error.unwrap_or_else(|| {
+        Error::corrupt("the settings of this world are lost, so its cells cannot be read")
+    }))
 }
 
 fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item = NewFrame> {

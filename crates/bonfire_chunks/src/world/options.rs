@@ -185,7 +185,10 @@ impl ChunkOptions {
     pub(super) fn check(&self) -> Result<()> {
         self.layers.check()?;
         if self.chunk_size == 0 || self.chunk_size > 4096 {
-            return Err(Error::misuse(format!("a chunk cannot have {} cells along an edge: 1 to 4096", self.chunk_size)));
+            return Err(Error::misuse(format!(
+                "a chunk cannot have {} cells along an edge: 1 to 4096",
+                self.chunk_size
+            )));
         }
         if self.layers.stored_bytes() > usize::from(u8::MAX) {
             return Err(Error::misuse("a cell cannot have so many bytes"));
@@ -221,6 +224,7 @@ impl std::fmt::Debug for ChunkOptions {
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn at(path: &Path) -> Result<(bonfire_store::OsDisk, String)> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::misuse(format!("`{}` has no file name of Unicode", path.display())))?;
+    let name =
+        name.ok_or_else(|| Error::misuse(format!("`{}` has no file name of Unicode", path.display())))?;
     Ok((bonfire_store::OsDisk::at(path.parent().unwrap_or(Path::new(""))), name.to_owned()))
 }

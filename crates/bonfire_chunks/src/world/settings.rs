@@ -42,7 +42,8 @@ impl Settings {
 
     pub(super) fn decode(data: &[u8]) -> Result<Self> {
         let cut = || Error::corrupt("the settings of a chunk world are cut");
-        decode_head(data).ok_or_else(|| Error::newer_format("a later version has written the settings of this world"))?;
+        decode_head(data)
+            .ok_or_else(|| Error::newer_format("a later version has written the settings of this world"))?;
         let mut data = data.get(SETTINGS_HEAD_BYTES..).ok_or_else(cut)?;
         let bytes = &mut data;
         let fixed = |bytes: &mut &[u8]| {
@@ -51,13 +52,10 @@ impl Settings {
         let (session, current, count) = fixed(bytes).ok_or_else(cut)?;
         let mut sets = BTreeMap::new();
         for _ in 0..count {
-            let one = |bytes: &mut &[u8]| {
-                let (number, len) = (take::<1>(bytes)?[0], u32::from_le_bytes(take(bytes)?));
-                let (set, rest) = bytes.split_at_checked(len as usize)?;
-                *bytes = rest;
-                Some((number, set))
-            };
-            let (number, set) = one(bytes).ok_or_else(cut)?;
+            let (number, len) =
+                (|| Some((take::<1>(bytes)?[0], u32::from_le_bytes(take(bytes)?))))().ok_or_else(cut)?;
+            let (set, rest) = bytes.split_at_checked(len as usize).ok_or_else(cut)?;
+            *bytes = rest;
             sets.insert(number, LayerSet::decode(set)?);
         }
         if !bytes.is_empty() || !sets.contains_key(&current) {
