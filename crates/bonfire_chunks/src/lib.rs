@@ -13,6 +13,8 @@ mod index;
 mod layers;
 mod parallel;
 mod position;
+#[cfg(not(target_arch = "wasm32"))]
+mod worker;
 mod world;
 
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
@@ -24,7 +26,9 @@ pub use layers::{
     NAME_BYTES_MAX, Persistence, Removed, StoredLayer,
 };
 pub use position::{ChunkPos, ChunkRect};
-pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, WorldInfo};
+#[cfg(not(target_arch = "wasm32"))]
+pub use worker::{ChunkWorker, CommitHandle, Priority, ReadHandle};
+pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
 
 /// When a save counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -55,6 +55,18 @@ impl Delta {
         delta
     }
 
+    /// Single cells at ascending positions, joined to runs where they touch.
+    pub fn at(positions: &[u32], cells: Vec<u8>) -> Self {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for &position in positions {
+            match runs.last_mut() {
+                Some((start, len)) if position.checked_sub(*start) == Some(*len) => *len += 1,
+                _ => runs.push((position, 1)),
+            }
+        }
+        Self { runs, cells }
+    }
+
     fn compare<const N: usize>(&mut self, base: &[u8], cells: &[u8]) {
         let (base, _) = base.as_chunks::<N>();
         let (cells, _) = cells.as_chunks::<N>();

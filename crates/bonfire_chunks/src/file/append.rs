@@ -531,13 +531,19 @@ impl ChunkFile {
         Ok(change)
     }
 
+    /// After a compaction that failed: the next one is due when twice as much is dead.
+    pub(crate) fn put_off_compaction(&self) {
+        let dead = self.state().dead_bytes();
+        self.dead_bytes_min.store(dead.saturating_mul(2), Ordering::Relaxed);
+    }
+
     /// Whether more of the file is dead than it may be.
     pub(crate) fn is_compaction_due(&self) -> bool {
         let state = self.state();
         let (dead, len) = (state.dead_bytes(), state.file_bytes());
         #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let is_over = |share: f64| dead as f64 > len as f64 * share;
-        dead > self.options.dead_bytes_min && self.options.dead_share_max.is_some_and(is_over)
+        dead > self.dead_bytes_min.load(Ordering::Relaxed) && self.options.dead_share_max.is_some_and(is_over)
     }
 }
 

@@ -25,7 +25,7 @@ mod source;
 mod tests;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bonfire::{Error, Result};
@@ -62,6 +62,8 @@ pub(crate) struct ChunkFile {
     writer: Mutex<Option<Writer>>,
     /// Copies that are being made: frames must stay where they are.
     pins: AtomicUsize,
+    /// Dead bytes below which it does not compact by itself.
+    dead_bytes_min: AtomicU64,
 }
 
 /// What readers look at.
@@ -134,6 +136,7 @@ impl ChunkFile {
             end: recovered.end,
             indices: std::mem::take(&mut recovered.indices),
         };
+        let dead_bytes_min = options.dead_bytes_min;
         let world = Self {
             disk,
             name: name.to_owned(),
@@ -141,6 +144,7 @@ impl ChunkFile {
             state: RwLock::new(state),
             writer: Mutex::new(None),
             pins: AtomicUsize::new(0),
+            dead_bytes_min: AtomicU64::new(dead_bytes_min),
         };
         if let Some(lock) = lock {
             report.stale_files_removed = world.remove_stale()?;

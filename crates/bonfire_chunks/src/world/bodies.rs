@@ -86,6 +86,12 @@ impl World {
                 }
             }
         }
+        // Ids of the game's own, or of another program, are not given out by later sessions either.
+        let highest = new_homes.keys().map(|id| id.session()).max().unwrap_or(0);
+        if highest > saving.settings.session {
+            saving.settings.session = highest;
+            saving.settings_changed = true;
+        }
         // Chunks that lose a body to another one, or have empty ones.
         let mut others: BTreeSet<ChunkPos> = saving.with_empty_bodies.clone();
         others.extend(

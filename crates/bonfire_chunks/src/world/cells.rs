@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bonfire::{Error, Result};
 
-use super::World;
+use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
 use crate::file::NewFrame;
 use crate::format::{Key, Kind, Tag};
@@ -229,18 +229,31 @@ impl<'w> Encoder<'w> {
         }
     }
 
-    /// The frame of a chunk of which only the changes are known.
-    pub(super) fn encode_delta(&self, pos: ChunkPos, delta: &Delta) -> Result<Encoded> {
+    /// The frame of a chunk whose way of storing is given.
+    pub(super) fn encode_stored(&self, pos: ChunkPos, chunk: &StoredChunk) -> Result<Encoded> {
         let (options, stored_bytes) = (&self.world.options, self.set.stored_bytes());
-        delta
-            .check(stored_bytes, options.cells_per_chunk())
-            .map_err(|error| error.in_field(format_args!("chunk {pos}")))?;
-        if delta.is_empty() {
-            return Ok(Encoded::Same);
-        }
+        let (cells, choice) = (options.cells_per_chunk(), options.choice_for(self.world.is_compat()));
         let mut data = Vec::new();
-        let codec = encode_delta(delta, stored_bytes, options.choice_for(self.world.is_compat()), &mut data);
-        let tag = Tag { storage: DELTA, codec: codec.number(), layers: self.number };
+        let (storage, codec) = match chunk {
+            StoredChunk::Empty => (EMPTY, 0),
+            StoredChunk::Delta(delta) => {
+                delta
+                    .check(stored_bytes, cells)
+                    .map_err(|error| error.in_field(format_args!("chunk {pos}")))?;
+                if delta.is_empty() {
+                    return Ok(Encoded::Same);
+                }
+                (DELTA, encode_delta(delta, stored_bytes, choice, &mut data).number())
+            }
+            StoredChunk::Full(stored) if stored.len() == cells * stored_bytes => {
+                (FULL, encode_full(stored, stored_bytes, choice, &mut data).number())
+            }
+            StoredChunk::Full(stored) => {
+                let (found, expected) = (stored.len(), cells * stored_bytes);
+                return Err(Error::misuse(format!("chunk {pos} has {found} bytes and not {expected}")));
+            }
+        };
+        let tag = Tag { storage, codec, layers: self.number };
         Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
     }
 

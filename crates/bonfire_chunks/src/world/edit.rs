@@ -17,10 +17,21 @@ use crate::{Body, ChunkPos, Durability};
 pub struct Edit {
     pub(crate) world: ChunkWorld,
     pub(super) cells: BTreeMap<ChunkPos, Vec<u8>>,
-    pub(super) deltas: BTreeMap<ChunkPos, Delta>,
+    pub(super) stored: BTreeMap<ChunkPos, StoredChunk>,
     pub(super) bodies: BTreeMap<ChunkPos, Vec<Body>>,
     pub(super) entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
     pub(super) removed: BTreeSet<ChunkPos>,
+}
+
+/// A chunk in a certain way of storing it. Cells are those of the file: without layers that do not persist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredChunk {
+    /// Every cell has its default.
+    Empty,
+    /// What differs from the generated chunk. Without a cell, it is not stored, and removed if it was.
+    Delta(Delta),
+    /// All cells, row by row.
+    Full(Vec<u8>),
 }
 
 /// What a commit has written.
@@ -46,7 +57,7 @@ impl Edit {
         Self {
             world,
             cells: BTreeMap::new(),
-            deltas: BTreeMap::new(),
+            stored: BTreeMap::new(),
             bodies: BTreeMap::new(),
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -56,18 +67,16 @@ impl Edit {
     /// Saves the cells of a chunk, row by row.
     pub fn put(&mut self, pos: impl Into<ChunkPos>, cells: impl Into<Vec<u8>>) -> &mut Self {
         let pos = pos.into();
-        self.deltas.remove(&pos);
+        self.stored.remove(&pos);
         self.cells.insert(pos, cells.into());
         self
     }
 
-    /// Saves a chunk as what differs from the generated one, for programs that do not have the generator: cells as they are
-    /// stored, without those of layers that do not persist. No cell means that the chunk is as it is generated, and it is
-    /// removed.
-    pub fn put_delta(&mut self, pos: impl Into<ChunkPos>, delta: Delta) -> &mut Self {
+    /// Saves a chunk in a way that the caller chooses, without asking the generator: for programs that do not have it.
+    pub fn put_stored(&mut self, pos: impl Into<ChunkPos>, chunk: StoredChunk) -> &mut Self {
         let pos = pos.into();
         self.cells.remove(&pos);
-        self.deltas.insert(pos, delta);
+        self.stored.insert(pos, chunk);
         self
     }
 
@@ -92,7 +101,7 @@ impl Edit {
     pub fn remove(&mut self, pos: impl Into<ChunkPos>) -> &mut Self {
         let pos = pos.into();
         self.cells.remove(&pos);
-        self.deltas.remove(&pos);
+        self.stored.remove(&pos);
         self.bodies.remove(&pos);
         self.entities.remove(&pos);
         self.removed.insert(pos);
@@ -102,24 +111,37 @@ impl Edit {
     /// Whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
-            && self.deltas.is_empty()
+            && self.stored.is_empty()
             && self.bodies.is_empty()
             && self.entities.is_empty()
             && self.removed.is_empty()
     }
 
     /// Saves everything, or nothing if there is an error. Afterwards the edit is empty.
+    ///
+    /// If more of the file is dead than it may be, it is compacted before this returns.
     pub fn commit(&mut self, durability: Durability) -> Result<CommitReport> {
-        let world = self.world.clone();
-        let edit = std::mem::replace(self, Self::new(world.clone()));
-        let report = world.inner.commit(edit, durability)?;
-        if durability == Durability::Synced && world.inner.file.is_compaction_due() {
+        let report = self.commit_only(durability)?;
+        if durability == Durability::Synced && self.world.is_compaction_due() {
             // What was saved is durable, whatever comes of this.
-            if let Err(error) = world.inner.file.compact(&mut |_, _| {}) {
+            if let Err(error) = self.world.compact(|_, _| {}) {
                 tracing::warn!(%error, "a chunk world could not be compacted");
+                self.world.put_off_compaction();
             }
         }
         Ok(report)
+    }
+
+    /// Without a compaction.
+    pub(crate) fn commit_only(&mut self, durability: Durability) -> Result<CommitReport> {
+        let edit = std::mem::replace(self, Self::new(self.world.clone()));
+        self.world.inner.commit(edit, durability)
+    }
+
+    /// All chunks that it changes.
+    pub(crate) fn touched(&self) -> BTreeSet<ChunkPos> {
+        let others = self.stored.keys().chain(self.bodies.keys()).chain(self.entities.keys());
+        self.cells.keys().chain(others).chain(&self.removed).copied().collect()
     }
 }
 
@@ -148,8 +170,10 @@ impl World {
         let cells: Vec<(&ChunkPos, &Vec<u8>)> = edit.cells.iter().collect();
         let encode = |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder.encode(**pos, cells)?));
         let encoded = crate::parallel::map(&cells, self.options.threads, encode);
-        let deltas = edit.deltas.iter().map(|(pos, delta)| Ok((*pos, encoder.encode_delta(*pos, delta)?)));
-        encoded.into_iter().chain(deltas).collect()
+        let stored: Vec<(&ChunkPos, &StoredChunk)> = edit.stored.iter().collect();
+        let encode =
+            |(pos, chunk): &(&ChunkPos, &StoredChunk)| Ok((**pos, encoder.encode_stored(**pos, chunk)?));
+        encoded.into_iter().chain(crate::parallel::map(&stored, self.options.threads, encode)).collect()
     }
 
     /// What the file is to do, and what is to be remembered once it has.

@@ -174,6 +174,16 @@ impl ChunkWorld {
         self.inner.file.compact(&mut progress)
     }
 
+    /// Whether more of the file is dead than it may be.
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        self.inner.file.is_compaction_due()
+    }
+
+    /// After one that failed: not again before there is more to gain.
+    pub(crate) fn put_off_compaction(&self) {
+        self.inner.file.put_off_compaction();
+    }
+
     /// Writes a copy of the world as it is now to another path, while the game goes on. A file that is there is replaced as a
     /// whole.
     #[cfg(not(target_arch = "wasm32"))]

@@ -24,9 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk};
 
-pub use self::edit::{CommitReport, Edit};
+pub use self::edit::{CommitReport, Edit, StoredChunk};
 pub use self::maintain::{CheckReport, Storage, WorldInfo};
 pub use self::options::ChunkOptions;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use self::options::at;
 use self::settings::Settings;
 use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal};
 use crate::format::{Flags, Header, Key, Kind, Tag};

@@ -222,7 +222,7 @@ impl std::fmt::Debug for ChunkOptions {
 
 /// The directory and the name of a path.
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) fn at(path: &Path) -> Result<(bonfire_store::OsDisk, String)> {
+pub(crate) fn at(path: &Path) -> Result<(bonfire_store::OsDisk, String)> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name =
         name.ok_or_else(|| Error::misuse(format!("`{}` has no file name of Unicode", path.display())))?;
