@@ -203,6 +203,11 @@ fn counts_offsets_and_doubles_that_cannot_be_are_refused() {
     let one = || Forged::default().chunk(0, 0, 1, delta(&[(0, [1; 4])]));
     let twice = one().chunk(0, 0, 1, delta(&[(0, [2; 4])])).bytes();
     assert_eq!(assert_refused(&twice, "twice").unwrap().chunks.len(), 0);
+    // Also if nothing tells where the table is: two answers are none.
+    let mut wiped = twice;
+    wiped[..64].fill(0);
+    let world = PixelWorld::read(wiped, Mode::Salvage).unwrap();
+    assert_eq!((world.chunks.len(), world.report.unplaced.len()), (0, 2));
     let mut bytes = one().chunk(1, 0, 1, delta(&[(0, [2; 4])])).bytes();
     let table = bytes.len() - 48;
     // The second entry points where the first does.
@@ -223,6 +228,7 @@ fn counts_offsets_and_doubles_that_cannot_be_are_refused() {
         (36, u32::MAX, "page table of"),
         (40, u32::MAX, "the page table should be"),
         (44, u32::MAX, "the page table should be"),
+        (4, 0x8000 << 16 | 1, "flags 0x8000"),
         (48, 33 << 16 | 512, "tile size 33"),
         (53, u32::MAX, "the index of bodies should be"),
     ] {
