@@ -5,6 +5,7 @@ mod import_support;
 use bonfire_chunks::ChunkPos;
 use bonfire_chunks::import::pixel_world::{Mode, PixelStorage, PixelWorld, Skipped};
 use import_support::*;
+use proptest::prelude::*;
 use serde_json::Value as Json;
 
 fn crc8(bytes: &[u8]) -> u8 {
@@ -159,8 +160,8 @@ fn what_is_no_such_world_is_refused_in_both_modes() {
 
 #[test]
 fn an_empty_body_is_dropped_and_reported() {
-    let mut forged = Forged::default();
-    forged.bodies = vec![(7, record(7, 9, &[0, 0b10])), (8, record(8, 9, &[0, 1]))];
+    let bodies = vec![(7, record(7, 9, &[0, 0b10])), (8, record(8, 9, &[0, 1]))];
+    let forged = Forged { bodies, ..Forged::default() };
     let world = strict(forged.bytes()).unwrap();
     assert_eq!(world.bodies.iter().map(|body| body.id.0).collect::<Vec<_>>(), [8]);
     assert!(matches!(world.report.skipped[..], [Skipped::EmptyBody { id }] if id.0 == 7));
@@ -202,6 +203,11 @@ fn counts_offsets_and_doubles_that_cannot_be_are_refused() {
     let one = || Forged::default().chunk(0, 0, 1, delta(&[(0, [1; 4])]));
     let twice = one().chunk(0, 0, 1, delta(&[(0, [2; 4])])).bytes();
     assert_eq!(assert_refused(&twice, "twice").unwrap().chunks.len(), 0);
+    // Also if nothing tells where the table is: two answers are none.
+    let mut wiped = twice;
+    wiped[..64].fill(0);
+    let world = PixelWorld::read(wiped, Mode::Salvage).unwrap();
+    assert_eq!((world.chunks.len(), world.report.unplaced.len()), (0, 2));
     let mut bytes = one().chunk(1, 0, 1, delta(&[(0, [2; 4])])).bytes();
     let table = bytes.len() - 48;
     // The second entry points where the first does.
@@ -222,6 +228,7 @@ fn counts_offsets_and_doubles_that_cannot_be_are_refused() {
         (36, u32::MAX, "page table of"),
         (40, u32::MAX, "the page table should be"),
         (44, u32::MAX, "the page table should be"),
+        (4, 0x8000 << 16 | 1, "flags 0x8000"),
         (48, 33 << 16 | 512, "tile size 33"),
         (53, u32::MAX, "the index of bodies should be"),
     ] {
@@ -234,9 +241,8 @@ fn counts_offsets_and_doubles_that_cannot_be_are_refused() {
 
 #[test]
 fn an_index_that_cannot_be_is_refused() {
-    let mut forged = Forged::default();
-    forged.bodies = vec![(7, record(7, 9, &[1, 1])), (8, record(8, 2, &[3]))];
-    let bytes = forged.bytes();
+    let bodies = vec![(7, record(7, 9, &[1, 1])), (8, record(8, 2, &[3]))];
+    let bytes = Forged { bodies, ..Forged::default() }.bytes();
     let index = bytes.len() - 8 - 2 * 28;
     let changed = |at: usize, value: u8| {
         let mut bytes = bytes.clone();
@@ -255,5 +261,80 @@ fn an_index_that_cannot_be_is_refused() {
         let world = assert_refused(&changed(at, value), words).unwrap();
         let ids: Vec<u64> = world.bodies.iter().map(|body| body.id.0).collect();
         assert_eq!(ids, [7, 8], "{words}: {:?}", world.report);
+    }
+}
+
+#[test]
+fn an_entry_that_breaks_the_order_is_not_believed() {
+    let chunk = |world: Forged, x: i32| world.chunk(x, 0, 1, delta(&[(0, [x as u8; 4])]));
+    for (xs, sound) in [
+        // Between two neighbours there is one place, whatever the entry says.
+        (&[0, 77, 2, 3][..], &[0, 1, 2, 3][..]),
+        // Here there are several.
+        (&[0, 77, 5, 6], &[0, 5, 6]),
+        (&[0, 1, 2, -9], &[0, 1, 2]),
+    ] {
+        let bytes = xs.iter().fold(Forged::default(), |world, x| chunk(world, *x)).bytes();
+        let world = assert_refused(&bytes, "not in its order").unwrap();
+        let placed: Vec<i32> = world.chunks.iter().map(|chunk| chunk.pos.x).collect();
+        assert_eq!(placed, sound);
+        assert_eq!(world.report.unplaced.len(), xs.len() - sound.len());
+    }
+}
+
+#[test]
+fn an_older_version_does_not_take_the_place_of_a_damaged_one() {
+    let mut bytes =
+        Forged::default().chunk(0, 0, 1, delta(&[(0, [1; 4])])).chunk(1, 0, 1, delta(&[(0, [2; 4])])).bytes();
+    let table = bytes.len() - 48;
+    // Behind the end lies an old table, which has another payload for the second chunk.
+    let mut stale: Vec<u8> = bytes[table..table + 24].to_vec();
+    stale[0] = 1;
+    stale[21] = crc8(&stale[..21]);
+    let second = u64::from_le_bytes(bytes[table + 32..table + 40].try_into().unwrap()) as usize;
+    bytes[second] ^= 1;
+    bytes[table] ^= 4;
+    bytes.extend(stale);
+    let world = PixelWorld::read(bytes, Mode::Salvage).unwrap();
+    assert_eq!(world.chunks.len(), 0);
+    assert!(matches!(world.report.skipped[0], Skipped::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }));
+}
+
+#[test]
+fn a_file_that_is_made_to_be_searched_forever_is_not() {
+    // Everywhere the start of a payload that has to be decompressed to be refused.
+    let start = [200_000_u32.to_le_bytes(), (4_u32 + 7 * 130_000).to_le_bytes()].concat();
+    let mut bytes = bytes("a3_no_chunks.save");
+    bytes.extend(start.repeat(1_000_000 / start.len()));
+    bytes[32] = 1;
+    let world = PixelWorld::read(bytes, Mode::Salvage).unwrap();
+    assert!(world.report.skipped.iter().any(|skipped| matches!(skipped, Skipped::Search { .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+        cut in any::<prop::sample::Index>(),
+        is_cut: bool,
+    ) {
+        let bodies = vec![(7, record(7, 9, &[1, 1])), (8, record(8, 2, &[3]))];
+        let forged = Forged { bodies, ..Forged::default() };
+        let forged = forged.chunk(-1, 0, 1, delta(&[(0, [1; 4]), (9, [3; 4])])).chunk(0, 0, 0, vec![]);
+        let mut bytes = forged.chunk(5, 2, 1, delta(&[])).bytes();
+        for (at, value) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Ok(world) = PixelWorld::read(bytes.clone(), Mode::Strict) {
+            prop_assert!(world.chunks.iter().all(|chunk| chunk.payload.content().is_ok()));
+        }
+        if let Ok(world) = PixelWorld::read(bytes, Mode::Salvage) {
+            prop_assert!(world.chunks.iter().all(|chunk| chunk.payload.content().is_ok()));
+            prop_assert!(world.report.unplaced.iter().all(|payload| payload.content().is_ok()));
+        }
     }
 }

@@ -42,7 +42,8 @@ pub(crate) fn value(value: &Value) -> Json {
     }
 }
 
-fn float(value: f64) -> Json {
+/// A number, or its name if JSON has none for it.
+pub(crate) fn float(value: f64) -> Json {
     if value.is_nan() {
         return "nan".into();
     }

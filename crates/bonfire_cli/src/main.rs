@@ -1,7 +1,7 @@
 //! `bonfire`: looks into saves without the game that wrote them.
 //!
 //! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, `migrate`, which
-//! writes a new save, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
+//! writes a new save, `import`, which writes a new world, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `info`, `show`, `verify` | the commands that look into one save |
 //! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
+//! | `import` | the command that reads worlds of other programs |
 //! | `sealed` | saves that need a key |
 //! | `lock`, `fit` | schema locks as files, and what the build that one describes would do with a save |
 //! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
@@ -21,6 +22,7 @@ mod demo;
 mod exit;
 mod file;
 mod fit;
+mod import;
 mod info;
 mod json;
 mod leaf;
@@ -163,6 +165,26 @@ Examples:
   bonfire migrate old.save --dry-run
   bonfire migrate old.save -o new.save --lock game/schemas.lock";
 
+const IMPORT_NOTES: &str = "\
+Worlds that other programs wrote become worlds of Bonfire. The old file is only read.";
+
+const IMPORT_PIXEL_WORLD_NOTES: &str = "\
+Every payload and every body is decoded. A world that is damaged is not written, unless with --salvage: then what is left is,
+as far as it is certain where it belongs. The game appends over its own page table, so a crash may leave chunks that are
+sound and have no place; a backup that is older, given with --older, knows the places of what was not saved since. Nothing
+can tell changed cells from others: the format has no checksum over them.
+
+Exit codes:
+  0  done
+  1  the world is damaged: the output says what is missing
+  2  misuse: bad arguments, a file that cannot be read or written, or one that is there already
+  3  the world has a newer format than this tool
+
+Examples:
+  bonfire import pixel-world world.save new.world
+  bonfire import pixel-world world.save --dry-run --json | jq '.chunks[].pos'
+  bonfire import pixel-world crashed.save new.world --salvage --older yesterday.save";
+
 #[cfg(feature = "demo")]
 const DEMO_EXAMPLES: &str = "\
 Exits with 1 if the world that comes back is not the one that was saved.
@@ -206,6 +228,9 @@ enum Command {
     /// Rewrites a save as the newest schemas of a lock have it
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate(MigrateArguments),
+    /// Turns worlds of other programs into worlds of Bonfire
+    #[command(subcommand, after_help = IMPORT_NOTES)]
+    Import(ImportCommand),
     /// Saves a Bevy world, wrecks it, loads it back, compares every entity, and says how long each step took
     #[cfg(feature = "demo")]
     #[command(after_help = DEMO_EXAMPLES)]
@@ -379,6 +404,38 @@ struct MigrateArguments {
     force: bool,
 }
 
+#[derive(Subcommand)]
+enum ImportCommand {
+    /// A world of the game bevy_pixel_world
+    #[command(after_help = IMPORT_PIXEL_WORLD_NOTES)]
+    PixelWorld(PixelWorldArguments),
+}
+
+#[derive(Args)]
+struct PixelWorldArguments {
+    /// The world
+    #[arg(value_name = "IN")]
+    world: PathBuf,
+    /// Where the new world goes
+    #[arg(value_name = "OUT", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Make do with what is left of a damaged world (still exits with 1)
+    #[arg(long)]
+    salvage: bool,
+    /// An older copy of the world, to place chunks that a crash has left without a place
+    #[arg(long, value_name = "PATH")]
+    older: Option<PathBuf>,
+    /// The version of the game's generator that the world was made with: deltas depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    generator_version: u32,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
 #[cfg(feature = "demo")]
 #[derive(Args)]
 struct DemoArguments {
@@ -422,6 +479,7 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
         Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),
         Command::Migrate(arguments) => migrate::run(arguments, out),
+        Command::Import(ImportCommand::PixelWorld(arguments)) => import::run(arguments, out),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(arguments, out),
     }

@@ -1,5 +1,4 @@
 //! Files that bevy_pixel_world wrote, what the manifest says about them, and the generator that they were made with.
-#![expect(dead_code, reason = "each test file uses its part")]
 
 use std::path::PathBuf;
 
@@ -64,15 +63,12 @@ pub(crate) fn pixels_sha256(pos: ChunkPos, content: &PixelContent) -> String {
 
 /// What the manifest has of a chunk, without the place.
 pub(crate) fn payload_json(payload: &PixelPayload) -> Json {
-    let mut json = json!({
+    json!({
         "data_offset": payload.offset(),
         "data_size": payload.stored_bytes(),
         "storage": payload.storage().to_string(),
-    });
-    if let Some(entries) = payload.delta_entries() {
-        json["delta_entries"] = entries.into();
-    }
-    json
+        "delta_entries": payload.delta_entries(),
+    })
 }
 
 /// What the manifest has of a chunk.
@@ -92,14 +88,6 @@ pub(crate) fn expected_chunks(file: &str) -> Vec<Json> {
         chunk.remove("crc8");
     }
     chunks
-}
-
-/// A place without its hash and position: what is known of a payload that has no place.
-pub(crate) fn without_place(mut chunk: Json) -> Json {
-    let fields = chunk.as_object_mut().unwrap();
-    fields.remove("pos");
-    fields.remove("pixels_sha256");
-    chunk
 }
 
 /// What the manifest has of a body, apart from where the record is and the chunk, which the game gets wrong.
@@ -125,7 +113,7 @@ pub(crate) fn expected_bodies(file: &str) -> Vec<Json> {
     let mut bodies = contents(file)["bodies"].as_array().unwrap().clone();
     for body in &mut bodies {
         let body = body.as_object_mut().unwrap();
-        ["data_offset", "data_size", "chunk_pos"].map(|field| body.remove(field));
+        body.retain(|field, _| !["data_offset", "data_size", "chunk_pos"].contains(&&**field));
     }
     bodies
 }

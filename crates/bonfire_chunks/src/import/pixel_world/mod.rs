@@ -130,7 +130,9 @@ impl PixelWorld {
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
         use bonfire_store::{Access, Disk as _, OsDisk};
 
-        let path = path.as_ref();
+        // The disk follows no links, and the user may have one.
+        let named = path.as_ref();
+        let path = named.canonicalize().map_err(|error| Error::io(named.display(), &error))?;
         let name = path.file_name().and_then(|name| name.to_str());
         let Some(name) = name else {
             return Err(Error::misuse(format!("{}: this is not the name of a file", path.display())));
@@ -167,7 +169,8 @@ impl PixelWorld {
 
     /// Places payloads with the help of an older copy of the same world: where that has the same bytes at the same offset,
     /// they are the same chunk, because the game never writes a payload over another. Those that turn out to be older versions
-    /// of chunks that have a place already are forgotten. Returns how many chunks were placed.
+    /// of chunks that have a place already are forgotten. A chunk that was saved again since comes back as the copy has it, if
+    /// nothing says where its newer payload belongs: that one stays unplaced. Returns how many chunks were placed.
     pub fn place_by(&mut self, older: &Self) -> Result<usize> {
         let known: HashMap<u64, &PixelChunk> =
             older.chunks.iter().map(|chunk| (chunk.payload.offset(), chunk)).collect();

@@ -139,6 +139,14 @@ mod tests {
     }
 
     #[test]
+    fn of_all_repairs_of_one_byte_the_one_between_the_neighbours_counts() {
+        let mut bytes = bytes(entry(4, -1));
+        bytes[1] ^= 0x20;
+        assert_eq!(certain(&bytes, between((0, -1), (9, -1)), points_there), Some(entry(4, -1)));
+        assert_eq!(certain(&bytes, between((0, -1), (3, -1)), points_there), None);
+    }
+
+    #[test]
     fn a_place_that_could_be_another_is_not_repaired() {
         let mut bytes = bytes(entry(1, -1));
         bytes[0] ^= 1;

@@ -30,6 +30,7 @@ pub(super) fn read(source: &Arc<Source>, damage: Error) -> Result<PixelWorld> {
         header,
         claims: Claims::default(),
         slots: Vec::new(),
+        outliers: HashSet::new(),
         damaged_chunks: HashSet::new(),
         bodies: Bodies::default(),
         listed: HashSet::new(),
@@ -87,6 +88,8 @@ struct Salvage<'s> {
     claims: Claims,
     /// The page table where the header has it; `None` for damaged entries.
     slots: Vec<Option<Entry>>,
+    /// Where entries are that cannot be believed, because they break the order of the table.
+    outliers: HashSet<u64>,
     /// Chunks that have an entry and no payload. Older versions of them do not take their places.
     damaged_chunks: HashSet<ChunkPos>,
     bodies: Bodies,
@@ -116,6 +119,7 @@ impl Salvage<'_> {
         }
         for slot in repair::out_of_order(&self.slots).unwrap_or_default() {
             self.slots[slot] = None;
+            self.outliers.insert(self.slot_at(slot));
         }
         let mut taken = HashSet::new();
         for slot in 0..self.slots.len() {
@@ -253,6 +257,7 @@ impl Salvage<'_> {
         payloads: &mut HashMap<u64, PixelPayload>,
     ) -> Result<()> {
         let entries = scan::find_entries(self.source, &found.gaps, |entry| points_at(entry, payloads))?;
+        let entries: Vec<_> = entries.into_iter().filter(|(at, _)| !self.outliers.contains(at)).collect();
         let taken = self.taken();
         let mut by_pos = HashMap::<ChunkPos, usize>::new();
         let mut by_offset = HashMap::<u64, usize>::new();
@@ -313,7 +318,9 @@ impl Salvage<'_> {
             })?;
             for (_, entry) in &listed {
                 newest.remove(&entry.id);
-                self.find_body(entry)?;
+                if !self.listed.contains(&entry.id) {
+                    self.find_body(entry)?;
+                }
             }
             self.index_is_whole = self.is_whole_index(&listed)?;
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 
 use super::layout::{
-    ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry, field,
+    ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry,
+    PREFIX_BYTES, field,
 };
 use super::source::{Source, Window};
 use super::{CHUNK_SIZE, ImportReport, PIXEL_SIZE, PixelChunk, PixelPayload, PixelWorld, Skipped, TILE_SIZE};
@@ -71,7 +72,6 @@ fn described(error: Error, what: std::fmt::Arguments<'_>) -> Error {
 
 fn entries(source: &Source, header: &Header) -> Result<Vec<Entry>> {
     let mut window = Window::new(source);
-    let mut prefixes = Window::new(source);
     let mut entries = Vec::<Entry>::new();
     for slot in 0..u64::from(header.chunk_count) {
         let at = header.table_at + slot * ENTRY_BYTES;
@@ -83,7 +83,8 @@ fn entries(source: &Source, header: &Header) -> Result<Vec<Entry>> {
         }
         let range = entry.range().filter(|(_, end)| *end <= header.table_at);
         let Some((start, _)) = range else { return Err(wrong("it points outside of the data")) };
-        if prefixes.get(start)?.is_none_or(|size| u32::from_le_bytes(*size) != entry.len) {
+        // Payloads lie in any order, so this is read by itself.
+        if source.read(start, PREFIX_BYTES)?.is_none_or(|size| *size != entry.len.to_le_bytes()) {
             return Err(wrong("its size is not the one in front of the payload"));
         }
         entries.push(entry);
