@@ -10,7 +10,6 @@ use bonfire_chunks::Body;
 use bonfire_chunks::import::pixel_world::{
     Mode, NOT_CHECKED, PixelChunk, PixelContent, PixelPayload, PixelStorage, PixelWorld,
 };
-use bonfire_chunks::import::write_world;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
@@ -40,7 +39,8 @@ pub(crate) fn run(arguments: &PixelWorldArguments, out: &mut Output) -> Result<E
         arguments.json.then(|| document(&arguments.world, &world, written.is_some())).transpose()?;
     // First the file, then the words: whoever reads them may go away.
     if let Some(new) = written {
-        write_world(&world, arguments.generator_version, new).map_err(|error| Failure::named(&error))?;
+        let options = world.options().generator_version(arguments.generator_version);
+        world.write(new, &options).map_err(|error| Failure::named(&error))?;
     }
     let printed = match document {
         Some(document) => out.json(&document),

@@ -1,6 +1,5 @@
 //! Worlds that other programs wrote.
 
 pub mod pixel_world;
+#[cfg(not(target_arch = "wasm32"))]
 mod write;
-
-pub use self::write::write_world;
