@@ -228,4 +228,22 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_long_run_has_its_index_all_along() {
+        for cell_bytes in [4, 12] {
+            let numbers = (0..300_u16).chain([290; 200]);
+            let cells: Vec<u8> = numbers
+                .flat_map(|number| {
+                    let mut cell = vec![7; cell_bytes];
+                    cell[..2].copy_from_slice(&number.to_le_bytes());
+                    cell
+                })
+                .collect();
+            let mut indices = Vec::new();
+            assert_eq!(survey(&cells, cell_bytes, &mut indices).runs, 301);
+            let (low, high) = indices.split_at(500);
+            assert!(low[300..].iter().all(|byte| *byte == 34) && high[300..].iter().all(|byte| *byte == 1));
+        }
+    }
 }
