@@ -162,11 +162,7 @@ impl Delta {
         let mut count = 0;
         for &(start, len) in &self.runs {
             let (start, len) = (start as usize, len as usize);
-            if len == 0
-                || (start <= end && count > 0)
-                || start < end
-                || len > cell_count.saturating_sub(start)
-            {
+            if len == 0 || (count > 0 && start <= end) || len > cell_count.saturating_sub(start) {
                 return Err(Error::misuse(format_args!(
                     "a run of {len} cells from {start} does not fit behind {end} of {cell_count}"
                 )));

@@ -37,7 +37,7 @@ pub fn encode_delta(delta: &Delta, cell_bytes: usize, choice: Choice, out: &mut 
             {
                 candidates.offer(codec, |trial| {
                     for number in [delta.runs.len(), count, run_bytes] {
-                        varint::put(u32::try_from(number).expect("counts below 2^28"), trial);
+                        varint::put_count(number, trial);
                     }
                     block::pack(packer, raw, room, trial);
                     true

@@ -4,10 +4,14 @@ use bonfire::{Error, Result};
 
 use super::block::{self, Packer, Scratch};
 use super::candidates::Candidates;
+use super::survey::survey;
 use super::{Choice, Codec, palette, runs};
 
 /// Runs are tried if they are at most this share of the cells before they are packed.
 const RUNS_SHARE: usize = 4;
+
+/// Up to here trying one more costs next to nothing.
+const ALL_TRIED_BYTES_MAX: usize = 4096;
 
 /// Appends the cells of a chunk in the smallest way that `choice` allows, and says in which. It is [`Codec::Raw`] if the
 /// others gain less than 2%, or if none of those that are allowed can hold these cells.
@@ -35,15 +39,17 @@ pub fn encode_full(cells: &[u8], cell_bytes: usize, choice: Choice, out: &mut Ve
         let Scratch { room, indices, raw, best, trial } = scratch;
         let mut candidates = Candidates::new(choice, cells.len(), best, trial);
         let mut work = [raw, room];
-        // With a palette each different cell is packed once, and what repeats in cells repeats in indices too.
+        // With indices of up to 8 bits each different cell is packed once, and what repeats in cells repeats in
+        // indices too, which are smaller. Those of 16 bits repeat in two places.
         let (mut lz4_may_win, mut zstd_may_win) = (true, true);
         if choice.allows_any(&[Codec::PaletteLz4, Codec::PaletteZstd, Codec::RunsLz4]) && !cells.is_empty() {
-            let survey = palette::survey(cells, cell_bytes, indices);
-            let indices = &indices[..cells.len() / cell_bytes];
+            let survey = survey(cells, cell_bytes, indices);
+            let indices = (indices.as_slice(), cells.len() / cell_bytes);
             if let Some(colors) = &survey.palette {
                 try_palette(colors, cell_bytes, indices, &mut work, &mut candidates);
-                lz4_may_win = cell_bytes == 1;
-                zstd_may_win = cell_bytes == 1;
+                lz4_may_win =
+                    cell_bytes <= 2 || colors.len() > 256 * cell_bytes || cells.len() <= ALL_TRIED_BYTES_MAX;
+                zstd_may_win = lz4_may_win;
             }
             if survey.runs * (1 + cell_bytes) <= cells.len() / RUNS_SHARE {
                 candidates.offer(Codec::RunsLz4, |trial| {
@@ -70,7 +76,7 @@ pub fn encode_full(cells: &[u8], cell_bytes: usize, choice: Choice, out: &mut Ve
 fn try_palette(
     colors: &[u8],
     cell_bytes: usize,
-    indices: &[u8],
+    indices: (&[u8], usize),
     [raw, room]: &mut [&mut Vec<u8>; 2],
     candidates: &mut Candidates<'_>,
 ) {

@@ -1,179 +1,40 @@
-//! Chunks of at most 256 different cells: the palette, and an index into it per cell.
+//! Chunks of few different cells: the palette, and an index into it per cell.
 
 use bonfire::{Error, Result};
 
 use super::block::{self, Packer};
 use super::varint;
 
-/// The most cells in a palette.
-pub(super) const PALETTE_MAX: usize = 256;
+/// The most cells in a palette: indices have at most 16 bits.
+const PALETTE_MAX: usize = 1 << 16;
 
-const SLOTS: usize = 1024;
-const FREE: u16 = u16::MAX;
-
-/// What one look at all cells of a chunk tells.
-pub(super) struct Survey {
-    /// The different cells in the order of their first appearance, joined. `None` if there are more than 256.
-    pub(super) palette: Option<Vec<u8>>,
-    /// How often a cell is not as the one in front of it, and one more for the first.
-    pub(super) runs: usize,
-}
-
-/// Looks at all cells, and sets `indices` to an index per cell if there is a palette.
-pub(super) fn survey(cells: &[u8], cell_bytes: usize, indices: &mut Vec<u8>) -> Survey {
-    let count = cells.len() / cell_bytes;
-    let indices = block::slice(indices, count);
-    match cell_bytes {
-        1 => survey_narrow::<1>(cells, indices),
-        2 => survey_narrow::<2>(cells, indices),
-        3 => survey_narrow::<3>(cells, indices),
-        4 => survey_narrow::<4>(cells, indices),
-        5 => survey_narrow::<5>(cells, indices),
-        6 => survey_narrow::<6>(cells, indices),
-        7 => survey_narrow::<7>(cells, indices),
-        8 => survey_narrow::<8>(cells, indices),
-        _ => survey_wide(cells, cell_bytes, indices),
-    }
-}
-
-/// Which index a cell has. Slots are few and fit the first cache.
-struct Lookup {
-    keys: [u64; SLOTS],
-    indices: [u16; SLOTS],
-    palette: Vec<u8>,
-    len: usize,
-}
-
-impl Lookup {
-    fn new() -> Self {
-        Self { keys: [0; SLOTS], indices: [FREE; SLOTS], palette: Vec::new(), len: 0 }
-    }
-
-    /// The index of the cell with this key, which is new if need be. `None` if there are too many.
-    #[inline(always)]
-    fn index(&mut self, key: u64, cell: &[u8]) -> Option<u8> {
-        let slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as usize % SLOTS;
-        if self.keys[slot] == key && self.indices[slot] != FREE {
-            return Some(self.indices[slot] as u8);
-        }
-        self.index_elsewhere(slot, key, cell)
-    }
-
-    fn index_elsewhere(&mut self, mut slot: usize, key: u64, cell: &[u8]) -> Option<u8> {
-        while self.indices[slot] != FREE {
-            if self.keys[slot] == key {
-                return Some(self.indices[slot] as u8);
-            }
-            slot = (slot + 1) % SLOTS;
-        }
-        if self.len == PALETTE_MAX {
-            return None;
-        }
-        let index = self.len as u8;
-        self.keys[slot] = key;
-        self.indices[slot] = u16::from(index);
-        self.palette.extend_from_slice(cell);
-        self.len += 1;
-        Some(index)
-    }
-}
-
-/// Cells of up to 8 bytes are numbers.
-fn survey_narrow<const N: usize>(cells: &[u8], indices: &mut [u8]) -> Survey {
-    /// Of a stretch that is all the same only the first cell is looked up.
-    const STRETCH: usize = 32;
-    let (cells, _) = cells.as_chunks::<N>();
-    let Some(first) = cells.first() else { return Survey { palette: None, runs: 0 } };
-    let mut lookup = Box::new(Lookup::new());
-    let mut before = lookup.index(key(first), first).unwrap_or(0);
-    let mut runs = 1;
-    let mut at = 0;
-    while at < cells.len() {
-        let end = cells.len().min(at + STRETCH);
-        let stretch = &cells[at..end];
-        if at > 0 && stretch.as_flattened() == cells[at - 1..end - 1].as_flattened() {
-            indices[at..end].fill(before);
-        } else {
-            for (cell, index) in stretch.iter().zip(&mut indices[at..end]) {
-                let Some(found) = lookup.index(key(cell), cell) else {
-                    return Survey { palette: None, runs: count_runs(cells) };
-                };
-                *index = found;
-                runs += usize::from(found != before);
-                before = found;
-            }
-        }
-        at = end;
-    }
-    Survey { palette: Some(lookup.palette), runs }
-}
-
-#[inline(always)]
-fn key<const N: usize>(cell: &[u8; N]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..N].copy_from_slice(cell);
-    u64::from_le_bytes(bytes)
-}
-
-fn count_runs<const N: usize>(cells: &[[u8; N]]) -> usize {
-    usize::from(!cells.is_empty()) + cells.windows(2).filter(|pair| key(&pair[0]) != key(&pair[1])).count()
-}
-
-fn survey_wide(cells: &[u8], cell_bytes: usize, indices: &mut [u8]) -> Survey {
-    let mut lookup = Box::new(Lookup::new());
-    let mut survey = Survey { palette: None, runs: 0 };
-    let mut before: &[u8] = &[];
-    let mut index = Some(0);
-    for (cell, into) in cells.chunks_exact(cell_bytes).zip(indices) {
-        if cell != before {
-            survey.runs += 1;
-            index = index.and_then(|_| lookup.index(mixed(cell), cell));
-            // Two cells with one key are so rare that such a chunk does without a palette.
-            index = index.filter(|&index| {
-                lookup.palette[usize::from(index) * cell_bytes..].get(..cell_bytes) == Some(cell)
-            });
-        }
-        *into = index.unwrap_or(0);
-        before = cell;
-    }
-    survey.palette = index.map(|_| lookup.palette);
-    survey
-}
-
-fn mixed(cell: &[u8]) -> u64 {
-    let (words, rest) = cell.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    words.iter().chain([&last]).fold(0, |sum: u64, word| {
-        (sum.rotate_left(29) ^ u64::from_le_bytes(*word)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
-    })
-}
-
-/// Appends a payload, if what goes into its block is smaller than the cells. `raw` and `room` are for the work.
+/// Appends a payload, if what goes into its block is smaller than the cells. `indices` are as a survey leaves them, of so
+/// many cells; `raw` and `room` are for the work.
 pub(super) fn encode(
     packer: Packer,
     palette: &[u8],
     cell_bytes: usize,
-    indices: &[u8],
+    (indices, count): (&[u8], usize),
     [raw, room]: [&mut Vec<u8>; 2],
     out: &mut Vec<u8>,
 ) -> bool {
     let size = palette.len() / cell_bytes;
     let bits = bits_for(size);
-    if palette.len() + packed_bytes(indices.len(), bits) >= indices.len() * cell_bytes {
+    if palette.len() + packed_bytes(count, bits) >= count * cell_bytes {
         return false;
     }
-    varint::put(indices.len() as u32, out);
-    out.push((size - 1) as u8);
+    varint::put_count(count, out);
+    varint::put_count(size, out);
     out.push(bits);
     raw.clear();
     raw.extend_from_slice(palette);
     match bits {
         0 => {}
-        1 => pack_bits::<8>(indices, raw),
-        2 => pack_bits::<4>(indices, raw),
-        4 => pack_bits::<2>(indices, raw),
-        _ => raw.extend_from_slice(indices),
+        1 => pack_bits::<8>(&indices[..count], raw),
+        2 => pack_bits::<4>(&indices[..count], raw),
+        4 => pack_bits::<2>(&indices[..count], raw),
+        8 => raw.extend_from_slice(&indices[..count]),
+        _ => raw.extend_from_slice(&indices[..2 * count]),
     }
     block::pack(packer, raw, room, out);
     true
@@ -186,7 +47,8 @@ fn bits_for(size: usize) -> u8 {
         2 => 1,
         3..=4 => 2,
         5..=16 => 4,
-        _ => 8,
+        17..=256 => 8,
+        _ => 16,
     }
 }
 
@@ -219,12 +81,11 @@ pub(super) fn decode(
     if stored as usize != count {
         return Err(Error::corrupt(format_args!("a chunk of {stored} cells instead of {count}")));
     }
-    let [last, bits, block @ ..] = payload else {
+    let size = varint::take(&mut payload)? as usize;
+    let Some((&bits, block)) = payload.split_first() else {
         return Err(Error::corrupt("a palette is cut short"));
     };
-    let (last, bits) = (*last, *bits);
-    let size = usize::from(last) + 1;
-    if ![0, 1, 2, 4, 8].contains(&bits) || size > 1 << bits {
+    if ![0, 1, 2, 4, 8, 16].contains(&bits) || size == 0 || size > PALETTE_MAX.min(1 << bits) {
         return Err(Error::corrupt(format_args!("a palette of {size} cells has indices of {bits} bits")));
     }
     let raw_bytes = size * cell_bytes + packed_bytes(count, bits);
@@ -239,7 +100,10 @@ pub(super) fn decode(
         super::runs::fill(out, palette);
         return Ok(());
     }
-    check_indices(packed, count, bits, last)?;
+    if bits == 16 {
+        return expand_planes(palette, packed.split_at(count), cell_bytes, out);
+    }
+    check_indices(packed, count, bits, size)?;
     match cell_bytes {
         1 => expand_by_bits::<1>(palette, packed, bits, out),
         2 => expand_by_bits::<2>(palette, packed, bits, out),
@@ -252,26 +116,54 @@ pub(super) fn decode(
 }
 
 /// Every index has its cell, and the bits behind the last index are zero.
-fn check_indices(packed: &[u8], count: usize, bits: u8, last: u8) -> Result<()> {
+fn check_indices(packed: &[u8], count: usize, bits: u8, size: usize) -> Result<()> {
     let used = (count * usize::from(bits)) % 8;
     if used > 0 && packed.last().is_some_and(|byte| byte >> used != 0) {
         return Err(Error::corrupt("bits behind the last index of a palette"));
     }
-    let mask = u8::MAX >> (8 - bits);
-    if last == mask {
+    if size == 1 << bits {
         return Ok(());
     }
+    let mask = u8::MAX >> (8 - bits);
     let mut largest = 0;
     for shift in (0..8).step_by(usize::from(bits)) {
         largest = packed.iter().fold(largest, |largest, byte| largest.max((byte >> shift) & mask));
     }
-    if largest > last {
-        return Err(Error::corrupt(format_args!(
-            "index {largest} in a palette of {} cells",
-            usize::from(last) + 1
-        )));
+    if usize::from(largest) >= size {
+        return Err(outside(largest.into(), size));
     }
     Ok(())
+}
+
+#[cold]
+fn outside(index: usize, size: usize) -> Error {
+    Error::corrupt(format_args!("index {index} in a palette of {size} cells"))
+}
+
+/// Cells by indices of 16 bits: the low bytes of all, and the high bytes of all.
+fn expand_planes(palette: &[u8], planes: (&[u8], &[u8]), cell_bytes: usize, out: &mut [u8]) -> Result<()> {
+    fn expand<const N: usize>(palette: &[u8], (low, high): (&[u8], &[u8]), out: &mut [u8]) -> Result<()> {
+        let (palette, _) = palette.as_chunks::<N>();
+        for (cell, (low, high)) in out.as_chunks_mut::<N>().0.iter_mut().zip(low.iter().zip(high)) {
+            let index = usize::from(u16::from_le_bytes([*low, *high]));
+            *cell = *palette.get(index).ok_or_else(|| outside(index, palette.len()))?;
+        }
+        Ok(())
+    }
+    match cell_bytes {
+        3 => expand::<3>(palette, planes, out),
+        4 => expand::<4>(palette, planes, out),
+        8 => expand::<8>(palette, planes, out),
+        _ => {
+            let size = palette.len() / cell_bytes;
+            let indices = planes.0.iter().zip(planes.1).map(|(low, high)| u16::from_le_bytes([*low, *high]));
+            for (cell, index) in out.chunks_exact_mut(cell_bytes).zip(indices.map(usize::from)) {
+                let from = palette.get(index * cell_bytes..(index + 1) * cell_bytes);
+                cell.copy_from_slice(from.ok_or_else(|| outside(index, size))?);
+            }
+            Ok(())
+        }
+    }
 }
 
 fn expand_by_bits<const N: usize>(palette: &[u8], packed: &[u8], bits: u8, out: &mut [u8]) {

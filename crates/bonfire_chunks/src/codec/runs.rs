@@ -19,7 +19,7 @@ pub(super) fn encode(
     let mut runs = 0;
     while start < cells.len() {
         let end = run_end(cells, start, cell_bytes);
-        varint::put(((end - start) / cell_bytes - 1) as u32, raw);
+        varint::put_count((end - start) / cell_bytes - 1, raw);
         values.extend_from_slice(&cells[start..start + cell_bytes]);
         start = end;
         runs += 1;
@@ -29,8 +29,8 @@ pub(super) fn encode(
     if raw.len() >= cells.len() {
         return false;
     }
-    varint::put(runs, out);
-    varint::put(length_bytes as u32, out);
+    varint::put_count(runs, out);
+    varint::put_count(length_bytes, out);
     block::pack(packer, raw, room, out);
     true
 }
@@ -92,8 +92,13 @@ pub(crate) fn fill(out: &mut [u8], cell: &[u8]) {
         [a, b, c, d] => out.as_chunks_mut().0.fill([a, b, c, d]),
         [a, b, c, d, e, f, g, h] => out.as_chunks_mut().0.fill([a, b, c, d, e, f, g, h]),
         _ => {
-            for into in out.chunks_exact_mut(cell.len()) {
-                into.copy_from_slice(cell);
+            // From what is filled already, twice as much each time.
+            let mut filled = cell.len().min(out.len());
+            out[..filled].copy_from_slice(&cell[..filled]);
+            while filled < out.len() {
+                let more = filled.min(out.len() - filled);
+                out.copy_within(..more, filled);
+                filled += more;
             }
         }
     }

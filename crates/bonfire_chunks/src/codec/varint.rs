@@ -12,6 +12,11 @@ pub(super) fn put(mut number: u32, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
+/// Appends a count of cells or of their bytes, or a size that is no larger.
+pub(super) fn put_count(count: usize, out: &mut Vec<u8>) {
+    put(u32::try_from(count).expect("a chunk has less than 2^32 bytes"), out);
+}
+
 /// Takes a number from the front of `bytes`.
 #[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Result<u32> {

@@ -74,8 +74,12 @@ impl CellMask {
         }
         let cell_bytes = self.keep.len();
         if 8 % cell_bytes != 0 {
-            for cell in cells.chunks_exact_mut(cell_bytes) {
-                self.apply_to_bytes(cell);
+            for (at, (&keep, &fill)) in self.keep.iter().zip(&self.fill).enumerate() {
+                if keep != 0xFF {
+                    for byte in cells.iter_mut().skip(at).step_by(cell_bytes) {
+                        *byte = *byte & keep | fill;
+                    }
+                }
             }
             return;
         }
@@ -85,13 +89,7 @@ impl CellMask {
         for bytes in words {
             *bytes = (u64::from_le_bytes(*bytes) & keep | fill).to_le_bytes();
         }
-        for cell in rest.chunks_exact_mut(cell_bytes) {
-            self.apply_to_bytes(cell);
-        }
-    }
-
-    fn apply_to_bytes(&self, cell: &mut [u8]) {
-        for (byte, (keep, fill)) in cell.iter_mut().zip(self.keep.iter().zip(&self.fill)) {
+        for (byte, (keep, fill)) in rest.iter_mut().zip(keep.to_le_bytes().iter().zip(fill.to_le_bytes())) {
             *byte = *byte & keep | fill;
         }
     }

@@ -261,22 +261,27 @@ impl Conversion {
 
 impl LayerUpgrade {
     fn apply(&self, stored: &[u8], stored_bytes: usize, out: &mut [u8], cell_bytes: usize) -> Result<()> {
-        // Few different values are in a chunk, mostly in runs, and each is upgraded once.
-        let mut known: HashMap<&[u8], Vec<u8>> = HashMap::new();
-        let mut last: &[u8] = &[];
-        let mut value = Vec::new();
-        for (stored, cell) in stored.chunks_exact(stored_bytes).zip(out.chunks_exact_mut(cell_bytes)) {
-            let old = &stored[self.from..self.from + self.from_bytes];
-            if old != last {
-                if let Some(new) = known.get(old) {
-                    value.clone_from(new);
-                } else {
-                    value = self.upgraded(old)?;
-                    known.insert(old, value.clone());
+        let cells = stored.chunks_exact(stored_bytes).zip(out.chunks_exact_mut(cell_bytes));
+        let cells = cells.map(|(stored, cell)| {
+            (&stored[self.from..self.from + self.from_bytes], &mut cell[self.to..self.to + self.to_bytes])
+        });
+        // Few different values are in a chunk, and each is upgraded once.
+        if self.from_bytes == 1 {
+            let mut known: [Option<Vec<u8>>; 256] = [const { None }; 256];
+            for (old, cell) in cells {
+                match &mut known[usize::from(old[0])] {
+                    Some(new) => cell.copy_from_slice(new),
+                    unknown => cell.copy_from_slice(unknown.insert(self.upgraded(old)?)),
                 }
-                last = old;
             }
-            cell[self.to..self.to + self.to_bytes].copy_from_slice(&value);
+        } else {
+            let mut known: HashMap<&[u8], Vec<u8>> = HashMap::new();
+            for (old, cell) in cells {
+                match known.get(old) {
+                    Some(new) => cell.copy_from_slice(new),
+                    None => cell.copy_from_slice(known.entry(old).or_insert(self.upgraded(old)?)),
+                }
+            }
         }
         Ok(())
     }

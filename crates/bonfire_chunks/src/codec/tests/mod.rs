@@ -91,7 +91,7 @@ fn a_choice_has_what_was_put_into_it() {
 fn a_build_without_zstd_names_the_feature() {
     let errors = [
         decode_full(Codec::Zstd, &[0; 9], 4, &mut [0; 16]).unwrap_err(),
-        decode_full(Codec::PaletteZstd, &[4, 1, 1, 9], 4, &mut [0; 16]).unwrap_err(),
+        decode_full(Codec::PaletteZstd, &[4, 2, 1, 9], 4, &mut [0; 16]).unwrap_err(),
         decode_delta(Codec::RunsPlanesZstd, &[1, 1, 2, 9, 9], 4, 16).unwrap_err(),
     ];
     for error in errors {

@@ -117,6 +117,31 @@ fn versions_go_up_step_by_step() {
 }
 
 #[test]
+fn each_value_is_upgraded_once() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    for bytes in [1, 3] {
+        let calls = Arc::new(AtomicU32::new(0));
+        let old = Layers::new().with(material()).with(Layer::new("wide", bytes));
+        let counted = Arc::clone(&calls);
+        let new = Layers::new().with(material()).with(Layer::new("wide", 1).version(2)).upgrade(
+            "wide",
+            1,
+            move |old| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                [old.iter().sum::<u8>()]
+            },
+        );
+        let cells: Vec<u8> =
+            [2, 3, 2, 2, 3].iter().flat_map(|value| [vec![9], vec![*value; bytes]].concat()).collect();
+        let times = u8::try_from(bytes).unwrap();
+        let expected = [2, 3, 2, 2, 3].map(|value| [9, value * times]).concat();
+        assert_eq!(converted(&old, &cells, &new).unwrap(), expected);
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
 fn an_upgrade_sees_the_old_default_and_its_result_is_masked_anew() {
     let flags = Layer::new("flags", 1);
     let old = flags.clone().default_value(&[0xF0]).persistence(Persistence::Partial(vec![0x0F]));
