@@ -2,8 +2,8 @@
 //!
 //! A ratio is the time of our work over the time of something everybody knows (a memcpy of the same bytes, or
 //! hand-written serde + postcard columns), measured in turns in the same run, so that it means the same on any machine.
-//! Lower is better, except for keys with `peer_`: how many times faster we are than another crate. Rows of that kind
-//! are there with `--features peers`. Tests never look at time; this program does.
+//! Lower is better, except for keys with `peer_` or `_vs_`, which say how many times faster we are than another crate (they
+//! are there with `--features peers`), and with `terrain_`: how many times better than plain LZ4. Tests never look at time; this program does.
 
 #[cfg(feature = "peers")]
 mod bevy_peers;
@@ -12,6 +12,10 @@ mod bevy_restore;
 mod bevy_rows;
 mod bevy_rpg;
 mod bevy_tags;
+mod chunk_data;
+#[cfg(feature = "peers")]
+mod chunk_peers;
+mod chunk_rows;
 mod core_rows;
 mod evolve_rows;
 mod hecs_plain;
@@ -52,9 +56,9 @@ fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
-    let rows = rows.chain(live_rows::rows());
+    let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows());
     #[cfg(feature = "peers")]
-    let rows = rows.chain(bevy_peers::rows());
+    let rows = rows.chain(bevy_peers::rows()).chain(chunk_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(&only)).collect();
     if targets {
         let map: serde_json::Map<_, _> =
@@ -74,7 +78,8 @@ fn main() {
             continue;
         }
         let target = row.target.map_or_else(|| "-".to_owned(), |target| format!("{target:.2}"));
-        let reached = |target| if row.key.contains("peer_") { value >= target } else { value <= target };
+        let larger_is_better = ["peer_", "_vs_", "terrain_"].iter().any(|part| row.key.contains(part));
+        let reached = |target| if larger_is_better { value >= target } else { value <= target };
         let pass = row.target.map_or("", |target| if reached(target) { "yes" } else { "NO" });
         println!("{:<33} {value:>9.3} {target:>8}  {pass:<5} {note}", row.key);
     }

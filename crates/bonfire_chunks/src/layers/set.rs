@@ -1,35 +1,6 @@
 //! What a file keeps about the layers of the cells in it.
 //!
-//! # Bytes
-//!
-//! | size | field |
-//! |---|---|
-//! | 4 | u32 version of the game's generator |
-//! | 1 | u8 number of layers, 1 to 64 |
-//! | 1 | u8 which layer, from 0, holds the material; 255 if there is no table of materials |
-//! | | the layers |
-//! | 4 | u32 number of materials, at most 65,536; absent if there is no table |
-//! | | the materials, ids ascending |
-//!
-//! A layer, in the order of the bytes in a stored cell, which has at most 64 in all:
-//!
-//! | size | field |
-//! |---|---|
-//! | 1 | u8 bytes of the name, at least 1 |
-//! | | the name in UTF-8, no two the same |
-//! | 1 | u8 bytes of the layer in a cell, `b`, at least 1 |
-//! | 4 | u32 version |
-//! | 1 | u8 persistence: 0 always, 1 yes, 2 partial |
-//! | `b` | the default |
-//! | `b` | mask of the bits that persist; absent unless partial |
-//!
-//! A material, in a layer of 1, 2 or 4 bytes:
-//!
-//! | size | field |
-//! |---|---|
-//! | 4 | u32 id, which fits the layer |
-//! | 1 | u8 bytes of the name, at least 1 |
-//! | | the name in UTF-8, no two the same |
+//! Its bytes are in FORMAT.md, "Layer sets".
 
 use std::collections::HashSet;
 
