@@ -1,6 +1,6 @@
 //! Cells for the rows about chunks.
 
-use bonfire_chunks::codec::{Choice, encode_full};
+use bonfire_chunks::codec::{Choice, Codec, encode_full};
 use bonfire_chunks::{ChunkOptions, Layer, Layers, Persistence};
 
 /// Cells along an edge.
@@ -16,6 +16,21 @@ pub(crate) fn layers() -> Layers {
 
 pub(crate) fn options() -> ChunkOptions {
     ChunkOptions::new(layers()).chunk_size(SIZE as u16)
+}
+
+/// Cells along an edge of chunks of about 20 KB that are stored as they are.
+const RAW_SIZE: u16 = 72;
+
+/// A world that does not compress, to be held against plain writes of the same bytes.
+pub(crate) fn raw_options() -> ChunkOptions {
+    ChunkOptions::new(layers()).chunk_size(RAW_SIZE).compression(Choice::none().with(Codec::Raw))
+}
+
+/// 20,736 bytes of cells.
+pub(crate) fn raw_cells(seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers::new(seed);
+    let len = usize::from(RAW_SIZE) * usize::from(RAW_SIZE) * 4;
+    (0..len / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
 }
 
 /// Numbers from a seed (splitmix64).

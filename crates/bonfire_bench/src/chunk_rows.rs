@@ -17,20 +17,24 @@ use bonfire_chunks::{
 };
 use bonfire_store::{Access, Disk, DiskFile, DiskLock, OsDisk};
 
-use crate::chunk_data::{Numbers, SIZE, cells, layers, options, payload_bytes, terrain};
+use crate::chunk_data::{
+    Numbers, SIZE, cells, layers, options, payload_bytes, raw_cells, raw_options, terrain,
+};
 use crate::measure::{Row, against, turns};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut add = |key, target, measure: fn() -> (f64, String)| {
-        rows.push(Row { key, target: Some(target), measure: Box::new(measure) });
+    let mut add = |key, target: f64, measure: fn() -> (f64, String)| {
+        let target = (target > 0.0).then_some(target);
+        rows.push(Row { key, target, measure: Box::new(measure) });
     };
     add("chunks_write_amp", 1.10, || write_amp(false, 0));
     add("chunks_write_amp_eager", 1.25, || write_amp(true, 0));
     add("chunks_write_amp_bodies", 1.25, || write_amp(true, 100_000));
     add("chunks_syncs_per_save", 1.0, || syncs(false));
     add("chunks_syncs_per_save_eager", 2.0, || syncs(true));
-    add("chunks_save_x_append", 1.15, save);
+    add("chunks_save_x_append", 1.15, || save(&RAW));
+    add("chunks_save_compressed_x_append", 0.0, || save(&COMPRESSED));
     add("chunks_read_x_pread", 1.2, read);
     add("chunks_open_1m_x_table_read", 1.5, open_million);
     add("chunks_index_1m_mb", 75.0, index_million);
@@ -126,24 +130,46 @@ impl DiskFile for CountingFile {
     }
 }
 
-/// A world of 10,000 chunks, made once; each row works on a copy.
-pub(crate) fn copy_of_world(directory: &Path) {
-    static MADE: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
-        let directory = tempfile::tempdir().expect("a directory for temporary files");
-        let world = options().open(directory.path().join("world")).expect("a new world");
-        for numbers in (0..CHUNKS).collect::<Vec<_>>().chunks(200) {
-            let mut edit = world.edit();
-            for &number in numbers {
-                edit.put(pos(number), cells(number as u64));
+/// What the chunks of a world are like.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) options: fn() -> ChunkOptions,
+    pub(crate) cells: fn(u64) -> Vec<u8>,
+    made: &'static OnceLock<tempfile::TempDir>,
+}
+
+/// Chunks of 64 KiB that are compressed to about 20 KB.
+pub(crate) static COMPRESSED: Kind = Kind { options, cells, made: &MADE_COMPRESSED };
+/// Chunks of about 20 KB that are stored as they are.
+pub(crate) static RAW: Kind = Kind { options: raw_options, cells: raw_cells, made: &MADE_RAW };
+static MADE_COMPRESSED: OnceLock<tempfile::TempDir> = OnceLock::new();
+static MADE_RAW: OnceLock<tempfile::TempDir> = OnceLock::new();
+
+impl Kind {
+    /// A world of 10,000 chunks, made once; each row works on a copy.
+    pub(crate) fn copy_to(&self, directory: &Path) {
+        let made = self.made.get_or_init(|| {
+            let directory = tempfile::tempdir().expect("a directory for temporary files");
+            let world = (self.options)().open(directory.path().join("world")).expect("a new world");
+            for numbers in (0..CHUNKS).collect::<Vec<_>>().chunks(200) {
+                let mut edit = world.edit();
+                for &number in numbers {
+                    edit.put(pos(number), (self.cells)(number as u64));
+                }
+                edit.commit(Durability::Buffered).expect("room on the disk");
             }
-            edit.commit(Durability::Buffered).expect("room on the disk");
-        }
-        world.close().expect("a disk that works");
-        directory
-    });
-    std::fs::copy(made.path().join("world"), directory.join("world")).expect("room on the disk");
-    File::open(directory.join("world")).and_then(|file| file.sync_all()).expect("a disk that works");
+            world.close().expect("a disk that works");
+            directory
+        });
+        std::fs::copy(made.path().join("world"), directory.join("world")).expect("room on the disk");
+        File::open(directory.join("world")).and_then(|file| file.sync_all()).expect("a disk that works");
+    }
+
+    /// Some chunks with new cells.
+    pub(crate) fn dirty(&self, numbers: &mut Numbers) -> Vec<(ChunkPos, Vec<u8>)> {
+        let one = |numbers: &mut Numbers| pos((numbers.next() % CHUNKS as u64) as i32);
+        (0..DIRTY).map(|_| (one(numbers), (self.cells)(numbers.next()))).collect()
+    }
 }
 
 fn open_on(disk: &Counting, eager: bool) -> ChunkWorld {
@@ -151,12 +177,7 @@ fn open_on(disk: &Counting, eager: bool) -> ChunkWorld {
     options.open_on(disk.clone(), "world", Access::Write).expect("it was just made")
 }
 
-/// Some chunks with new cells.
-fn dirty(numbers: &mut Numbers) -> Vec<(ChunkPos, Vec<u8>)> {
-    (0..DIRTY).map(|_| (pos((numbers.next() % CHUNKS as u64) as i32), cells(numbers.next()))).collect()
-}
-
-fn save_dirty(world: &ChunkWorld, dirty: Vec<(ChunkPos, Vec<u8>)>) -> u64 {
+pub(crate) fn save_dirty(world: &ChunkWorld, dirty: Vec<(ChunkPos, Vec<u8>)>) -> u64 {
     let mut edit = world.edit();
     for (pos, cells) in dirty {
         edit.put(pos, cells);
@@ -190,7 +211,7 @@ fn put_bodies(world: &ChunkWorld, count: u64) {
 /// Bytes written over bytes of payload.
 fn write_amp(eager: bool, bodies: u64) -> (f64, String) {
     let home = tempfile::tempdir().expect("a directory for temporary files");
-    copy_of_world(home.path());
+    COMPRESSED.copy_to(home.path());
     let disk = Counting::at(home.path());
     let world = open_on(&disk, eager);
     put_bodies(&world, bodies);
@@ -198,7 +219,7 @@ fn write_amp(eager: bool, bodies: u64) -> (f64, String) {
     let (mut written, mut payload) = (0, 0);
     let saves = 10;
     for _ in 0..saves {
-        let dirty: HashMap<ChunkPos, Vec<u8>> = dirty(&mut numbers).into_iter().collect();
+        let dirty: HashMap<ChunkPos, Vec<u8>> = COMPRESSED.dirty(&mut numbers).into_iter().collect();
         payload += dirty.values().map(|cells| payload_bytes(cells)).sum::<u64>();
         let before = disk.counts().0;
         save_dirty(&world, dirty.into_iter().collect());
@@ -214,31 +235,36 @@ fn write_amp(eager: bool, bodies: u64) -> (f64, String) {
 
 fn syncs(eager: bool) -> (f64, String) {
     let home = tempfile::tempdir().expect("a directory for temporary files");
-    copy_of_world(home.path());
+    COMPRESSED.copy_to(home.path());
     let disk = Counting::at(home.path());
     let world = open_on(&disk, eager);
     let mut numbers = Numbers::new(2);
     let before = disk.counts().1;
     let saves = 10;
-    (0..saves).for_each(|_| drop(black_box(save_dirty(&world, dirty(&mut numbers)))));
+    for _ in 0..saves {
+        save_dirty(&world, COMPRESSED.dirty(&mut numbers));
+    }
     ((disk.counts().1 - before) as f64 / f64::from(saves), format!("{saves} saves"))
 }
 
 /// A save of 100 chunks, times a plain append and sync of the same bytes.
-fn save() -> (f64, String) {
+fn save(kind: &'static Kind) -> (f64, String) {
     let home = tempfile::tempdir().expect("a directory for temporary files");
-    copy_of_world(home.path());
-    let world = options().compact_above(None).open(home.path().join("world")).expect("it was just made");
+    kind.copy_to(home.path());
+    let world =
+        (kind.options)().compact_above(None).open(home.path().join("world")).expect("it was just made");
     let plain = File::create_new(home.path().join("plain")).expect("a new file");
     let mut numbers = Numbers::new(3);
-    let bytes = save_dirty(&world, dirty(&mut numbers));
+    let bytes = save_dirty(&world, kind.dirty(&mut numbers));
     let same: Vec<u8> = (0..bytes).map(|_| numbers.next() as u8).collect();
     let mut end = 0;
     let (ours, theirs) = turns(
         ROUNDS,
         || {
-            let dirty = dirty(&mut numbers);
-            wall(|| drop(black_box(save_dirty(&world, dirty))))
+            let dirty = kind.dirty(&mut numbers);
+            wall(|| {
+                black_box(save_dirty(&world, dirty));
+            })
         },
         || {
             wall(|| {
@@ -257,7 +283,7 @@ fn save() -> (f64, String) {
 fn read() -> (f64, String) {
     const READS: usize = 500;
     let home = tempfile::tempdir().expect("a directory for temporary files");
-    copy_of_world(home.path());
+    COMPRESSED.copy_to(home.path());
     let path = home.path().join("world");
     let world = options().open_read_only(&path).expect("it was just made");
     let file = File::open(&path).expect("it was just made");

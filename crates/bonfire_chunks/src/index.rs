@@ -79,6 +79,15 @@ impl Index {
         self.number(pos)
     }
 
+    /// The places of some slots of a page table.
+    pub(crate) fn slots(
+        &self,
+        slots: std::ops::RangeInclusive<u32>,
+    ) -> impl ExactSizeIterator<Item = (ChunkPos, Place)> {
+        let slots = *slots.start() as usize..(*slots.end() as usize + 1).min(self.slots.len());
+        self.slots[slots].iter().map(|slot| (slot.pos, slot.place))
+    }
+
     pub(crate) fn get(&self, pos: ChunkPos) -> Option<Place> {
         Some(self.slots[self.number(pos)? as usize].place)
     }

@@ -39,7 +39,11 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&
 /// How many threads this machine has work for.
 pub(crate) fn available() -> usize {
     #[cfg(not(target_arch = "wasm32"))]
-    return std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    {
+        // Asking takes as long as opening a file.
+        static AVAILABLE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+        *AVAILABLE.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    }
     #[cfg(target_arch = "wasm32")]
     1
 }

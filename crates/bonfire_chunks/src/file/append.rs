@@ -22,6 +22,10 @@ const TAIL_ENTRIES_MIN: u64 = 4096;
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// Buffers are written when they are so long.
 const WRITE_BYTES: usize = 4 << 20;
+/// Where pieces end that are written at once: file systems take those several times faster than others.
+const BORDER_BYTES: u64 = 1 << 20;
+/// Entries of the table that are near each other are written together with those between them.
+const ENTRIES_APART_MAX: u32 = 4096 / ENTRY_BYTES as u32;
 /// Longer data has no size word.
 const DATA_BYTES_MAX: usize = (u32::MAX - 4096) as usize;
 
@@ -70,6 +74,8 @@ pub(super) struct Writer {
     /// Where the last side index is, and how many entries it and those before it have. `None`: all must be written.
     side: Option<(u64, u64)>,
     poisoned: bool,
+    /// Memory that the next save uses again.
+    buffer: Vec<u8>,
 }
 
 enum TableDirt {
@@ -94,6 +100,7 @@ impl Writer {
             side_dirty: BTreeSet::new(),
             side: recovered.side.filter(|_| recovered.repair == Repair::Nothing),
             poisoned: false,
+            buffer: Vec::new(),
         }
     }
 
@@ -215,7 +222,9 @@ impl ChunkFile {
         {
             return Err(no_key(&self.name));
         }
-        let mut out = Appender { file: &*file, at: writer.end, buffer: Vec::new(), end: writer.end };
+        let mut buffer = std::mem::take(&mut writer.buffer);
+        buffer.clear();
+        let mut out = Appender { file: &*file, at: writer.end, buffer, end: writer.end };
         let mut append = || -> std::io::Result<Written> {
             let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
             let mut crcs = Vec::with_capacity(change.frames.len());
@@ -254,7 +263,10 @@ impl ChunkFile {
             out.flush()?;
             Ok(Written { entries: commit.entries, section, end: out.end })
         };
-        let written = append().map_err(|error| {
+        let written = append();
+        writer.buffer = out.buffer;
+        writer.buffer.shrink_to(2 * WRITE_BYTES);
+        let written = written.map_err(|error| {
             // The next save goes to the same place. What lies there must not be taken for a part of it.
             if file.set_len(writer.end).is_err() {
                 writer.poisoned = true;
@@ -376,10 +388,13 @@ impl ChunkFile {
                 file.write_all_at(&encode_image(entries.into_iter()), HEADER_BYTES).map_err(&failed)?;
             }
             TableDirt::Some(dirty) => {
-                for pos in dirty {
-                    let (Some(slot), Some(place)) = (chunks.slot(*pos), chunks.get(*pos)) else { continue };
-                    let at = HEADER_BYTES + u64::from(slot) * ENTRY_BYTES as u64;
-                    file.write_all_at(&Entry { pos: *pos, place }.encode(), at).map_err(&failed)?;
+                // They are in the order of the table.
+                let slots: Vec<u32> = dirty.iter().filter_map(|pos| chunks.slot(*pos)).collect();
+                for near in slots.chunk_by(|one, next| next - one <= ENTRIES_APART_MAX) {
+                    let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
+                    let entries = chunks.slots(*first..=*last).map(|(pos, place)| Entry { pos, place });
+                    let at = HEADER_BYTES + u64::from(*first) * ENTRY_BYTES as u64;
+                    file.write_all_at(&encode_image(entries), at).map_err(&failed)?;
                 }
             }
         }
@@ -654,8 +669,14 @@ impl Appender<'_> {
     }
 
     pub(super) fn flush(&mut self) -> std::io::Result<()> {
-        self.file.write_all_at(&self.buffer, self.at)?;
-        self.at += self.buffer.len() as u64;
+        let mut rest = &self.buffer[..];
+        while !rest.is_empty() {
+            let to_border = usize::try_from(BORDER_BYTES - self.at % BORDER_BYTES).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at(rest.len().min(to_border));
+            self.file.write_all_at(now, self.at)?;
+            self.at += now.len() as u64;
+            rest = later;
+        }
         self.buffer.clear();
         Ok(())
     }

@@ -169,11 +169,15 @@ impl World {
         let encoder = Encoder::new(self, set, number);
         let cells: Vec<(&ChunkPos, &Vec<u8>)> = edit.cells.iter().collect();
         let encode = |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder.encode(**pos, cells)?));
-        let encoded = crate::parallel::map(&cells, self.options.threads, encode);
+        // A thread more is worth its start if there is this much for each.
+        const BYTES_PER_THREAD: usize = 2 << 20;
+        let bytes: usize = cells.iter().map(|(_, cells)| cells.len()).sum();
+        let threads = self.options.threads.min(1 + bytes / BYTES_PER_THREAD);
+        let encoded = crate::parallel::map(&cells, threads, encode);
         let stored: Vec<(&ChunkPos, &StoredChunk)> = edit.stored.iter().collect();
         let encode =
             |(pos, chunk): &(&ChunkPos, &StoredChunk)| Ok((**pos, encoder.encode_stored(**pos, chunk)?));
-        encoded.into_iter().chain(crate::parallel::map(&stored, self.options.threads, encode)).collect()
+        encoded.into_iter().chain(crate::parallel::map(&stored, threads, encode)).collect()
     }
 
     /// What the file is to do, and what is to be remembered once it has.
