@@ -114,9 +114,9 @@ impl NewFile<'_> {
         for (number, (key, place)) in kept.iter().enumerate() {
             let Some(old) = old else { break };
             match read_place(old.file, *key, *place, &mut bytes) {
-                Ok(()) => {
+                Ok(place) => {
                     let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..*place });
+                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..place });
                     new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
                 }
                 Err(error) if error.is_corrupt() => {
