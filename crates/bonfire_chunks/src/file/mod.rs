@@ -364,13 +364,21 @@ fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
         file.read_exact_at(&mut bytes, 0).map(|()| bytes).ok()
     };
     let mut before = header();
-    for _ in 1..TRIES {
+    let mut tries = 1;
+    let mut recovered = loop {
         let recovered = recover(file);
         let after = header();
-        if before == after {
-            return recovered;
+        if before == after || tries == TRIES {
+            break recovered?;
         }
-        before = after;
+        (before, tries) = (after, tries + 1);
+    };
+    // Nobody puts aside what is damaged in a file that is only read, and it is not to be taken for something that was never
+    // there.
+    for frame in &recovered.report.damaged {
+        if let Some(kind) = frame.key.kind.damaged() {
+            recovered.indices.set(Key::new(kind, frame.key.pos), frame.place);
+        }
     }
-    recover(file)
+    Ok(recovered)
 }
