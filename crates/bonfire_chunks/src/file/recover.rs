@@ -261,10 +261,7 @@ fn by_checkpoint(
 ) -> io::Result<Option<Recovered>> {
     let walk = source.walk(checkpoint.tail_start)?;
     let replay = Replay::of(&walk, source, Some(checkpoint.generation))?;
-    let is_resolved = |bad: &BadSlot| {
-        replay.events.contains_key(&Key::new(Kind::Chunk, bad.raw.pos)) && bad.may_be(bad.raw.pos)
-    };
-    if replay.image.is_none() && !table.bad.iter().all(is_resolved) {
+    if replay.image.is_none() && !are_resolved(source, &table.bad, &replay)? {
         return Ok(None);
     }
     // A fold that did not come to its end may have written over the old lists: then it has left new ones.
@@ -313,6 +310,23 @@ fn by_checkpoint(
         repair: if has_image { Repair::Fold } else { repair },
         report,
     }))
+}
+
+/// Whether damaged entries are such that a fold has left half-written, of chunks whose places later saves tell. An entry that was
+/// damaged otherwise may have lost its position, too.
+fn are_resolved(source: &mut Source<'_>, bad: &[BadSlot], replay: &Replay) -> io::Result<bool> {
+    let mut seen = std::collections::HashSet::new();
+    for BadSlot { raw, .. } in bad {
+        let is_told = replay.events.contains_key(&Key::new(Kind::Chunk, raw.pos));
+        if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
+            return Ok(false);
+        }
+        let frame = source.frame_at(raw.place.start())?;
+        if frame.is_some_and(|frame| frame.kind == Kind::Chunk && frame.pos != raw.pos) {
+            return Ok(false);
+        }
+    }
+    Ok(bad.iter().all(|bad| bad.may_be(bad.raw.pos)))
 }
 
 /// The way of a damaged file: every frame is looked at.
