@@ -480,6 +480,13 @@ impl ChunkFile {
         })
     }
 
+    /// Makes what was saved without a sync durable, if there is something, and somebody who could have saved it.
+    pub(crate) fn flush_buffered(&self) -> Result<()> {
+        let generation = self.state().generation;
+        let is_durable = self.writer().as_ref().is_none_or(|writer| writer.durable >= generation);
+        if is_durable { Ok(()) } else { self.flush() }
+    }
+
     /// Makes what was saved without a sync durable.
     pub(crate) fn flush(&self) -> Result<()> {
         self.with_writer(|writer| {

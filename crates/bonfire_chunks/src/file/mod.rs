@@ -248,9 +248,8 @@ impl ChunkFile {
                 };
                 (state.file.clone(), place, state.moves, state.seal.clone())
             };
-            let frame = read_place(&*file, key, place, bytes);
-            match frame {
-                Ok(()) => return Ok(Some((place, seal))),
+            match read_place(&*file, key, place, bytes) {
+                Ok(place) => return Ok(Some((place, seal))),
                 // It was moved between the look and the read.
                 Err(_) if self.state().moves != moves => {}
                 Err(error) => return Err(error),
@@ -312,8 +311,9 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// Reads the frame that should be at a place, from its size word to its last byte.
-fn read_place(file: &dyn DiskFile, key: Key, place: Place, bytes: &mut Vec<u8>) -> Result<()> {
+/// Reads the frame that should be at a place, from its size word to its last byte. The tag of the place that is returned is the
+/// frame's own: that of a table entry has no checksum.
+fn read_place(file: &dyn DiskFile, key: Key, place: Place, bytes: &mut Vec<u8>) -> Result<Place> {
     let len = usize::try_from(place.frame_bytes()).map_err(|_| damaged(key, "it is longer than memory"))?;
     // What a damaged table claims is not believed before the file is known to be so long.
     if len > 1 << 20 && file.len().map_err(|error| failed(key, &error))? < place.end() {
@@ -325,10 +325,10 @@ fn read_place(file: &dyn DiskFile, key: Key, place: Place, bytes: &mut Vec<u8>) 
         _ => failed(key, &error),
     })?;
     let frame = Frame::check(bytes, &place).ok_or_else(|| damaged(key, "its checksum is wrong"))?;
-    if frame.key() != key || frame.place.tag != place.tag {
+    if frame.key() != key {
         return Err(damaged(key, "something else lies in its place"));
     }
-    Ok(())
+    Ok(frame.place)
 }
 
 /// For who reads or writes a sealed world without a key.
@@ -364,13 +364,21 @@ fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
         file.read_exact_at(&mut bytes, 0).map(|()| bytes).ok()
     };
     let mut before = header();
-    for _ in 1..TRIES {
+    let mut tries = 1;
+    let mut recovered = loop {
         let recovered = recover(file);
         let after = header();
-        if before == after {
-            return recovered;
+        if before == after || tries == TRIES {
+            break recovered?;
         }
-        before = after;
+        (before, tries) = (after, tries + 1);
+    };
+    // Nobody puts aside what is damaged in a file that is only read, and it is not to be taken for something that was never
+    // there.
+    for frame in &recovered.report.damaged {
+        if let Some(kind) = frame.key.kind.damaged() {
+            recovered.indices.set(Key::new(kind, frame.key.pos), frame.place);
+        }
     }
-    recover(file)
+    Ok(recovered)
 }

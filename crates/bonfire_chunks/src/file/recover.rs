@@ -14,7 +14,7 @@ use bonfire::{Error, Result};
 use bonfire_store::DiskFile;
 
 use super::indices::Indices;
-use super::replay::{Replay, What};
+use super::replay::{Event, Replay, What};
 use super::report::{DamagedFrame, OpenReport};
 use super::source::Source;
 use crate::ChunkPos;
@@ -261,10 +261,7 @@ fn by_checkpoint(
 ) -> io::Result<Option<Recovered>> {
     let walk = source.walk(checkpoint.tail_start)?;
     let replay = Replay::of(&walk, source, Some(checkpoint.generation))?;
-    let is_resolved = |bad: &BadSlot| {
-        replay.events.contains_key(&Key::new(Kind::Chunk, bad.raw.pos)) && bad.may_be(bad.raw.pos)
-    };
-    if replay.image.is_none() && !table.bad.iter().all(is_resolved) {
+    if replay.image.is_none() && !are_resolved(source, &table.bad, &replay)? {
         return Ok(None);
     }
     // A fold that did not come to its end may have written over the old lists: then it has left new ones.
@@ -315,6 +312,23 @@ fn by_checkpoint(
     }))
 }
 
+/// Whether damaged entries are such that a fold has left half-written, of chunks whose places later saves tell. An entry that was
+/// damaged otherwise may have lost its position, too.
+fn are_resolved(source: &mut Source<'_>, bad: &[BadSlot], replay: &Replay) -> io::Result<bool> {
+    let mut seen = std::collections::HashSet::new();
+    for BadSlot { raw, .. } in bad {
+        let is_told = replay.events.contains_key(&Key::new(Kind::Chunk, raw.pos));
+        if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
+            return Ok(false);
+        }
+        let frame = source.frame_at(raw.place.start())?;
+        if frame.is_some_and(|frame| frame.kind == Kind::Chunk && frame.pos != raw.pos) {
+            return Ok(false);
+        }
+    }
+    Ok(bad.iter().all(|bad| bad.may_be(bad.raw.pos)))
+}
+
 /// The way of a damaged file: every frame is looked at.
 fn by_frames(
     source: &mut Source<'_>,
@@ -329,18 +343,34 @@ fn by_frames(
     let said = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
     let said: std::collections::HashMap<Key, Place> =
         said.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect();
+    let whole: std::collections::HashMap<u64, &Frame> =
+        walk.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
+    let mut end = replay.end.unwrap_or(start);
+    let mut generation = replay.generation.unwrap_or(0);
     // What was there and is not found, or only in an older state, is damaged.
     for (&key, &place) in &said {
-        let is_newer =
-            |generation: u64| checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation);
+        let named = whole.get(&place.offset).filter(|frame| frame.key() == key);
+        // The table is of the checkpoint, if that is whole, and later than all that it names.
+        let is_newer = |generation: u64| {
+            checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation)
+                || named.is_some_and(|frame| generation > frame.generation)
+        };
         let is_fine = replay
             .events
             .get(&key)
             .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
-        if !is_fine {
-            replay.events.remove(&key);
-            report.damaged.push(DamagedFrame::new(key, place));
+        if is_fine {
+            continue;
         }
+        // The commit of its save is lost, and the table that came after it is not.
+        if let Some(frame) = named {
+            let event = Event { place: frame.place, generation: frame.generation, what: What::Written };
+            replay.events.insert(key, event);
+            (end, generation) = (end.max(frame.place.end()), generation.max(frame.generation));
+            continue;
+        }
+        replay.events.remove(&key);
+        report.damaged.push(DamagedFrame::new(key, place));
     }
     let mut indices = Indices::default();
     for (&key, event) in &replay.events {
@@ -361,9 +391,9 @@ fn by_frames(
         header: None,
         indices,
         side: None,
-        tail_start: replay.end.unwrap_or(start),
-        end: replay.end.unwrap_or(start),
-        generation: replay.generation.unwrap_or(0),
+        tail_start: end,
+        end,
+        generation,
         tail_entries: 0,
         seal: replay.seal,
         repair: Repair::Fold,

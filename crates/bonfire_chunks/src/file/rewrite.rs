@@ -98,8 +98,9 @@ impl NewFile<'_> {
         let failed = io_error("write", self.name);
         let changed: HashSet<Key> =
             change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-        let kept: BTreeMap<Key, Place> = old.iter().flat_map(|old| old.indices.iter()).collect();
-        let kept: Vec<(Key, Place)> = kept.into_iter().filter(|(key, _)| !changed.contains(key)).collect();
+        let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
+        let mut kept: Vec<(Key, Place)> = kept.collect();
+        kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
         let is_chunk = |key: &Key| key.kind == Kind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
@@ -114,9 +115,9 @@ impl NewFile<'_> {
         for (number, (key, place)) in kept.iter().enumerate() {
             let Some(old) = old else { break };
             match read_place(old.file, *key, *place, &mut bytes) {
-                Ok(()) => {
+                Ok(place) => {
                     let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..*place });
+                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..place });
                     new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
                 }
                 Err(error) if error.is_corrupt() => {
@@ -218,6 +219,16 @@ impl NewFile<'_> {
         }
         drop(self.write(None, change, &mut |_, _| {})?);
         self.publish()
+    }
+}
+
+/// What is there twice lies at both ends, so that one piece of damage does not meet both.
+fn order(key: Key) -> u8 {
+    match key.kind {
+        Kind::Settings if key.pos.y == 0 => 0,
+        Kind::Schema if key.pos.y >= 0 => 0,
+        Kind::Settings | Kind::Schema => 2,
+        _ => 1,
     }
 }
 

@@ -137,7 +137,7 @@ impl Place {
 
     /// Where its frame begins.
     pub(crate) fn start(&self) -> u64 {
-        self.offset - SIZE_BYTES
+        self.offset.saturating_sub(SIZE_BYTES)
     }
 
     /// Where its frame ends.

@@ -152,6 +152,10 @@ impl World {
         let mut saving = self.saving();
         let (change, after) = self.change_of(edit, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
+            // What was saved without a sync before is made durable by this save, too.
+            if durability == Durability::Synced {
+                self.file.flush_buffered()?;
+            }
             return Ok(report);
         }
         let committed = self.file.commit(change, durability)?;

@@ -2,6 +2,7 @@
 //! find nothing anywhere.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bonfire_store::{Access, Disk, DiskFile, DiskLock};
@@ -19,6 +20,16 @@ pub enum Breakage {
     RenameBeforeFileSync,
     /// The directory is synced right before a rename and not after it.
     DirSyncBeforeRename,
+    /// One sync of a file, the n-th of all from 1, is left out.
+    NoSyncNumber(usize),
+    /// Files to which something was only added since the last sync are not synced.
+    NoSyncOfAppends,
+    /// Files in which something was written over since the last sync are not synced.
+    NoSyncOfOverwrites,
+    /// After something was added to a file, the sync and the write that follows it are swapped.
+    AppendsSyncedLate,
+    /// After something was written over in a file, the sync and the write that follows it are swapped.
+    OverwritesSyncedLate,
 }
 
 /// A disk that leaves out a step, or swaps two, and says that all is well.
@@ -27,16 +38,28 @@ pub struct BrokenDisk<D> {
     breakage: Breakage,
     /// Files whose sync has been put off.
     late: Arc<Mutex<Vec<Arc<dyn DiskFile>>>>,
+    syncs: Arc<AtomicUsize>,
 }
 
 impl<D: Disk> BrokenDisk<D> {
     /// Breaks a disk.
     pub fn new(disk: D, breakage: Breakage) -> Self {
-        Self { disk, breakage, late: Arc::default() }
+        Self { disk, breakage, late: Arc::default(), syncs: Arc::default() }
+    }
+
+    /// How many syncs of files were asked for.
+    pub fn sync_count(&self) -> usize {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     fn file(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        Box::new(BrokenFile { file: file.into(), breakage: self.breakage, late: self.late.clone() })
+        Box::new(BrokenFile {
+            file: file.into(),
+            breakage: self.breakage,
+            late: self.late.clone(),
+            syncs: self.syncs.clone(),
+            pending: Mutex::default(),
+        })
     }
 }
 
@@ -82,6 +105,17 @@ struct BrokenFile {
     file: Arc<dyn DiskFile>,
     breakage: Breakage,
     late: Arc<Mutex<Vec<Arc<dyn DiskFile>>>>,
+    syncs: Arc<AtomicUsize>,
+    pending: Mutex<Pending>,
+}
+
+/// What happened to a file since it was synced last.
+#[derive(Default)]
+struct Pending {
+    appended: bool,
+    overwritten: bool,
+    /// A sync is to follow the next write.
+    sync_is_late: bool,
 }
 
 impl DiskFile for BrokenFile {
@@ -94,7 +128,18 @@ impl DiskFile for BrokenFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(bytes, offset)
+        let len = self.file.len()?;
+        let written = self.file.write_at(bytes, offset)?;
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut pending.sync_is_late) {
+            self.file.sync()?;
+            *pending = Pending::default();
+        } else if offset >= len {
+            pending.appended = true;
+        } else {
+            pending.overwritten = true;
+        }
+        Ok(written)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -102,7 +147,21 @@ impl DiskFile for BrokenFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let number = self.syncs.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let Pending { appended, overwritten, .. } = std::mem::take(&mut *pending);
         match self.breakage {
+            Breakage::NoSyncNumber(skipped) if skipped == number => Ok(()),
+            Breakage::NoSyncOfAppends if appended && !overwritten => Ok(()),
+            Breakage::NoSyncOfOverwrites if overwritten => Ok(()),
+            Breakage::AppendsSyncedLate if appended && !overwritten => {
+                pending.sync_is_late = true;
+                Ok(())
+            }
+            Breakage::OverwritesSyncedLate if overwritten => {
+                pending.sync_is_late = true;
+                Ok(())
+            }
             Breakage::NoFileSync => Ok(()),
             Breakage::RenameBeforeFileSync => {
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).push(self.file.clone());
