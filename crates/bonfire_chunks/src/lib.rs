@@ -22,8 +22,8 @@ pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use file::{DamagedFrame, OpenReport};
 pub use generator::Generator;
 pub use layers::{
-    Changes, Conversion, LAYERS_MAX, Layer, LayerSet, Layers, MATERIALS_MAX, MEMORY_BYTES_MAX, NAME_BYTES_MAX,
-    Persistence, Removed, StoredLayer,
+    Changes, Conversion, LAYERS_MAX, Layer, LayerSet, Layers, MATERIALS_MAX, MEMORY_BYTES_MAX,
+    NAME_BYTES_MAX, Persistence, Removed, StoredLayer,
 };
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
