@@ -291,13 +291,13 @@ impl Shared {
         }
         match job {
             Job::Read { pos, promise } => {
-                promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)))
+                promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)));
             }
             Job::Save { mut edit, to: None, promise, .. } => {
                 promise.complete(edit.commit_only(Durability::Synced));
             }
             Job::Save { mut edit, to: Some(path), promise, .. } => {
-                promise.complete(self.world.save_to(path, &mut edit))
+                promise.complete(self.world.save_to(path, &mut edit));
             }
             Job::Compact { promise } => {
                 let result: Result<()> = self
