@@ -16,8 +16,8 @@ impl ChunkWorld {
     pub fn read_stored(&self, pos: impl Into<ChunkPos>) -> Result<Option<StoredChunk>> {
         let pos = pos.into();
         let key = Key::new(Kind::Chunk, pos);
-        let read = self.inner.file.read(key, |tag, data| self.inner.decode_stored(tag, data));
-        read.map_err(|error| error.in_field(format_args!("chunk {pos}")))
+        let here = |error: bonfire::Error| error.in_field(format_args!("chunk {pos}"));
+        self.inner.file.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
     }
 
     /// Gives up what is damaged and was set aside: such chunks are as the generator makes them again, without the bodies or the

@@ -179,7 +179,8 @@ pub(crate) fn extent(world: &ChunkWorld) -> Option<(ChunkPos, ChunkPos)> {
 /// What opening had to do, a line for each.
 pub(crate) fn state_lines(report: &OpenReport) -> Vec<String> {
     let mut lines = Vec::new();
-    if report.saves_replayed > 0 {
+    // Behind a damaged header nobody knows which saves it had.
+    if report.saves_replayed > 0 && !report.header_rebuilt {
         let saves = report.saves_replayed;
         lines.push(format!(
             "it was not closed: {saves} saves are replayed when it is opened, nothing is lost"

@@ -28,13 +28,16 @@ use serde_json::{Value as Json, json};
 
 use crate::exit::Failure;
 
+/// How worlds of bevy_pixel_world begin.
+const FOREIGN: &[u8] = b"WXSP";
+
 /// Whether a file is to be looked at as a world of chunks: by its first bytes, or, if they are those of nothing, by what
 /// is found behind them.
 pub(crate) fn is_world(path: &Path) -> bool {
     let mut start = [0; 8];
     let Ok(mut file) = File::open(path).filter_file() else { return false };
     let Ok(()) = file.read_exact(&mut start) else { return false };
-    if start.starts_with(b"PXSW") {
+    if start.starts_with(b"PXSW") || start.starts_with(FOREIGN) {
         return true;
     }
     if start == *b"\x89BNF\r\n\x1a\n" || is_sealed(&start) {
@@ -57,6 +60,12 @@ impl FilterFile for std::io::Result<File> {
 
 /// Opens a world, with the key that fits if it is sealed. Without any key it opens too, but its content does not.
 pub(crate) fn open(path: &Path, access: Access, keys: &[SealKey]) -> bonfire::Result<ChunkWorld> {
+    let mut start = [0; FOREIGN.len()];
+    if File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *FOREIGN {
+        return Err(bonfire::Error::misuse(
+            "this is a world of bevy_pixel_world: `bonfire import pixel-world` makes a world of Bonfire out of it",
+        ));
+    }
     if keys.is_empty() {
         return ChunkWorld::open_as_is(path, access);
     }

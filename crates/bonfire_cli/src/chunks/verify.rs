@@ -35,6 +35,8 @@ pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Outpu
     out.answer(printed, verdict.exit())
 }
 
+const SET_ASIDE: &str = "it was found damaged and set aside";
+
 /// What is wrong with a world.
 pub(crate) struct Verdict {
     chunks: usize,
@@ -78,6 +80,11 @@ impl Verdict {
         self.damaged.is_empty() && self.report.is_fine()
     }
 
+    /// Whether all that is lost was set aside earlier.
+    fn is_set_aside(&self) -> bool {
+        self.report.is_fine() && self.damaged.iter().all(|(_, reason)| reason == SET_ASIDE)
+    }
+
     fn exit(&self) -> Exit {
         if self.is_fine() { Exit::Fine } else { Exit::Damaged }
     }
@@ -103,11 +110,14 @@ impl Verdict {
             out.title("damaged")?;
             out.table(&table(&self.damaged))?;
         }
-        if !self.is_fine() {
-            let path = escaped_path(path);
-            out.title(format_args!("`bonfire repair {path}` sets aside what is lost and keeps the rest"))?;
+        let path = escaped_path(path);
+        if self.is_fine() {
+            Ok(())
+        } else if self.is_set_aside() {
+            out.title(format_args!("`bonfire repair {path} --drop-damaged` gives up what was set aside"))
+        } else {
+            out.title(format_args!("`bonfire repair {path}` sets aside what is lost and keeps the rest"))
         }
-        Ok(())
     }
 
     fn to_json(&self) -> Json {
