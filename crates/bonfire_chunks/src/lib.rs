@@ -27,7 +27,7 @@ pub use layers::{
 };
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
-pub use worker::{ChunkWorker, CommitHandle, Priority, ReadHandle};
+pub use worker::{ChunkWorker, CommitHandle, LoadHandle, Priority, ReadHandle};
 pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
 
 /// When a save counts as done.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bonfire::{Error, Result};
 use bonfire_store::{Handle, Progress, Promise, Stage};
 
-use crate::{ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
+use crate::{Chunk, ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
 
 const QUEUE_MAX: usize = 64;
 
@@ -27,6 +27,9 @@ pub enum Priority {
 
 /// What a read gives: the cells of a chunk, or `None` if it is as the generator makes it.
 pub type ReadHandle = Handle<Option<Arc<[u8]>>>;
+
+/// What a load gives: the chunk, out of the file or made by the generator.
+pub type LoadHandle = Handle<Chunk>;
 
 /// Follows a save. It is complete when the save is durable, or has failed: only then it is safe to exit.
 pub type CommitHandle = Handle<CommitReport>;
@@ -83,6 +86,7 @@ struct Request {
 
 enum Job {
     Read { pos: ChunkPos, promise: Promise<Option<Arc<[u8]>>> },
+    Load { pos: ChunkPos, promise: Promise<Chunk> },
     Save { touched: BTreeSet<ChunkPos>, edit: Box<Edit>, to: Option<PathBuf>, promise: Promise<CommitReport> },
     Compact { promise: Promise<()> },
 }
@@ -124,6 +128,14 @@ impl ChunkWorker {
     pub fn read(&self, pos: impl Into<ChunkPos>, priority: Priority) -> ReadHandle {
         let (promise, handle) = Promise::new();
         self.push(Request { priority, job: Job::Read { pos: pos.into(), promise } });
+        handle
+    }
+
+    /// Reads a chunk as the game needs it, or makes it with the generator: see [`ChunkWorld::load`]. A save of it that was asked for
+    /// earlier is seen.
+    pub fn load(&self, pos: impl Into<ChunkPos>, priority: Priority) -> LoadHandle {
+        let (promise, handle) = Promise::new();
+        self.push(Request { priority, job: Job::Load { pos: pos.into(), promise } });
         handle
     }
 
@@ -214,7 +226,9 @@ impl Queue {
         let urgent = self.waiting.iter().map(|request| request.priority).max()?;
         let first = self.waiting.iter().position(|request| request.priority == urgent)?;
         let touches = |request: &Request| match (&request.job, &self.waiting[first].job) {
-            (Job::Save { touched, .. }, Job::Read { pos, .. }) => touched.contains(pos),
+            (Job::Save { touched, .. }, Job::Read { pos, .. } | Job::Load { pos, .. }) => {
+                touched.contains(pos)
+            }
             // Saves stay in their order whatever their priority, and a compaction is after what was before it.
             (Job::Save { .. }, Job::Save { .. } | Job::Compact { .. }) => true,
             _ => false,
@@ -228,6 +242,7 @@ impl Job {
     fn start(&self) {
         match self {
             Self::Read { promise, .. } => promise.start(),
+            Self::Load { promise, .. } => promise.start(),
             Self::Save { promise, .. } => promise.start(),
             Self::Compact { promise } => promise.start(),
         }
@@ -236,6 +251,7 @@ impl Job {
     fn fail(self, error: Error) {
         match self {
             Self::Read { promise, .. } => promise.complete(Err(error)),
+            Self::Load { promise, .. } => promise.complete(Err(error)),
             Self::Save { promise, .. } => promise.complete(Err(error)),
             Self::Compact { promise } => promise.complete(Err(error)),
         }
@@ -244,6 +260,7 @@ impl Job {
     fn is_cancelled(&self) -> bool {
         match self {
             Self::Read { promise, .. } => promise.is_cancelled(),
+            Self::Load { promise, .. } => promise.is_cancelled(),
             Self::Save { promise, .. } => promise.is_cancelled(),
             Self::Compact { promise } => promise.is_cancelled(),
         }
@@ -291,13 +308,14 @@ impl Shared {
         }
         match job {
             Job::Read { pos, promise } => {
-                promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)))
+                promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)));
             }
+            Job::Load { pos, promise } => promise.complete(self.world.load(pos)),
             Job::Save { mut edit, to: None, promise, .. } => {
                 promise.complete(edit.commit_only(Durability::Synced));
             }
             Job::Save { mut edit, to: Some(path), promise, .. } => {
-                promise.complete(self.world.save_to(path, &mut edit))
+                promise.complete(self.world.save_to(path, &mut edit));
             }
             Job::Compact { promise } => {
                 let result: Result<()> = self

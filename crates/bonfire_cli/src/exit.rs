@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     CannotFollow = 4,
     /// Only the game can tell, because the way from one version to another is its code.
     NeedsGame = 5,
+    /// Two worlds were compared, and are not the same.
+    Different = 6,
 }
 
 impl Exit {

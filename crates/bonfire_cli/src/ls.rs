@@ -203,7 +203,7 @@ fn hours(time: Duration) -> String {
 }
 
 /// `2026-11-16 09:30:00Z`, of the time since the start of 1970.
-fn date(time: Duration) -> String {
+pub(crate) fn date(time: Duration) -> String {
     let (seconds, mut days) = (time.as_secs() % 86_400, time.as_secs() / 86_400);
     let clock = format!("{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60);
     // Dates of a hostile save need not be right, but must not take for ever.

@@ -1,7 +1,9 @@
 //! `bonfire`: looks into saves without the game that wrote them.
 //!
 //! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, `migrate`, which
-//! writes a new save, `import`, which writes a new world, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a save is escaped, because a save may come from a stranger.
+//! writes a new save, `import`, which writes a new world, `compact` and `repair`, which write a world anew, `map`, which writes
+//! a picture, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a
+//! save is escaped, because a save may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
@@ -10,6 +12,7 @@
 //! | `info`, `show`, `verify` | the commands that look into one save |
 //! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
+//! | `chunks` | worlds of chunks: commands of their own, and `info` and `verify` |
 //! | `import` | the command that reads worlds of other programs |
 //! | `sealed` | saves that need a key |
 //! | `lock`, `fit` | schema locks as files, and what the build that one describes would do with a save |
@@ -17,6 +20,7 @@
 //! | `leaf` | which table columns a component becomes |
 //! | `output`, `json` | text, tables and JSON |
 
+mod chunks;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
@@ -42,6 +46,9 @@ use std::process::ExitCode;
 use bonfire_store::SealKey;
 use clap::{Args, Parser, Subcommand};
 
+use crate::chunks::arguments::{
+    COMPACT_NOTES, CompactArguments, DIFF_NOTES, MAP_NOTES, MapArguments, REPAIR_NOTES, RepairArguments,
+};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::sealed::KeyArguments;
@@ -54,12 +61,14 @@ Exit codes:
   3  the file has a newer format than this build, or is newer than the schema lock
   4  the save, or a schema, cannot become what newer schemas have (`schema`, `migrate`)
   5  only the game can tell: a version is older, and the steps from it are code of the game (`schema check`, `migrate`)
+  6  two worlds differ (`diff`)
 If several apply, the lowest number above 0 wins.";
 
 const INFO_EXAMPLES: &str = "\
 Examples:
   bonfire info autosave.save
   bonfire info autosave.save --json | jq '.components[].key'
+  bonfire info world.save --json | jq '.chunks'        a world of chunks
   bonfire info ~/.local/share/Studio/Game/saves        what every save there tells of itself";
 
 const SHOW_EXAMPLES: &str = "\
@@ -72,6 +81,7 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   bonfire verify autosave.save
   bonfire verify autosave.save --json | jq '.damaged_blocks'
+  bonfire verify world.save                            every part of a world of chunks
   bonfire verify ~/.local/share/Studio/Game/saves      every save there, a line for each";
 
 const LS_EXAMPLES: &str = "\
@@ -213,13 +223,13 @@ enum Command {
     /// Changes a directory of saves: removes, locks, renames, copies or restores
     #[command(subcommand, after_help = SLOTS_NOTES)]
     Slots(SlotsCommand),
-    /// What a save is made of: sections, components with their schemas, metadata, data
+    /// What a save is made of: sections, components with their schemas, metadata, data; or a world of chunks
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoArguments),
     /// What is in a save: entities as tables, then resources, data and carried columns
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowArguments),
-    /// Whether a save is whole: every checksum, every value; if not, what is damaged and what is lost
+    /// Whether a save, or a world of chunks, is whole: every checksum, every value; if not, what is damaged and what is lost
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArguments),
     /// Which schemas saves have, and whether a game's newest ones read them
@@ -228,6 +238,18 @@ enum Command {
     /// Rewrites a save as the newest schemas of a lock have it
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate(MigrateArguments),
+    /// Writes a world of chunks anew, without what is dead
+    #[command(after_help = COMPACT_NOTES)]
+    Compact(CompactArguments),
+    /// Repairs a damaged world of chunks, keeps a copy, and says what is lost
+    #[command(after_help = REPAIR_NOTES)]
+    Repair(RepairArguments),
+    /// Draws a world of chunks, or a region of it
+    #[command(after_help = MAP_NOTES)]
+    Map(MapArguments),
+    /// What is different between two worlds of chunks
+    #[command(after_help = DIFF_NOTES)]
+    Diff(chunks::arguments::DiffArguments),
     /// Turns worlds of other programs into worlds of Bonfire
     #[command(subcommand, after_help = IMPORT_NOTES)]
     Import(ImportCommand),
@@ -318,7 +340,7 @@ struct TwoSlotsArguments {
 
 #[derive(Args)]
 struct InfoArguments {
-    /// The save, or a directory of saves
+    /// The save, or a world of chunks, or a directory of saves
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -348,7 +370,7 @@ struct ShowArguments {
 
 #[derive(Args)]
 struct VerifyArguments {
-    /// The save, or a directory of saves
+    /// The save, or a world of chunks, or a directory of saves
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -471,14 +493,24 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
         Command::Ls(arguments) => ls::run(arguments, keys, out),
         Command::Slots(command) => slots::run(command, keys, out),
         Command::Info(arguments) if arguments.file.is_dir() => ls::info(arguments, keys, out),
+        Command::Info(arguments) if chunks::is_world(&arguments.file) => {
+            chunks::info::run(arguments, keys, out)
+        }
         Command::Info(arguments) => info::run(arguments, keys, out),
         Command::Show(arguments) => show::run(arguments, keys, out),
         Command::Verify(arguments) if arguments.file.is_dir() => verify::directory(arguments, keys, out),
+        Command::Verify(arguments) if chunks::is_world(&arguments.file) => {
+            chunks::verify::run(arguments, keys, out)
+        }
         Command::Verify(arguments) => verify::run(arguments, keys, out),
         Command::Schema(SchemaCommand::Lock(arguments)) => schema::lock(arguments, out),
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
         Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),
         Command::Migrate(arguments) => migrate::run(arguments, out),
+        Command::Compact(arguments) => chunks::repair::compact(arguments, keys, out),
+        Command::Repair(arguments) => chunks::repair::repair(arguments, keys, out),
+        Command::Map(arguments) => chunks::map::run(arguments, keys, out),
+        Command::Diff(arguments) => chunks::diff::run(arguments, keys, out),
         Command::Import(ImportCommand::PixelWorld(arguments)) => import::run(arguments, out),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(arguments, out),

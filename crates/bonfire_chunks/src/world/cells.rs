@@ -146,7 +146,7 @@ impl World {
     }
 }
 
-fn codec(tag: Tag) -> Result<Codec> {
+pub(super) fn codec(tag: Tag) -> Result<Codec> {
     let codec = Codec::from_number(tag.codec);
     codec.ok_or_else(|| Error::newer_format(format!("this build does not know codec {}", tag.codec)))
 }
@@ -181,6 +181,11 @@ impl<'w> Encoder<'w> {
         );
         debug_assert!(made.is_ok());
         Self { world, set, number, carried_default, default_stored }
+    }
+
+    /// The bytes of carried layers in a cell that never had any.
+    pub(super) fn carried_default(&self) -> &[u8] {
+        &self.carried_default
     }
 
     /// The frame of a chunk, whichever way is the smallest.

@@ -96,6 +96,12 @@ impl Edit {
         self
     }
 
+    /// Removes the entities of a chunk, and nothing else of it.
+    pub fn remove_entities(&mut self, pos: impl Into<ChunkPos>) -> &mut Self {
+        self.entities.insert(pos.into(), None);
+        self
+    }
+
     /// Removes a chunk with its bodies and entities: it is as the generator makes it again. What else this edit does for it
     /// is forgotten, and what comes later counts.
     pub fn remove(&mut self, pos: impl Into<ChunkPos>) -> &mut Self {

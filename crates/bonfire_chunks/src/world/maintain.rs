@@ -72,6 +72,9 @@ pub struct CheckReport {
     pub frames: u64,
     /// What cannot be read, and why.
     pub damaged: Vec<(DamagedFrame, Error)>,
+    /// Frames whose checksum is right and whose content could not be looked at: a key, the generator or an upgrade of the
+    /// game would be needed. Deltas are counted only if nothing of them can be decoded.
+    pub unchecked: u64,
 }
 
 impl ChunkWorld {
@@ -153,15 +156,18 @@ impl ChunkWorld {
                 Kind::Snapshot => self.read_entities(key.pos).map(drop),
                 _ => Ok(()),
             };
-            // A key that is not at hand is no damage.
-            result
-                .err()
-                .filter(|error| !error.is_wrong_key())
-                .map(|error| (DamagedFrame::new(*key, *place), error))
+            result.err().map(|error| (DamagedFrame::new(*key, *place), error))
         };
-        report
-            .damaged
-            .extend(crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten());
+        for (frame, error) in
+            crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten()
+        {
+            // What only lacks a key, a generator or an upgrade is not damaged.
+            if error.is_wrong_key() || error.is_unsupported() || error.is_newer_format() {
+                report.unchecked += 1;
+            } else {
+                report.damaged.push((frame, error));
+            }
+        }
         let aside = self.info().set_aside;
         report
             .damaged

@@ -7,6 +7,7 @@
 //! | `edit` | what is saved together |
 //! | `bodies`, `entities` | what else a chunk has |
 //! | `maintain` | checks, compaction, copies, upgrades |
+//! | `stored` | chunks as they lie in the file |
 
 mod bodies;
 mod cells;
@@ -15,6 +16,7 @@ mod entities;
 mod maintain;
 mod options;
 mod settings;
+mod stored;
 
 use std::collections::{BTreeMap, HashMap};
 #[cfg(not(target_arch = "wasm32"))]
@@ -30,7 +32,7 @@ pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
-use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal};
+use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal, SealKey};
 use crate::format::{Flags, Header, Key, Kind, Tag};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
@@ -106,10 +108,26 @@ impl ChunkWorld {
         Self::open_as_is_on(disk, &name, access)
     }
 
-    /// The same on a disk of your own.
+    /// Opens the world at `path` without knowing the game, with the key of a world that is sealed. Without a key,
+    /// [`open_as_is`](Self::open_as_is) shows what lies where, and nothing of what it is.
+    #[cfg(all(feature = "seal", not(target_arch = "wasm32")))]
+    pub fn open_as_is_with_key(
+        path: impl AsRef<Path>,
+        access: Access,
+        key: &bonfire_store::SealKey,
+    ) -> Result<Self> {
+        let (disk, name) = options::at(path.as_ref())?;
+        Self::as_is(Arc::new(disk), &name, access, Some(key))
+    }
+
+    /// Opens a world on a disk of your own without knowing the game.
     pub fn open_as_is_on(disk: impl Disk + 'static, name: &str, access: Access) -> Result<Self> {
+        Self::as_is(Arc::new(disk), name, access, None)
+    }
+
+    fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, key: Option<&SealKey>) -> Result<Self> {
         let options = ChunkOptions::new(Layers::new());
-        let (file, report) = ChunkFile::open(Arc::new(disk), name, access, options.file.clone(), None)?;
+        let (file, report) = ChunkFile::open(disk, name, access, options.file.clone(), key)?;
         let settings = read_settings(&file)?;
         let header = file.state().header.clone();
         let set = settings.current();

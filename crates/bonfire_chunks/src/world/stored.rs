@@ -1,0 +1,88 @@
+//! Chunks as they lie in the file, for programs that do not have the generator.
+
+use bonfire::Result;
+
+use super::cells::{DELTA, EMPTY, FULL};
+use super::cells::{Encoder, codec};
+use super::{ChunkWorld, StoredChunk, World};
+use crate::codec::{Delta, decode_delta, decode_full};
+use crate::file::Change;
+use crate::format::{Key, Kind, Tag};
+use crate::{ChunkPos, ChunkRect, Durability};
+
+impl ChunkWorld {
+    /// A chunk as [`Edit::put_stored`](crate::Edit::put_stored) takes it, without asking the generator; `None` if it is not in the
+    /// file. Cells of earlier releases come as those of today.
+    pub fn read_stored(&self, pos: impl Into<ChunkPos>) -> Result<Option<StoredChunk>> {
+        let pos = pos.into();
+        let key = Key::new(Kind::Chunk, pos);
+        let here = |error: bonfire::Error| error.in_field(format_args!("chunk {pos}"));
+        self.inner.file.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
+    }
+
+    /// Gives up what is damaged and was set aside: such chunks are as the generator makes them again, without the bodies or the
+    /// entities that were lost. Returns how many parts there were.
+    pub fn drop_set_aside(&self) -> Result<usize> {
+        let aside = |kind: Kind| {
+            let all = self.inner.file.state().indices.of(kind).range(&ChunkRect::ALL);
+            all.into_iter().map(move |(pos, _)| Key::new(kind, pos))
+        };
+        let kinds = [Kind::DamagedChunk, Kind::DamagedBodies, Kind::DamagedSnapshot];
+        let removed: Vec<Key> = kinds.into_iter().flat_map(aside).collect();
+        let count = removed.len();
+        if count > 0 {
+            let _saving = self.inner.saving();
+            self.inner.file.commit(Change { frames: Vec::new(), removed }, Durability::Synced)?;
+        }
+        Ok(count)
+    }
+}
+
+impl World {
+    fn decode_stored(&self, tag: Tag, data: &[u8]) -> Result<StoredChunk> {
+        let cells = self.options.cells_per_chunk();
+        match tag.storage {
+            EMPTY => Ok(StoredChunk::Empty),
+            DELTA => {
+                let (_, set_bytes) = self.conversion(tag.layers)?;
+                let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
+                let cells = self.stored_today(tag, delta.cells)?;
+                Ok(StoredChunk::Delta(Delta { runs: delta.runs, cells }))
+            }
+            FULL => {
+                let (_, set_bytes) = self.conversion(tag.layers)?;
+                let mut stored = vec![0; cells * set_bytes];
+                decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
+                self.stored_today(tag, stored).map(StoredChunk::Full)
+            }
+            other => Err(bonfire::Error::newer_format(format!(
+                "it is stored in a way ({other}) that this build does not know"
+            ))),
+        }
+    }
+
+    /// Stored cells of any set as those of the set that is written with.
+    fn stored_today(&self, tag: Tag, stored: Vec<u8>) -> Result<Vec<u8>> {
+        let (set, number) = {
+            let saving = self.saving();
+            (saving.settings.current().clone(), saving.settings.current)
+        };
+        if tag.layers == number {
+            return Ok(stored);
+        }
+        let (conversion, set_bytes) = self.conversion(tag.layers)?;
+        let count = stored.len() / set_bytes.max(1);
+        let mut memory = vec![0; count * self.options.layers.cell_bytes()];
+        conversion.to_memory(&stored, &mut memory)?;
+        let mut carried = Vec::new();
+        conversion.carried(&stored, &mut carried)?;
+        let encoder = Encoder::new(self, set, number);
+        let default = encoder.carried_default();
+        if carried.len() != count * default.len() {
+            carried = default.repeat(count);
+        }
+        let mut today = Vec::new();
+        self.options.layers.to_stored(&memory, (!carried.is_empty()).then_some(&carried), &mut today)?;
+        Ok(today)
+    }
+}

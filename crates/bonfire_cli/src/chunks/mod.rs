@@ -1,0 +1,115 @@
+//! Worlds of chunks: the same commands as for saves where there are such, and some of their own.
+//!
+//! The tool does not have the game's generator. What is stored as a difference from a generated chunk is shown as that
+//! difference. A sealed world shows its structure to everybody, and its content to who has the key.
+//!
+//! | file | |
+//! |---|---|
+//! | `arguments` | arguments and help |
+//! | `info`, `verify` | what a world is, and whether it is whole |
+//! | `repair` | the commands that write: `compact`, `repair` |
+//! | `map` | a picture |
+//! | `diff` | two worlds |
+
+pub(crate) mod arguments;
+pub(crate) mod diff;
+pub(crate) mod info;
+pub(crate) mod map;
+pub(crate) mod repair;
+pub(crate) mod verify;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use bonfire_chunks::{ChunkPos, ChunkWorld, DamagedFrame};
+use bonfire_store::{Access, SealKey, is_sealed};
+use serde_json::{Value as Json, json};
+
+use crate::exit::Failure;
+
+/// How worlds of bevy_pixel_world begin.
+const FOREIGN: &[u8] = b"WXSP";
+
+/// Whether a file is to be looked at as a world of chunks: by its first bytes, or, if they are those of nothing, by what
+/// is found behind them.
+pub(crate) fn is_world(path: &Path) -> bool {
+    let mut start = [0; 8];
+    let Ok(mut file) = File::open(path).filter_file() else { return false };
+    let Ok(()) = file.read_exact(&mut start) else { return false };
+    if start.starts_with(b"PXSW") || start.starts_with(FOREIGN) {
+        return true;
+    }
+    if start == *b"\x89BNF\r\n\x1a\n" || is_sealed(&start) {
+        return false;
+    }
+    ChunkWorld::open_as_is(path, Access::Read).is_ok()
+}
+
+trait FilterFile {
+    fn filter_file(self) -> std::io::Result<File>;
+}
+
+impl FilterFile for std::io::Result<File> {
+    /// Nothing but a file: reading from a pipe would take away what the next reader needs.
+    fn filter_file(self) -> std::io::Result<File> {
+        let file = self?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
+    }
+}
+
+/// Opens a world, with the key that fits if it is sealed. Without any key it opens too, but its content does not.
+pub(crate) fn open(path: &Path, access: Access, keys: &[SealKey]) -> bonfire::Result<ChunkWorld> {
+    let mut start = [0; FOREIGN.len()];
+    if File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *FOREIGN {
+        return Err(bonfire::Error::misuse(
+            "this is a world of bevy_pixel_world: `bonfire import pixel-world` makes a world of Bonfire out of it",
+        ));
+    }
+    if keys.is_empty() {
+        return ChunkWorld::open_as_is(path, access);
+    }
+    let world = ChunkWorld::open_as_is(path, Access::Read)?;
+    if !world.info().sealed {
+        return if access == Access::Read { Ok(world) } else { ChunkWorld::open_as_is(path, access) };
+    }
+    let mut refused = None;
+    for key in keys {
+        match ChunkWorld::open_as_is_with_key(path, access, key) {
+            Err(error) if error.is_wrong_key() => refused = Some(error),
+            opened => return opened,
+        }
+    }
+    Err(refused.unwrap_or_else(|| bonfire::Error::wrong_key("no key fits")))
+}
+
+pub(crate) fn open_or_fail(path: &Path, access: Access, keys: &[SealKey]) -> Result<ChunkWorld, Failure> {
+    open(path, access, keys).map_err(|error| Failure::text(path, &error))
+}
+
+/// Whether the content of a world cannot be looked at, because it is sealed and the key is not at hand.
+pub(crate) fn is_out_of_sight(world: &ChunkWorld) -> bool {
+    let info = world.info();
+    let wrong_key = |error: &bonfire::Error| error.is_wrong_key();
+    info.sealed && world.iter().next().is_some_and(|pos| world.read_stored(pos).is_err_and(|e| wrong_key(&e)))
+}
+
+/// A place as JSON.
+pub(crate) fn pos(pos: ChunkPos) -> Json {
+    json!([pos.x, pos.y])
+}
+
+/// A damaged part as JSON.
+pub(crate) fn part(frame: &DamagedFrame, reason: &str) -> Json {
+    json!({
+        "what": frame.what(),
+        "chunk": frame.chunk().map(pos),
+        "offset": frame.offset(),
+        "reason": reason,
+    })
+}
+
+/// `1 chunk`, `2 chunks`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,175 @@
+//! `bonfire map` draws worlds of chunks: every pixel has the colour it should have.
+
+mod common;
+
+use std::path::Path;
+
+use common::world::*;
+use common::{Run, run_on};
+use serde_json::json;
+
+const AIR_COLOUR: [u8; 3] = [0x16, 0x1b, 0x2b];
+const STONE_COLOUR: [u8; 3] = [0x76, 0x75, 0x7d];
+const WATER_COLOUR: [u8; 3] = [0x3d, 0x86, 0xc6];
+const NEUTRAL: [u8; 3] = [0x3b, 0x3d, 0x45];
+const CROSS: [u8; 3] = [0xff, 0x3b, 0x30];
+
+struct Picture {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+impl Picture {
+    fn read(path: &Path) -> Self {
+        let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(path).unwrap()));
+        let mut reader = decoder.read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!((info.color_type, info.bit_depth), (png::ColorType::Rgb, png::BitDepth::Eight));
+        Self { width: info.width as usize, height: info.height as usize, pixels }
+    }
+
+    /// From the upper left corner.
+    fn at(&self, x: usize, y: usize) -> [u8; 3] {
+        assert!(x < self.width && y < self.height);
+        let at = (y * self.width + x) * 3;
+        self.pixels[at..at + 3].try_into().unwrap()
+    }
+}
+
+fn map(world: &World, arguments: &[&str]) -> (Run, Picture) {
+    let path = world.beside("map.png");
+    let run = run_on("map", &world.path, &[&[path.to_str().unwrap()], arguments].concat());
+    let picture = Picture::read(&path);
+    (run, picture)
+}
+
+#[test]
+fn every_cell_is_a_pixel_and_the_first_row_is_the_lowest() {
+    let world = World::new();
+    let (run, picture) = map(&world, &[]);
+    assert_eq!((run.code, &*run.stderr), (Some(0), ""));
+    assert!(run.stdout.contains("1 of them as changed cells on grey"), "{run:?}");
+    // From (-1, 0) to (2, 1).
+    assert_eq!((picture.width, picture.height), (64, 32));
+    assert_eq!(picture.at(3, 3), AIR_COLOUR, "the empty chunk at (-1, 1)");
+    assert_eq!((picture.at(16, 16), picture.at(31, 16)), (STONE_COLOUR, WATER_COLOUR));
+    let zorp = picture.at(18, 31);
+    assert!(![STONE_COLOUR, WATER_COLOUR, AIR_COLOUR].contains(&zorp), "the first row is the lowest");
+    // The delta at (1, 0) has two cells, in its second row.
+    assert_eq!([32, 33, 34].map(|x| picture.at(x, 30)), [WATER_COLOUR, STONE_COLOUR, NEUTRAL]);
+    // What is not in the file is a checker of two colours, which nothing else has.
+    let (one, other) = (picture.at(16, 0), picture.at(18, 0));
+    assert!(one != other && picture.at(20, 0) == one && picture.at(18, 2) == one);
+
+    let (_, down) = map(&world, &["--y-down"]);
+    assert_eq!((down.at(18, 0), down.at(3, 19)), (zorp, AIR_COLOUR));
+    assert_eq!([32, 33].map(|x| down.at(x, 1)), [WATER_COLOUR, STONE_COLOUR]);
+}
+
+#[test]
+fn a_damaged_chunk_has_a_red_cross() {
+    let (run, picture) = map(&World::damaged(), &["--json"]);
+    assert_eq!(run.code, Some(1));
+    assert_eq!((&run.json()["damaged"], &run.json()["chunks"]), (&json!([[2, 0]]), &json!(2)));
+    for place in [(48, 16), (63, 16), (48, 31), (63, 31), (55, 23)] {
+        assert_eq!(picture.at(place.0, place.1), CROSS, "{place:?}");
+    }
+    assert_ne!(picture.at(56, 16), CROSS);
+    assert_eq!(picture.at(16, 16), STONE_COLOUR, "the rest is drawn");
+}
+
+#[test]
+fn what_was_set_aside_has_a_red_cross_too() {
+    let world = World::damaged();
+    assert_eq!(run_on("repair", &world.path, &[]).code, Some(1));
+    let (run, picture) = map(&world, &[]);
+    assert_eq!((run.code, picture.at(48, 16)), (Some(1), CROSS));
+}
+
+#[test]
+fn a_region_and_a_scale_are_as_asked_for() {
+    let world = World::new();
+    let (run, picture) = map(&world, &["--region", "0,0,0,0", "--scale", "48", "--json"]);
+    assert_eq!((picture.width, picture.height), (48, 48));
+    assert_eq!((&run.json()["min"], &run.json()["pixels_per_chunk"]), (&json!([0, 0]), &json!(48)));
+    // A cell is three pixels wide: the cell of zorp is the third of the lowest row.
+    let zorp = picture.at(6, 47);
+    assert_eq!([(5, 47), (9, 47), (6, 44)].map(|(x, y)| picture.at(x, y) == zorp), [false; 3]);
+    assert_eq!((picture.at(8, 45), picture.at(23, 0), picture.at(24, 0)), (zorp, STONE_COLOUR, WATER_COLOUR));
+    // One pixel for the whole chunk is the mean, and nearer to the brighter half.
+    let (_, picture) = map(&world, &["--region", "0,0,0,0", "--scale", "1"]);
+    assert_eq!((picture.width, picture.height), (1, 1));
+    let [red, green, blue] = picture.at(0, 0);
+    assert!((0x3d..0x76).contains(&red) && (0x75..0x86).contains(&green) && (0x7d..0xc6).contains(&blue));
+    // Regions may lie outside of the world, and go left of zero.
+    let (run, picture) = map(&world, &["--region=-9,-9,-8,-9"]);
+    assert_eq!((run.code, picture.width, picture.height), (Some(0), 32, 16));
+}
+
+#[test]
+fn colours_come_from_a_file_and_from_another_layer() {
+    let world = World::new();
+    let palette = world.beside("palette.txt");
+    std::fs::write(&palette, "# mine\ngame.stone #010203\n2 #0a0b0c\nother #000000\n").unwrap();
+    let (run, picture) = map(&world, &["--palette", palette.to_str().unwrap()]);
+    assert_eq!((picture.at(16, 16), picture.at(31, 16)), ([1, 2, 3], [10, 11, 12]));
+    assert!(run.stdout.contains("not in this world, but in the palette: other"), "{run:?}");
+    // All of it has colour 0.
+    let (_, picture) = map(&world, &["--layer", "color"]);
+    assert_eq!((picture.at(16, 16), picture.at(18, 31)), (AIR_COLOUR, AIR_COLOUR));
+    let (_, picture) = map(&world, &["--shade", "color"]);
+    assert_eq!(picture.at(16, 16), STONE_COLOUR.map(|channel| (u32::from(channel) * 7 / 8) as u8));
+    std::fs::write(&palette, "stone red\n").unwrap();
+    let wrong = run_on("map", &world.path, &["x.png", "--palette", palette.to_str().unwrap()]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("line 1"), "{wrong:?}");
+    let wrong = run_on("map", &world.path, &["x.png", "--layer", "heat"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("only material, color"), "{wrong:?}");
+}
+
+#[test]
+fn a_picture_that_would_be_too_large_is_refused() {
+    let world = World::new();
+    let path = world.beside("map.png");
+    for arguments in [&["--region", "-2000000000,0,2000000000,0"][..], &["--scale", "8192"]] {
+        let run = run_on("map", &world.path, &[&[path.to_str().unwrap()], arguments].concat());
+        assert_eq!(run.code, Some(2));
+        assert!(run.stderr.contains("take a smaller --region or --scale"), "{run:?}");
+    }
+    let run = run_on("map", &world.path, &[path.to_str().unwrap(), "--region", "1,2,3"]);
+    assert!(run.code == Some(2) && run.stderr.contains("X0,Y0,X1,Y1"), "{run:?}");
+    assert_eq!(world.names(), ["world.save"]);
+}
+
+#[test]
+fn only_pictures_are_replaced() {
+    let world = World::new();
+    let before = world.bytes();
+    let run = run_on("map", &world.path, &[world.path.to_str().unwrap()]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("is no PNG"), "{run:?}");
+    assert_eq!(world.bytes(), before);
+    assert_eq!((map(&world, &[]).0.code, map(&world, &[]).0.code), (Some(0), Some(0)));
+    assert_eq!(world.names(), ["map.png", "world.save"]);
+}
+
+#[test]
+fn a_sealed_world_is_drawn_with_its_key() {
+    let world = World::with(&options().sealed(key()));
+    let (run, picture) = map(&world, &[]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.stdout.contains("4 hatched: a key"), "{run:?}");
+    assert_ne!(picture.at(17, 16), STONE_COLOUR);
+    let key = key_file(world.directory.path(), 5);
+    assert_eq!(map(&world, &["--key-file", &key]).1.at(17, 16), STONE_COLOUR);
+}
+
+#[test]
+fn a_world_that_was_not_closed_is_drawn_as_it_is() {
+    let world = World::unclosed();
+    let before = world.bytes();
+    let (run, picture) = map(&world, &[]);
+    assert_eq!((run.code, picture.at(16, 16)), (Some(0), STONE_COLOUR));
+    assert_eq!(world.bytes(), before);
+}
