@@ -31,6 +31,18 @@ impl ChunkPos {
     }
 }
 
+impl ChunkPos {
+    /// The chunk that a cell of the world is in, in chunks of `size` cells, and where in the chunk it is. `None` if there is no
+    /// such chunk.
+    pub fn of_cell(cell: [i64; 2], size: u32) -> Option<(Self, [u32; 2])> {
+        let size = i64::from(size);
+        let chunk = |at: i64| i32::try_from(at.checked_div_euclid(size)?).ok();
+        let inside = |at: i64| u32::try_from(at.checked_rem_euclid(size)?).ok();
+        let [x, y] = cell;
+        Some((Self { x: chunk(x)?, y: chunk(y)? }, [inside(x)?, inside(y)?]))
+    }
+}
+
 impl Ord for ChunkPos {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.y, self.x).cmp(&(other.y, other.x))
@@ -138,6 +150,14 @@ mod tests {
         assert_eq!(ChunkPos::containing([f32::NAN, 0.0], 512), None);
         assert_eq!(ChunkPos::containing([0.0, f32::INFINITY], 512), None);
         assert_eq!(ChunkPos::containing([f32::MAX, 0.0], 1), None);
+    }
+
+    #[test]
+    fn cells_left_of_zero_count_from_the_left_edge_of_their_chunk() {
+        assert_eq!(ChunkPos::of_cell([5, 17], 16), Some((ChunkPos::new(0, 1), [5, 1])));
+        assert_eq!(ChunkPos::of_cell([-1, -16], 16), Some((ChunkPos::new(-1, -1), [15, 0])));
+        assert_eq!(ChunkPos::of_cell([i64::MAX, 0], 16), None);
+        assert_eq!(ChunkPos::of_cell([0, 0], 0), None);
     }
 
     #[test]

@@ -214,8 +214,11 @@ impl ChunkFile {
         check_sizes(&change)?;
         let (file, generation, seal, seal_info) = {
             let state = self.state();
-            (state.file.clone(), state.generation + 1, state.seal.clone(), state.seal_info.clone())
+            (state.file.clone(), state.generation, state.seal.clone(), state.seal_info.clone())
         };
+        let generation = generation
+            .checked_add(1)
+            .ok_or_else(|| Error::limit("this world has no numbers left for saves"))?;
         if !seal_info.is_empty()
             && seal.is_none()
             && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
@@ -240,7 +243,10 @@ impl ChunkFile {
                 entries.push((*key, appended.place));
                 crcs.push(appended.crc);
             }
-            entries.extend(change.removed.iter().map(|key| (*key, Place::NOWHERE)));
+            for key in &change.removed {
+                out.frame(*key, Tag::REMOVED, generation, &[])?;
+                entries.push((*key, Place::NOWHERE));
+            }
             let section = match &checkpoint {
                 Some(checkpoint) => {
                     Some(self.append_checkpoint(writer, &mut out, &entries, checkpoint, generation)?)

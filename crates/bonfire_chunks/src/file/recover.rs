@@ -272,7 +272,11 @@ fn by_checkpoint(
     };
     let has_image = replay.image.is_some() || replay.side.is_some();
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
-    let mut report = OpenReport { saves_replayed: replay.saves, ..OpenReport::default() };
+    let mut report = OpenReport {
+        saves_replayed: replay.saves,
+        saves_damaged: replay.damaged_saves,
+        ..OpenReport::default()
+    };
     let mut indices = Indices::new(entries, side);
     // Only a file that was cut has such: the table is read before the frames are.
     for entry in entries.iter().filter(|entry| !table.is_in_file(&entry.place)) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::source::{Source, Walk};
-use crate::format::{Commit, Entry, Frame, Key, Kind, Place, SideIndex, decode_image};
+use crate::format::{Commit, Entry, Frame, Key, Kind, Place, SideIndex, Tag, decode_image};
 
 /// The last that happened to a frame.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub(super) struct Replay {
     pub(super) end: Option<u64>,
     /// How many saves count.
     pub(super) saves: u64,
+    /// How many of them, and of those between them, are not whole any more.
+    pub(super) damaged_saves: u64,
     /// How the file is sealed, as the last save says.
     pub(super) seal: Vec<u8>,
 }
@@ -67,6 +69,7 @@ impl Replay {
             generation: checkpoint,
             end: None,
             saves: 0,
+            damaged_saves: 0,
             seal: Vec::new(),
         };
         let whole: HashMap<u64, &Frame> =
@@ -74,8 +77,9 @@ impl Replay {
         let mut next = 0;
         for (number, saved) in saves.iter().enumerate() {
             let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
-            if !is_checkpoint && !counts(saved, &saves[number..], replay.generation, &whole) {
-                break;
+            if !is_checkpoint {
+                let Some(damaged) = counts(saved, &saves[number..], replay.generation, &whole) else { break };
+                replay.damaged_saves += damaged;
             }
             let frames = &walk.frames[next..saved.number];
             next = saved.number + 1;
@@ -99,8 +103,8 @@ impl Replay {
     }
 
     fn write(&mut self, frame: &Frame) {
-        let event = Event { place: frame.place, generation: frame.generation, what: What::Written };
-        self.events.insert(frame.key(), event);
+        let what = if frame.place.tag == Tag::REMOVED { What::Removed } else { What::Written };
+        self.events.insert(frame.key(), Event { place: frame.place, generation: frame.generation, what });
     }
 
     fn apply(
@@ -147,25 +151,28 @@ fn is_whole(key: Key, place: Place, generation: u64, whole: &HashMap<u64, &Frame
     whole.get(&place.offset).is_some_and(fits)
 }
 
-/// Whether a save counts: `saves` begins with it. `last` is the save before it.
+/// Whether a save counts: `saves` begins with it. `last` is the save before it. If it does, how many saves up to it are
+/// damaged.
 ///
 /// It counts if it is whole and the next one. If it is not, something was damaged, or the machine stopped while it was being
 /// written. It was damage if a later save says that this one had been durable.
-fn counts(saved: &Saved, saves: &[Saved], last: Option<u64>, whole: &HashMap<u64, &Frame>) -> bool {
+fn counts(saved: &Saved, saves: &[Saved], last: Option<u64>, whole: &HashMap<u64, &Frame>) -> Option<u64> {
     let generation = saved.frame.generation;
     if last.is_some_and(|last| generation <= last) {
-        return false;
+        return None;
     }
     let was_durable = |generation: u64, saves: &[Saved]| {
         saves.iter().any(|saved| saved.commit.durable >= generation && saved.frame.generation > generation)
     };
-    let is_next = last.is_none_or(|last| generation == last + 1) || was_durable(generation - 1, saves);
+    let missing = last.map_or(0, |last| generation - last - 1);
     let listed = || saved.commit.entries.iter().filter(|(_, place)| !place.is_nowhere());
     let frames_are_whole = listed().all(|&(key, place)| is_whole(key, place, generation, whole)) && {
         let crcs = listed().filter_map(|(_, place)| whole.get(&place.offset)).map(|frame| frame.crc);
         digest(crcs) == saved.commit.digest
     };
-    is_next && (frames_are_whole || was_durable(generation, &saves[1..]))
+    let is_next = missing == 0 || was_durable(generation - 1, saves);
+    let counts = is_next && (frames_are_whole || was_durable(generation, &saves[1..]));
+    counts.then_some(missing + u64::from(!frames_are_whole))
 }
 
 /// The checksum of checksums.

@@ -11,6 +11,8 @@ use crate::format::{Key, Kind, Place};
 pub struct OpenReport {
     /// Saves that were replayed because the world had not been closed.
     pub saves_replayed: u64,
+    /// Saves of which a part is damaged, or that are missing among later ones. What is left of them counts.
+    pub saves_damaged: u64,
     /// Bytes behind the last whole save: of a save that was under way.
     pub bytes_dropped: u64,
     /// The header was damaged, and taken from a copy.
@@ -26,7 +28,7 @@ pub struct OpenReport {
 impl OpenReport {
     /// Whether nothing was damaged and nothing had to be rebuilt. A world that was not closed is fine.
     pub fn is_fine(&self) -> bool {
-        !self.header_rebuilt && !self.table_rebuilt && self.damaged.is_empty()
+        !self.header_rebuilt && !self.table_rebuilt && self.saves_damaged == 0 && self.damaged.is_empty()
     }
 }
 

@@ -118,6 +118,12 @@ pub(crate) struct Tag {
     pub(crate) layers: u8,
 }
 
+impl Tag {
+    /// Of a frame without data that says that there is nothing of its kind in its place any more. The commit says it too; this
+    /// one is for the case that the commit is damaged.
+    pub(crate) const REMOVED: Self = Self { storage: 0xFF, codec: 0, layers: 0 };
+}
+
 /// Where the data of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {

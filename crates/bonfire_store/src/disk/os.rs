@@ -106,7 +106,7 @@ impl Disk for OsDisk {
         let file =
             options.read(true).write(true).create(true).truncate(false).open(self.directory.join(name))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(DiskLock::new(file))),
+            Ok(()) => Ok(Some(DiskLock::new(Held(file)))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             // Some network file systems have no locks; there the caller is alone, or was told.
             Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
@@ -114,6 +114,16 @@ impl Disk for OsDisk {
             }
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+/// A lock that is given back by name. Closing the file alone would not do: a process that another thread has just
+/// started has a copy of the handle until it begins to run its program.
+struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
