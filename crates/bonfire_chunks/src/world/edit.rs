@@ -145,6 +145,7 @@ impl Edit {
     }
 
     /// All chunks that it changes.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn touched(&self) -> BTreeSet<ChunkPos> {
         let others = self.stored.keys().chain(self.bodies.keys()).chain(self.entities.keys());
         self.cells.keys().chain(others).chain(&self.removed).copied().collect()

@@ -1,5 +1,6 @@
 //! What a game says of its world before it opens it.
 
+#[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::Arc;
 

@@ -63,7 +63,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use bonfire::Error;
+use bonfire::Result;
 use bonfire_store::DiskFile;
 use bytes::Bytes;
 
