@@ -547,10 +547,14 @@ impl ChunkFile {
         let file = self.state().file.clone();
         let len = file.len().map_err(io_error("read", &self.name))?;
         let mut change = Change::default();
+        // A hostile file may claim all of itself for each of many frames.
+        let mut room = len;
         for DamagedFrame { key, place } in damaged {
             change.removed.push(*key);
             let Some(kind) = key.kind.damaged() else { continue };
             let here = place.end().min(len).saturating_sub(place.start());
+            let here = if here <= room { here } else { 0 };
+            room -= here;
             let mut data = vec![0; usize::try_from(here).unwrap_or(0).min(DATA_BYTES_MAX)];
             // It is a last look: what cannot be read is lost.
             let data = if file.read_exact_at(&mut data, place.start()).is_ok() { data } else { Vec::new() };

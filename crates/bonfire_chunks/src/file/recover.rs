@@ -168,6 +168,7 @@ impl Table {
             file_len: source.len(),
         };
         let first_offset = header.data_start + SIZE_BYTES;
+        let mut is_in_order = true;
         for bytes in bytes.as_chunks::<ENTRY_BYTES>().0 {
             let (entry, is_right) = Entry::decode(bytes);
             let last = table.entries.last().map(|last| last.pos);
@@ -177,8 +178,13 @@ impl Table {
                 open.for_each(|bad| bad.before = Some(entry.pos));
                 table.entries.push(entry);
             } else {
+                is_in_order &= !is_right || last.is_none_or(|last| last < entry.pos);
                 table.bad.push(BadSlot { raw: entry, after: last, before: None });
             }
+        }
+        if !is_in_order {
+            // Neighbours tell nothing.
+            table.bad.iter_mut().for_each(|bad| (bad.after, bad.before) = (None, None));
         }
         Ok(table)
     }

@@ -14,8 +14,8 @@ use super::seal::Seal;
 use super::{ChunkFile, State, io_error, lock_name, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag, decode_head,
-    encode_image,
+    Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
+    decode_head, encode_image,
 };
 
 /// Hears how many of how many frames are done.
@@ -109,7 +109,7 @@ impl NewFile<'_> {
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
         let data_start = HEADER_BYTES + u64::from(table_bytes);
         let mut out = Appender { file, at: data_start, buffer: Vec::new(), end: data_start };
-        let mut new = Writing { places: BTreeMap::new(), bodies: Vec::new(), body_count: 0 };
+        let mut new = Writing::default();
         let total = (kept.len() + change.frames.len()) as u64;
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
@@ -125,7 +125,7 @@ impl NewFile<'_> {
                     let Some(kind) = key.kind.damaged() else { continue };
                     let key = Key::new(kind, key.pos);
                     let appended = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
-                    new.places.insert(key, appended.place);
+                    new.note(key, appended);
                 }
                 Err(error) => return Err(error),
             }
@@ -138,7 +138,7 @@ impl NewFile<'_> {
             };
             let data = sealed.as_deref().unwrap_or(&frame.data);
             let appended = out.frame(frame.key, frame.tag, self.generation, data).map_err(&failed)?;
-            new.places.insert(frame.key, appended.place);
+            new.note(frame.key, appended);
             new.note_bodies(frame.key, data);
         }
         progress(total, total);
@@ -166,9 +166,9 @@ impl NewFile<'_> {
         let commit = Commit {
             header: header.encode(),
             durable: self.generation,
-            digest: digest(std::iter::empty()),
+            digest: digest(new.crcs.iter().copied()),
             seal: self.seal_info.clone(),
-            entries: Vec::new(),
+            entries: new.own,
         };
         let commit = out.frame(Key::new(Kind::Commit, nowhere), plain, self.generation, &commit.encode())?;
         out.flush()?;
@@ -233,14 +233,24 @@ fn order(key: Key) -> u8 {
 }
 
 /// What has been written of a new file.
+#[derive(Default)]
 struct Writing {
     places: BTreeMap<Key, Place>,
+    /// What is of the file's own generation: its commit lists it, as that of any save does.
+    own: Vec<(Key, Place)>,
+    crcs: Vec<u32>,
     /// The records of all bodies.
     bodies: Vec<u8>,
     body_count: u32,
 }
 
 impl Writing {
+    fn note(&mut self, key: Key, appended: Appended) {
+        self.places.insert(key, appended.place);
+        self.own.push((key, appended.place));
+        self.crcs.push(appended.crc);
+    }
+
     fn note_bodies(&mut self, key: Key, data: &[u8]) {
         if let (Kind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
             self.body_count = self.body_count.saturating_add(count);
@@ -275,7 +285,7 @@ impl ChunkFile {
             let bodies = state.indices.of(Kind::Bodies).range(&crate::ChunkRect::ALL);
             bodies.into_iter().map(|(pos, _)| Key::new(Kind::Bodies, pos)).collect()
         };
-        let mut all = Writing { places: BTreeMap::new(), bodies: Vec::new(), body_count: 0 };
+        let mut all = Writing::default();
         for key in keys {
             match self.read(key, |_, data| {
                 all.note_bodies(key, data);

@@ -135,6 +135,8 @@ impl ChunkWorld {
         (options.chunk_size, options.tile_size, options.seed) =
             (header.chunk_size, header.tile_size, header.seed);
         options.generator_version = set.generator_version();
+        // Nobody has made a world of sizes that no game can have.
+        options.check().map_err(|error| Error::corrupt(format!("this world cannot be: {error}")))?;
         Ok(Self::of_file(file, options, report, settings, false))
     }
 
