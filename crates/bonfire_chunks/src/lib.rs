@@ -39,3 +39,8 @@ pub enum Durability {
     /// When others can read it. The next synced save makes it durable too; a crash before it takes this one back as a whole.
     Buffered,
 }
+
+/// The code of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/chunked-worlds.md")]
+mod guide {}

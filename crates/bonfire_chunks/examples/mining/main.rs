@@ -337,6 +337,7 @@ fn store_whole(path: &Path) -> Outcome {
         edit.put_stored((x, y), StoredChunk::Full(world.load((x, y))?.into_cells()));
     }
     let report = edit.commit(Durability::Synced)?;
+    world.compact(|_, _| {})?;
     println!("kept {} whole chunks in {} bytes: {}", report.full, report.bytes, path.display());
     Ok(world.close()?)
 }

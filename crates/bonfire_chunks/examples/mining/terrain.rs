@@ -72,7 +72,7 @@ impl Generator for Terrain {
 
 impl Terrain {
     fn hash(&self, x: i32, y: i32, salt: u64) -> f64 {
-        let place = (x as u32 as u64) << 32 | y as u32 as u64;
+        let place = u64::from(x.cast_unsigned()) << 32 | u64::from(y.cast_unsigned());
         let mut bits =
             place ^ self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ salt.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         for _ in 0..2 {

@@ -214,7 +214,7 @@ fn explore(seed: u64, eager: bool, steps: usize, per_point: usize) -> Tally {
 #[test]
 fn a_crash_at_any_point_leaves_what_was_saved() {
     let mut states = 0;
-    for seed in 0..4 * bonfire_testkit::scale() as u64 {
+    for seed in 0..4 * u64::from(bonfire_testkit::scale()) {
         let tally = explore(seed, seed % 2 == 1, 24, 40);
         assert!(
             tally.wrong.is_empty(),
