@@ -291,3 +291,78 @@ fn a_body_can_move_in_the_first_save_of_a_session() {
     assert_eq!(world.read_bodies((0, 0)).unwrap(), [body(2, [2.0, 2.0])]);
     assert_eq!(world.read_bodies((1, 0)).unwrap(), [body(1, [17.0, 1.0])]);
 }
+
+#[test]
+fn ranges_iteration_and_many_reads() {
+    let world = open(&MemoryDisk::new());
+    let mut edit = world.edit();
+    for number in 0..60 {
+        edit.put((number % 10 - 5, number / 10 - 3), noise(number as u64));
+    }
+    edit.commit(Durability::Synced).unwrap();
+    let all: Vec<ChunkPos> = world.iter().collect();
+    assert!(all.len() == 60 && all.is_sorted());
+    let rect = ChunkRect::new((-1, -1), (1, 0));
+    let places = world.range(rect);
+    assert_eq!(places, [(-1, -1), (0, -1), (1, -1), (-1, 0), (0, 0), (1, 0)].map(ChunkPos::from));
+    assert_eq!(world.range(ChunkRect::around((100, 100), 3)), []);
+    assert_eq!(world.prefetch(rect), 6);
+    let asked = [ChunkPos::new(0, 0), ChunkPos::new(99, 99), ChunkPos::new(-5, -3)];
+    let read: Vec<_> = world.read_many(&asked).into_iter().map(Result::unwrap).collect();
+    assert_eq!(read, [Some(noise(35)), None, Some(noise(0))]);
+    assert!(world.contains((0, 0)) && !world.contains((99, 99)));
+    assert!(world.read_into((0, 0), &mut [0; 3]).unwrap_err().is_misuse());
+    assert!(world.edit().put((0, 0), vec![0; 3]).commit(Durability::Synced).unwrap_err().is_misuse());
+    assert_eq!(world.read((0, 0)).unwrap(), Some(noise(35)), "nothing of a failed edit is there");
+}
+
+#[test]
+fn what_a_crash_left_beside_the_file_goes_when_it_is_opened() {
+    use bonfire_store::Disk;
+    let disk = MemoryDisk::new();
+    drop(open(&disk));
+    disk.create_new("world.save.tmp").unwrap().write_all_at(b"half of a world", 0).unwrap();
+    let reader = options().open_on(disk.clone(), NAME, Access::Read).unwrap();
+    assert_eq!(reader.report().stale_files_removed, 0, "readers touch nothing");
+    drop(reader);
+    assert_eq!(open(&disk).report().stale_files_removed, 1);
+    assert!(!disk.list().unwrap().contains(&"world.save.tmp".to_owned()));
+}
+
+#[test]
+fn a_world_is_deleted_with_all_that_lies_beside_it() {
+    use bonfire_store::Disk;
+    let disk = MemoryDisk::new();
+    let world = open(&disk);
+    assert!(ChunkWorld::delete_on(&disk, NAME).unwrap_err().is_conflict());
+    drop(world);
+    assert!(ChunkWorld::delete_on(&disk, NAME).unwrap());
+    assert!(!ChunkWorld::delete_on(&disk, NAME).unwrap());
+    assert_eq!(disk.list().unwrap(), Vec::<String>::new());
+}
+
+/// A layer that does not persist comes back as its default, however the chunk is stored.
+#[test]
+fn bits_that_do_not_persist_come_back_as_defaults() {
+    use bonfire_chunks::{ChunkOptions, Layer, Layers, Persistence};
+    let layers = Layers::new()
+        .with(Layer::new("material", 1).persistence(Persistence::Always))
+        .with(Layer::new("color", 1))
+        .with(Layer::new("flags", 1).persistence(Persistence::Partial(vec![0b10])).default_value(&[1]))
+        .with(Layer::new("heat", 1).persistence(Persistence::No).default_value(&[20]));
+    let options =
+        ChunkOptions::new(layers).chunk_size(SIZE as u16).tile_size(4).generator(Hills { version: 1 });
+    let world = options.open_on(MemoryDisk::new(), NAME, Access::Write).unwrap();
+    let mut changed = world.load((0, 0)).unwrap().into_cells();
+    changed[..4].copy_from_slice(&[9, 9, 0xFF, 77]);
+    changed[4 * 20 + 3] = 99;
+    let noise = noise(4);
+    world.edit().put((0, 0), changed.clone()).put((1, 0), noise.clone()).commit(Durability::Synced).unwrap();
+    assert_eq!([(0, 0), (1, 0)].map(|pos| world.storage(pos)), [Some(Storage::Delta), Some(Storage::Full)]);
+    assert_eq!(world.delta_entries((0, 0)).unwrap(), Some(1), "heat alone is no change");
+    let expected = |cells: &[u8]| -> Vec<u8> {
+        cells.chunks_exact(4).flat_map(|cell| [cell[0], cell[1], cell[2] & 0b10 | 1, 20]).collect()
+    };
+    assert_eq!(world.read((0, 0)).unwrap(), Some(expected(&changed)));
+    assert_eq!(world.read((1, 0)).unwrap(), Some(expected(&noise)));
+}
