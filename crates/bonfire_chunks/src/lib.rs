@@ -1,5 +1,20 @@
 //! Worlds too large to save whole: chunks of cells in one file, read one by one, saved as they change, and safe from a
 //! crash at any point.
+//!
+//! | what | for |
+//! |---|---|
+//! | [`ChunkWorld`], [`ChunkOptions`] | a world in a file |
+//! | [`Edit`], [`Durability`] | what is saved together, and when it counts as done |
+//! | [`Chunk`], [`ChunkState`] | a chunk in memory, which knows whether it must be saved |
+//! | [`Generator`] | what makes chunks that nobody has changed |
+//! | [`Layers`] | what a cell is made of, and how that changes between releases |
+//! | [`Body`], [`BodyIds`] | things made of cells that move about |
+//! | [`ChunkWorker`] | reads and saves off the game's thread |
+//! | [`OpenReport`], [`CheckReport`] | what was found |
+//! | [`import`] | worlds that other programs wrote |
+//! | [`codec`] | cells as bytes, for tools |
+//!
+//! The guide is `docs/chunked-worlds.md`, every byte of the file is in FORMAT.md, "Chunk files".
 
 mod body;
 mod chunk;
@@ -16,6 +31,11 @@ mod position;
 #[cfg(not(target_arch = "wasm32"))]
 mod worker;
 mod world;
+
+pub use bonfire::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+pub use bonfire_store::OsDisk;
+pub use bonfire_store::{Access, Disk, Handle, MemoryDisk};
 
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};

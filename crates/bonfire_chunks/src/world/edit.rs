@@ -152,6 +152,12 @@ impl Edit {
     }
 }
 
+impl std::fmt::Debug for Edit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Edit").field("chunks", &self.cells.keys()).finish_non_exhaustive()
+    }
+}
+
 impl World {
     pub(super) fn commit(&self, edit: Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();

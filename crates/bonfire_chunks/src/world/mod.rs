@@ -302,6 +302,12 @@ impl ChunkWorld {
     }
 }
 
+impl std::fmt::Debug for ChunkWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkWorld").field("chunks", &self.len()).finish_non_exhaustive()
+    }
+}
+
 impl World {
     fn saving(&self) -> MutexGuard<'_, Saving> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
