@@ -313,7 +313,7 @@ fn other_formats_versions_and_sizes_are_refused() {
         change(&mut file);
         let bytes = file.finish();
         survive(&bytes, same);
-        open(&bytes, Access::Write).err().expect("it is not ours")
+        open(&bytes, Access::Write).expect_err("it is not ours")
     };
     assert!(with(&|file| file.header.magic = *b"PNG!").is_corrupt());
     assert!(with(&|file| file.header.version = 2).is_newer_format());
@@ -328,7 +328,7 @@ fn other_formats_versions_and_sizes_are_refused() {
     let wider = Layers::new().with(Layer::new("m", 2).persistence(Persistence::Always));
     let disk = MemoryDisk::with_files([(NAME.to_owned(), bytes)]);
     let other = ChunkOptions::new(wider).chunk_size(SIZE).tile_size(2).open_on(disk, NAME, Access::Write);
-    let error = other.err().expect("a byte is not two");
+    let error = other.expect_err("a byte is not two");
     assert!(error.to_string().contains('m'), "{error}");
 }
 
@@ -351,7 +351,7 @@ fn a_tool_does_not_believe_sizes_that_no_game_has() {
 fn what_is_no_world_is_refused() {
     for bytes in [Vec::new(), vec![0; 63], vec![0; 64], vec![0xFF; 5000], b"PXSW".repeat(100)] {
         for result in survive(&bytes, same) {
-            assert!(result.err().expect("it is no world").is_corrupt());
+            assert!(result.expect_err("it is no world").is_corrupt());
         }
     }
 }
