@@ -304,7 +304,7 @@ impl ChunkFile {
         let state = self.state();
         let nowhere = ChunkPos::default();
         let lies_in = |key: &Key| state.indices.get(*key).unwrap_or(Place::NOWHERE);
-        let others = state.indices.iter().filter(|(key, _)| key.kind != Kind::Chunk).count() as u64;
+        let others = state.indices.others_len();
         let changed = changed.iter().filter(|(key, _)| key.kind != Kind::Chunk);
         // A chain of lists is as long as one list of everything at most, give or take a few.
         let side =
@@ -318,8 +318,7 @@ impl ChunkFile {
                     (!entries.is_empty()).then_some((SideIndex { earlier, entries }, so_far))
                 }
                 None => {
-                    let mut all: std::collections::BTreeMap<Key, Place> =
-                        state.indices.others().into_iter().collect();
+                    let mut all: std::collections::BTreeMap<Key, Place> = state.indices.others().collect();
                     all.extend(changed.copied());
                     all.retain(|_, place| !place.is_nowhere());
                     Some((SideIndex { earlier: 0, entries: all.into_iter().collect() }, 0))

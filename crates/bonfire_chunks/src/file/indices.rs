@@ -64,8 +64,18 @@ impl Indices {
     }
 
     /// All that the page table does not list.
-    pub(super) fn others(&self) -> Vec<(Key, Place)> {
-        self.iter().filter(|(key, _)| key.kind != Kind::Chunk).collect()
+    pub(super) fn others(&self) -> impl Iterator<Item = (Key, Place)> {
+        let others = Kind::CONTENT.into_iter().filter(|kind| *kind != Kind::Chunk);
+        others.flat_map(|kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place)))
+    }
+
+    /// How many those are.
+    pub(super) fn others_len(&self) -> u64 {
+        Kind::CONTENT
+            .iter()
+            .filter(|kind| **kind != Kind::Chunk)
+            .map(|kind| self.of(*kind).len() as u64)
+            .sum()
     }
 }
 
