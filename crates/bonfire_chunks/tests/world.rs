@@ -366,3 +366,26 @@ fn bits_that_do_not_persist_come_back_as_defaults() {
     assert_eq!(world.read((0, 0)).unwrap(), Some(expected(&changed)));
     assert_eq!(world.read((1, 0)).unwrap(), Some(expected(&noise)));
 }
+
+#[test]
+fn opening_and_closing_alone_writes_nothing() {
+    for options in [options(), options().compat(), options().eager()] {
+        let disk = MemoryDisk::new();
+        let world = options.open_on(disk.clone(), NAME, Access::Write).unwrap();
+        world
+            .edit()
+            .put((0, 0), noise(1))
+            .put_bodies((0, 0), vec![body(1, [1.0, 1.0])])
+            .commit(Durability::Synced)
+            .unwrap();
+        world.close().unwrap();
+        drop(world);
+        let before = support_files(&disk);
+        for _ in 0..3 {
+            let world = options.open_on(disk.clone(), NAME, Access::Write).unwrap();
+            assert_eq!(world.report(), &OpenReport::default());
+            world.close().unwrap();
+        }
+        assert_eq!(support_files(&disk), before);
+    }
+}

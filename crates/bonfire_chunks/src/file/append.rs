@@ -511,7 +511,10 @@ impl ChunkFile {
             return Ok(());
         }
         let closed = self.with_writer(|writer| {
-            if !writer.is_folded() || entities.is_some() {
+            let file = self.state().file.clone();
+            let is_listed =
+                entities.as_ref().is_none_or(|entities| has_at(&*file, writer.header.entities, entities));
+            if !writer.is_folded() || !is_listed {
                 self.try_fold(writer, entities)?;
             }
             let file = self.state().file.clone();
@@ -599,6 +602,12 @@ impl Writer {
         self.tail_entries += entries.len() as u64;
         self.side_dirty.extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != Kind::Chunk));
     }
+}
+
+/// Whether these bytes are at this place already.
+fn has_at(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> bool {
+    let mut found = vec![0; bytes.len()];
+    file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
 /// What a fold writes together with a save.
