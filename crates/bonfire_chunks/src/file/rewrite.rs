@@ -99,7 +99,9 @@ impl NewFile<'_> {
         let changed: HashSet<Key> =
             change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
         let kept: BTreeMap<Key, Place> = old.iter().flat_map(|old| old.indices.iter()).collect();
-        let kept: Vec<(Key, Place)> = kept.into_iter().filter(|(key, _)| !changed.contains(key)).collect();
+        let mut kept: Vec<(Key, Place)> =
+            kept.into_iter().filter(|(key, _)| !changed.contains(key)).collect();
+        kept.sort_by_key(|(key, _)| !is_first_copy(*key));
         let is_chunk = |key: &Key| key.kind == Kind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
@@ -393,4 +395,15 @@ pub(super) fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Head
         }
     }
     Err(Error::corrupt("the header is lost, and nothing is left that says what kind of world it was"))
+}
+
+/// What is there twice, settings and schemas: one copy lies before everything else and the other behind it, so that no
+/// single damage takes both.
+fn is_first_copy(key: Key) -> bool {
+    match key.kind {
+        Kind::Settings => key.pos.y == 0,
+        // Two copies have opposite places, bit by bit.
+        Kind::Schema => key.pos.x < 0,
+        _ => false,
+    }
 }
