@@ -99,6 +99,27 @@ fn a_content_that_needs_the_game_is_not_damage() {
 }
 
 #[test]
+fn a_compacted_world_that_is_cut_keeps_what_lies_before_the_cut() {
+    let disk = disk();
+    let world = as_is(&disk);
+    for x in 10..40 {
+        world.edit().put((x, 0), noise(x as u64)).commit(Durability::Synced).unwrap();
+    }
+    world.compact(|_, _| {}).unwrap();
+    world.close().unwrap();
+    let file = disk.open(NAME, Access::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes.truncate(bytes.len() - 20_000);
+    let world = as_is(&MemoryDisk::with_files(vec![(NAME.to_owned(), bytes)]));
+    assert!(!world.report().is_fine());
+    assert_eq!(world.read((10, 0)).unwrap(), Some(noise(10)));
+    assert!(world.read((39, 0)).unwrap_err().is_corrupt(), "what is lost is named");
+    let left = world.len();
+    assert!((10..30).contains(&left), "{left}");
+}
+
+#[test]
 fn what_was_set_aside_is_given_up_and_nothing_else() {
     let disk = disk();
     let file = disk.open(NAME, Access::Read).unwrap();

@@ -389,3 +389,26 @@ fn opening_and_closing_alone_writes_nothing() {
         assert_eq!(support_files(&disk), before);
     }
 }
+
+#[test]
+fn the_two_copies_of_the_settings_come_to_lie_apart() {
+    let disk = MemoryDisk::new();
+    let world = options().table_capacity(1000).open_on(disk.clone(), NAME, Access::Write).unwrap();
+    let mut edit = world.edit();
+    for x in 0..60 {
+        edit.put((x, 0), noise(x as u64));
+    }
+    edit.commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    drop(world);
+    let (_, bytes) = support_files(&disk).into_iter().find(|(name, _)| name == NAME).unwrap();
+    let magic = [0x9B, b'B', b'N', b'F', 7];
+    let copies: Vec<usize> = (0..bytes.len() - 5).filter(|at| bytes[*at..*at + 5] == magic).collect();
+    assert!(copies.last().unwrap() - copies[0] > 16 << 10, "{copies:?}");
+    // All but the last one are gone.
+    let mut damaged = bytes;
+    let last = copies.len() - 1;
+    copies[..last].iter().for_each(|at| damaged[at - 3] ^= 0xFF);
+    let world = open(&MemoryDisk::with_files([(NAME.to_owned(), damaged)]));
+    assert_eq!(world.read((59, 0)).unwrap(), Some(noise(59)));
+}

@@ -78,6 +78,8 @@ pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
     };
     recovered.report.header_rebuilt = is_rebuilt;
     if is_rebuilt {
+        // The copy may be older than the header was: that says nothing about how the world was left.
+        recovered.report.saves_replayed = 0;
         recovered.repair =
             recovered.repair.max(if header.is_some() { Repair::Fold } else { Repair::Rewrite });
     }

@@ -126,7 +126,8 @@ impl ChunkWorld {
     }
 
     fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, key: Option<&SealKey>) -> Result<Self> {
-        let options = ChunkOptions::new(Layers::new());
+        // A compaction makes room for what there is, and not for what a game expects.
+        let options = ChunkOptions::new(Layers::new()).table_capacity(16);
         let (file, report) = ChunkFile::open(disk, name, access, options.file.clone(), key)?;
         let settings = read_settings(&file)?;
         let header = file.state().header.clone();
@@ -328,8 +329,28 @@ impl World {
         if self.file.is_compaction_due() {
             self.file.compact(&mut |_, _| {})?;
         }
+        self.part_settings()?;
         let entities = if self.is_compat() { Some(self.file.entity_section()?) } else { None };
         self.file.close(entities)
+    }
+}
+
+impl World {
+    /// Both copies of the settings are written with a new world, side by side. Once there is room between them, the second one is
+    /// written again, so that one piece of damage does not meet both.
+    fn part_settings(&self) -> Result<()> {
+        const APART_BYTES: u64 = 16 << 10;
+        let (places, header, end) = {
+            let state = self.file.state();
+            let places = SETTINGS_PLACES.map(|pos| state.indices.get(Key::new(Kind::Settings, pos)));
+            (places, state.header.clone(), state.file_bytes())
+        };
+        let [Some(one), Some(other)] = places else { return Ok(()) };
+        if one.offset.abs_diff(other.offset) >= APART_BYTES || end - other.offset < 2 * APART_BYTES {
+            return Ok(());
+        }
+        let frames = settings_frames(&self.saving().settings, &header).skip(1).collect();
+        self.file.commit(Change { frames, removed: Vec::new() }, crate::Durability::Synced).map(drop)
     }
 }
 
