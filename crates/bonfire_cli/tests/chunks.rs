@@ -117,7 +117,7 @@ fn a_repair_keeps_a_copy_and_sets_aside_what_is_lost() {
     assert_eq!(std::fs::read(world.beside("world.save.before-repair")).unwrap(), before);
     assert!(world.names().contains(&"world.save.before-repair-2".to_owned()));
     assert_eq!(run_on("verify", &world.path, &[]).code, Some(0));
-    assert_eq!(opened(&options(), &world.path).len(), 3);
+    assert_eq!(options().open(&world.path).unwrap().len(), 3);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_world_without_its_first_bytes_is_still_one() {
 #[test]
 fn a_compaction_takes_away_what_is_dead() {
     let world = World::new();
-    let open = opened(&options().compact_above(None), &world.path);
+    let open = options().compact_above(None).open(&world.path).unwrap();
     for _ in 0..20 {
         open.edit().put((5, 5), noise()).commit(Durability::Synced).unwrap();
     }
@@ -188,14 +188,14 @@ fn a_damaged_world_is_not_compacted() {
 #[test]
 fn a_world_that_somebody_has_open_is_not_written_to() {
     let world = World::damaged();
-    let game = opened(&options(), &world.path);
+    let game = options().open(&world.path).unwrap();
     let text = run_on("repair", &world.path, &[]);
     assert_eq!(text.code, Some(2), "{text:?}");
     assert!(text.stderr.contains("close the game first"), "{text:?}");
     assert_eq!(world.names(), ["world.save"], "no copy is left behind");
     drop(game);
     let healthy = World::new();
-    let _game = opened(&options(), &healthy.path);
+    let _game = options().open(&healthy.path).unwrap();
     assert_eq!(run_on("compact", &healthy.path, &[]).code, Some(2));
     assert_eq!(run_on("verify", &healthy.path, &[]).code, Some(0), "who only reads may look");
 }
@@ -206,7 +206,7 @@ fn a_diff_lists_what_changed() {
     let same = run_on("diff", &one.path, &[other.path.to_str().unwrap(), "--json"]);
     assert_eq!((same.code, &same.json()["same"]), (Some(0), &json!(true)));
 
-    let open = opened(&options(), &other.path);
+    let open = options().open(&other.path).unwrap();
     let mut cells = halves();
     cells[0] = WATER;
     cells[7] = 9;
@@ -277,7 +277,7 @@ fn a_sealed_world_shows_its_structure_and_with_the_key_its_content() {
     assert_eq!(run_on("verify", &world.path, &["--key-file", &wrong]).code, Some(2));
     // Parts are moved as they are: that needs no key.
     assert_eq!(run_on("compact", &world.path, &[]).code, Some(0));
-    assert_eq!(opened(&options().sealed(key()), &world.path).read((0, 0)).unwrap(), Some(halves()));
+    assert_eq!(options().sealed(key()).open(&world.path).unwrap().read((0, 0)).unwrap(), Some(halves()));
     // A key is not in the way of worlds that need none.
     assert_eq!(run_on("compact", &World::new().path, &["--key-file", &right]).code, Some(0));
 }

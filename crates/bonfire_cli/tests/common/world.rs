@@ -85,7 +85,7 @@ impl World {
     pub(crate) fn with(options: &ChunkOptions) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("world.save");
-        fill(&opened(options, &path));
+        fill(&options.open(&path).unwrap());
         Self { directory, path }
     }
 
@@ -93,7 +93,7 @@ impl World {
     pub(crate) fn unclosed() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (path, busy) = (directory.path().join("world.save"), directory.path().join("busy.save"));
-        let world = opened(&options(), &busy);
+        let world = options().open(&busy).unwrap();
         fill(&world);
         std::fs::copy(&busy, &path).unwrap();
         drop(world);
@@ -128,17 +128,6 @@ impl World {
         names.sort();
         names
     }
-}
-
-/// Opens a world, also while another test starts a process: until that one runs, it has a copy of every lock.
-pub(crate) fn opened(options: &ChunkOptions, path: &Path) -> ChunkWorld {
-    for _ in 0..200 {
-        match options.open(path) {
-            Err(error) if error.is_conflict() => std::thread::sleep(std::time::Duration::from_millis(5)),
-            world => return world.unwrap(),
-        }
-    }
-    panic!("somebody has it open")
 }
 
 fn fill(world: &ChunkWorld) {
