@@ -6,10 +6,10 @@
 use std::io;
 use std::path::Path;
 
-use bonfire_chunks::Body;
 use bonfire_chunks::import::pixel_world::{
-    Mode, NOT_CHECKED, PixelChunk, PixelContent, PixelPayload, PixelStorage, PixelWorld,
+    Mode, NOT_CHECKED, PixelContent, PixelPayload, PixelStorage, PixelWorld,
 };
+use bonfire_chunks::{Body, ChunkPos};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
@@ -98,7 +98,10 @@ fn list(title: &str, lines: &[impl ToString], out: &mut Output) -> io::Result<()
 
 fn document(path: &Path, world: &PixelWorld, written: bool) -> Result<Json, Failure> {
     let report = &world.report;
-    let chunks = world.chunks.iter().map(|chunk| self::chunk(path, chunk)).collect::<Result<Vec<_>, _>>()?;
+    let placed = world.chunks.iter().map(|chunk| (Some(chunk.pos), &chunk.payload));
+    // Those whose place is lost are listed too: their contents are whole.
+    let all = placed.chain(report.unplaced.iter().map(|payload| (None, payload)));
+    let chunks = all.map(|(pos, payload)| chunk(path, pos, payload)).collect::<Result<Vec<_>, _>>()?;
     Ok(json!({
         "file": path.to_string_lossy(),
         "seed": world.seed,
@@ -122,16 +125,14 @@ fn texts(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
 }
 
-fn chunk(path: &Path, chunk: &PixelChunk) -> Result<Json, Failure> {
-    let mut document =
-        json!({ "pos": [chunk.pos.x, chunk.pos.y], "storage": chunk.payload.storage().to_string() });
-    match chunk.payload.storage() {
+fn chunk(path: &Path, pos: Option<ChunkPos>, payload: &PixelPayload) -> Result<Json, Failure> {
+    let pos = pos.map(|pos| [pos.x, pos.y]);
+    let mut document = json!({ "pos": pos, "storage": payload.storage().to_string() });
+    match payload.storage() {
         PixelStorage::Empty => {}
-        PixelStorage::Delta => document["delta_entries"] = chunk.payload.delta_entries().into(),
+        PixelStorage::Delta => document["delta_entries"] = payload.delta_entries().into(),
         PixelStorage::Full => {
-            if let PixelContent::Full(cells) =
-                chunk.payload.content().map_err(|error| failure(path, &error))?
-            {
+            if let PixelContent::Full(cells) = payload.content().map_err(|error| failure(path, &error))? {
                 document["cells_sha256"] = sha256(&cells).into();
             }
         }

@@ -181,7 +181,8 @@ Worlds that other programs wrote become worlds of Bonfire. The old file is only 
 const IMPORT_PIXEL_WORLD_NOTES: &str = "\
 Every payload and every body is decoded. A world that is damaged is not written, unless with --salvage: then what is left is,
 as far as it is certain where it belongs. The game appends over its own page table, so a crash may leave chunks that are
-sound and have no place; a backup that is older, given with --older, knows the places of what was not saved since. Nothing
+sound and have no place; a backup that is older, given with --older, knows the places of what was not saved since. With --json such chunks are listed
+with the place `null`. Nothing
 can tell changed cells from others: the format has no checksum over them.
 
 Exit codes:

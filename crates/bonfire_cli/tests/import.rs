@@ -63,7 +63,9 @@ fn a_damaged_world_exits_with_1_and_says_what_is_missing() {
     let json = import("d5_truncated_table.save", &["--dry-run", "--json"]);
     assert_eq!(json.code, Some(1));
     let json = json.json();
-    assert_eq!(json["chunks"].as_array().unwrap().len(), 4);
+    let chunks = json["chunks"].as_array().unwrap();
+    assert_eq!((chunks.len(), chunks.iter().filter(|chunk| chunk["pos"].is_null()).count()), (10, 6));
+    assert_eq!(chunks[4], json!({ "pos": null, "storage": "Delta", "delta_entries": 1000 }));
     assert_eq!(
         json["unplaced"][0],
         json!({ "offset": 8531, "bytes": 7037, "storage": "Delta", "delta_entries": 1000 })
@@ -77,7 +79,8 @@ fn an_older_copy_gives_chunks_their_places() {
         let run = import(file, &["--dry-run", "--json", "--older", &older]);
         assert_eq!(run.code, Some(1));
         let json = run.json();
-        assert_eq!(json["chunks"].as_array().unwrap().len(), 10);
+        let placed = json["chunks"].as_array().unwrap().iter().filter(|chunk| !chunk["pos"].is_null());
+        assert_eq!(placed.count(), 10);
         assert_eq!(json["unplaced"].as_array().unwrap().len(), left);
     }
 }
@@ -122,4 +125,20 @@ fn a_newer_version_is_not_damage() {
     let run = run(&["import", "pixel-world", saved.path.to_str().unwrap(), "--dry-run"]);
     assert_eq!(run.code, Some(3));
     assert!(run.stdout.contains("version 9"), "{run:?}");
+}
+
+/// Where they belong stood in the table alone, which the game has written over. Their contents are all there.
+#[test]
+fn chunks_that_the_game_loses_in_a_crash_are_found() {
+    let whole = import("a4_small10.save", &["--dry-run", "--json"]).json();
+    let found = import("d13_crash_before_flush.save", &["--dry-run", "--json"]).json();
+    let contents = |json: &Json| -> Vec<String> {
+        let without_place = |chunk: &Json| {
+            format!("{} {} {}", chunk["storage"], chunk["cells_sha256"], chunk["delta_entries"])
+        };
+        json["chunks"].as_array().unwrap().iter().map(without_place).collect()
+    };
+    let found = contents(&found);
+    assert_eq!(found.len(), 11, "ten, and the one that was being saved");
+    assert!(contents(&whole).iter().all(|chunk| found.contains(chunk)), "{found:?}");
 }
