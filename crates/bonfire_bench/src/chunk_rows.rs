@@ -426,13 +426,14 @@ fn terrain_decode() -> (f64, String) {
     let (ours, theirs) = against(
         ROUNDS,
         || {
-            best.iter()
-                .for_each(|(codec, bytes, _)| decode_full(*codec, bytes, 4, &mut memory).expect("just made"))
+            for (codec, bytes, _) in &best {
+                decode_full(*codec, bytes, 4, &mut memory).expect("just made");
+            }
         },
         || {
-            plain
-                .iter()
-                .for_each(|(codec, bytes, _)| decode_full(*codec, bytes, 4, &mut other).expect("just made"))
+            for (codec, bytes, _) in &plain {
+                decode_full(*codec, bytes, 4, &mut other).expect("just made");
+            }
         },
     );
     let speed = |seconds: f64| (best.len() * memory.len()) as f64 / seconds / 1e9;
