@@ -22,7 +22,7 @@ const CHUNKS: i32 = 5;
 
 fn options(number: u64) -> ChunkOptions {
     let options = support::options().table_capacity(4).compact_at_least(30_000);
-    if number % 2 == 0 { options.eager() } else { options }
+    if number.is_multiple_of(2) { options.eager() } else { options }
 }
 
 /// What chunk 0 says of the save that it is of.
@@ -49,7 +49,7 @@ fn save(world: &ChunkWorld, number: u64) {
     let centre = (number % CHUNKS as u64) as f32 * SIZE as f32 + 1.0;
     edit.put_bodies(((number % CHUNKS as u64) as i32, 0), vec![body(1, [centre, 1.0])]);
     // The table grows and shrinks.
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         edit.remove(extra(number))
     } else {
         edit.put(extra(number), cells(number, 9))
@@ -76,7 +76,7 @@ fn saving_process() {
             save(&world, number);
             writeln!(out, "saved {number}").and_then(|()| out.flush()).expect("somebody listens");
         }
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             world.compact(|_, _| {}).expect("a healthy disk");
         }
         world.close().expect("a healthy disk");
@@ -112,7 +112,7 @@ fn look(path: &Path) -> u64 {
     }
     let centre = (number % CHUNKS as u64) as f32 * SIZE as f32 + 1.0;
     assert!(bodies == [body(1, [centre, 1.0])], "bodies of save {number}: {bodies:?}");
-    let expected = (number % 4 != 0).then(|| cells(number, 9));
+    let expected = (!number.is_multiple_of(4)).then(|| cells(number, 9));
     assert!(world.read(extra(number)).expect("it is whole") == expected, "the last chunk of save {number}");
     assert!(world.check(|_, _| {}).damaged.is_empty());
     number

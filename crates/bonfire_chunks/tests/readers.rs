@@ -43,7 +43,7 @@ fn save(world: &ChunkWorld, number: u64, random: &mut Random) {
     for x in 0..CHUNKS {
         edit.put((x, 0), cells(number, x));
     }
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         edit.put((number as i32, 5), cells(number, 50));
     }
     if number % 50 == 49 {
