@@ -230,7 +230,7 @@ fn check_state(
     drop(world);
     // The copy is there as a whole or not at all.
     let allowed = script.copy.allowed(point.after());
-    if allowed.len() > 1 || point.after() % 16 == 0 {
+    if allowed.len() > 1 || point.after().is_multiple_of(16) {
         let copy = script.shape.options().open_on(disk, COPY, Access::Read);
         let found = match copy {
             Err(error) if error.is_not_found() => Model::default(),

@@ -41,6 +41,9 @@ struct Model {
     entities: BTreeMap<ChunkPos, Vec<u8>>,
 }
 
+/// Parts that cannot be read: what, and of which chunk.
+type Lost = BTreeSet<(&'static str, ChunkPos)>;
+
 /// A world on a disk, and what it holds.
 struct Sample {
     bytes: Vec<u8>,
@@ -117,11 +120,7 @@ fn sample(len: usize, is_closed: bool) -> Sample {
 
 /// What is lost of a world: errors, by place and kind. Panics if something is there that was not saved, or nothing is where
 /// something was.
-fn lost(
-    world: &ChunkWorld,
-    model: &Model,
-    removed: &BTreeMap<ChunkPos, Vec<u8>>,
-) -> Result<BTreeSet<(&'static str, ChunkPos)>, String> {
+fn lost(world: &ChunkWorld, model: &Model, removed: &BTreeMap<ChunkPos, Vec<u8>>) -> Result<Lost, String> {
     let mut lost = BTreeSet::new();
     for pos in every_pos(world, model, removed) {
         match world.read(pos) {
@@ -186,7 +185,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
     }
     world.close().map_err(text)?;
     drop(world);
-    if read.is_empty() || damage % 3 != 1 && damage % 15 != 0 {
+    if read.is_empty() || damage % 3 != 1 && !damage.is_multiple_of(15) {
         return Ok(read.len());
     }
     // It stays lost, is reported as such, and is the only thing that is wrong.
@@ -228,10 +227,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
 }
 
 /// The state of which the least is lost: the last save, or the one before if the last was not folded.
-fn best<'s>(
-    world: &ChunkWorld,
-    sample: &'s Sample,
-) -> Result<(&'s Model, BTreeSet<(&'static str, ChunkPos)>), String> {
+fn best<'s>(world: &ChunkWorld, sample: &'s Sample) -> Result<(&'s Model, Lost), String> {
     let mut first_error = None;
     for model in sample.models.iter().rev() {
         match lost(world, model, &sample.removed) {
@@ -312,7 +308,7 @@ fn a_world_that_was_cut_has_all_that_is_left_of_it() {
     let (model, table) = (&sample.models[0], table(&sample.bytes));
     for_all(sample.bytes.len(), "a closed world cut", |len| {
         let disk = MemoryDisk::with_files([(NAME.to_owned(), sample.bytes[..len].to_vec())]);
-        let access = if len % 5 == 0 { Access::Write } else { Access::Read };
+        let access = if len.is_multiple_of(5) { Access::Write } else { Access::Read };
         let world = match open(&disk, access) {
             Ok(world) => world,
             // The settings are the first frame behind the table.
@@ -352,7 +348,7 @@ fn a_cut_between_saves_leaves_those_before_it() {
     for_all(sample.bytes.len() - first, "saves cut", |cut| {
         let len = first + cut;
         let disk = MemoryDisk::with_files([(NAME.to_owned(), sample.bytes[..len].to_vec())]);
-        let access = if len % 2 == 0 { Access::Write } else { Access::Read };
+        let access = if len.is_multiple_of(2) { Access::Write } else { Access::Read };
         let world = open(&disk, access).map_err(|error| error.to_string())?;
         let (_, model) = sample.saves.iter().rev().find(|(end, _)| *end <= len).expect("the first");
         let lost = lost(&world, model, &BTreeMap::new())?;
@@ -376,12 +372,15 @@ fn samples() -> [Sample; 3] {
     [sample(20 << 10, true), sample(20 << 10, false), compacted]
 }
 
+/// What is overwritten, where, and with what.
+type Case<'c> = (&'c str, std::ops::Range<usize>, &'c dyn Fn(usize) -> u8);
+
 #[test]
 fn without_header_and_table_everything_is_found_again() {
     for (number, sample) in samples().into_iter().enumerate() {
         let table_end = data_start(&sample.bytes);
         let garbage = |byte: usize| (byte * 37 + 11) as u8;
-        let cases: [(&str, std::ops::Range<usize>, &dyn Fn(usize) -> u8); 5] = [
+        let cases: [Case<'_>; 5] = [
             ("zeroed header", 0..HEADER_BYTES, &|_| 0),
             ("zeroed table", HEADER_BYTES..table_end, &|_| 0),
             ("zeroed header and table", 0..table_end, &|_| 0),
@@ -427,7 +426,7 @@ fn a_frame_that_is_gone_costs_no_other_one() {
         assert!(frames.len() > 20);
         for_all(frames.len() * 2, &format!("a frame of world {number} zeroed"), |which| {
             let mut bytes = sample.bytes.clone();
-            bytes[frames[which / 2].clone()].fill(if which % 2 == 0 { 0 } else { 0x9B });
+            bytes[frames[which / 2].clone()].fill(if which.is_multiple_of(2) { 0 } else { 0x9B });
             check(&bytes, which * 3, &sample, 1)
         });
     }

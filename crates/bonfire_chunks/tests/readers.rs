@@ -1,0 +1,190 @@
+//! While one thread saves, folds, grows and compacts, others read: each read is what the chunk was or what it is, never an
+//! error. Whoever opens the world again and again beside the writer, as another process would, finds one save as a
+//! whole each time.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability};
+use bonfire_store::{Access, Disk, MemoryDisk, OsDisk};
+use bonfire_testkit::disk::Random;
+use bonfire_testkit::scale;
+use support::noise;
+
+const NAME: &str = "world.save";
+/// Chunks that every save changes.
+const CHUNKS: i32 = 6;
+
+fn options() -> ChunkOptions {
+    support::options().table_capacity(4).compact_at_least(60_000).compact_above(Some(0.6)).threads(1).eager()
+}
+
+fn seed(number: u64, x: i32) -> u64 {
+    number * 100 + x as u64
+}
+
+/// Cells that tell which save they are of: the first eight bytes are its number.
+fn cells(number: u64, x: i32) -> Vec<u8> {
+    let mut cells = noise(seed(number, x));
+    cells[..8].copy_from_slice(&number.to_le_bytes());
+    cells
+}
+
+fn number_of(found: &[u8], x: i32) -> u64 {
+    let number = u64::from_le_bytes(found[..8].try_into().expect("eight bytes"));
+    assert!(found == cells(number, x), "chunk {x} is no chunk that was saved");
+    number
+}
+
+/// Saves all chunks with one number, and every time a chunk more, so that the table grows.
+fn save(world: &ChunkWorld, number: u64, random: &mut Random) {
+    let mut edit = world.edit();
+    for x in 0..CHUNKS {
+        edit.put((x, 0), cells(number, x));
+    }
+    if number.is_multiple_of(3) {
+        edit.put((number as i32, 5), cells(number, 50));
+    }
+    if number % 50 == 49 {
+        for old in (3..number as i32).step_by(3) {
+            edit.remove((old, 5));
+        }
+    }
+    let durability = if random.chance(20) { Durability::Buffered } else { Durability::Synced };
+    edit.commit(durability).expect("a healthy disk");
+    if random.chance(5) {
+        world.compact(|_, _| {}).expect("a healthy disk");
+    }
+}
+
+/// Runs a writer, and readers until it is done. `begun` and `done` are the numbers of its saves.
+fn beside_a_writer(
+    disk: impl Disk + Clone + Send + Sync + 'static,
+    saves: u64,
+    read: impl Fn(&ChunkWorld, &AtomicU64, &AtomicU64, &AtomicBool) + Sync,
+) {
+    let world = options().open_on(disk, NAME, Access::Write).expect("a healthy disk");
+    save(&world, 0, &mut Random::new(1));
+    let (begun, done, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let readers = [(); 2].map(|()| scope.spawn(|| read(&world, &begun, &done, &is_over)));
+        let mut random = Random::new(2);
+        for number in 1..=saves {
+            begun.store(number, Ordering::SeqCst);
+            save(&world, number, &mut random);
+            done.store(number, Ordering::SeqCst);
+            if readers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
+        }
+        is_over.store(true, Ordering::SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().expect("it read well"));
+    });
+}
+
+#[test]
+fn threads_read_old_or_new_and_never_an_error() {
+    let reads = AtomicU64::new(0);
+    beside_a_writer(MemoryDisk::new(), u64::from(400 * scale()), |world, begun, done, is_over| {
+        let mut random = Random::new(3);
+        while !is_over.load(Ordering::SeqCst) {
+            let x = random.below(CHUNKS as usize) as i32;
+            let at_least = done.load(Ordering::SeqCst);
+            let found = world.read((x, 0)).expect("never an error").expect("it was saved");
+            let number = number_of(&found, x);
+            let at_most = begun.load(Ordering::SeqCst);
+            assert!((at_least..=at_most).contains(&number), "{number} is not {at_least} to {at_most}");
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    println!("{} reads", reads.into_inner());
+}
+
+/// A world that is opened for reading is one save as a whole. If the writer has moved frames meanwhile, a read of it may fail,
+/// and succeeds when it has looked again.
+fn look(reader: &ChunkWorld) -> Option<u64> {
+    let read = || -> bonfire::Result<Vec<u64>> {
+        (0..CHUNKS).map(|x| Ok(number_of(&reader.read((x, 0))?.expect("it was saved"), x))).collect()
+    };
+    let numbers = read().ok()?;
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?} are not of one save");
+    Some(numbers[0])
+}
+
+fn other_processes(disk: impl Disk + Clone + Send + Sync + 'static, saves: u64) {
+    let (opened, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+    let again = disk.clone();
+    beside_a_writer(disk, saves, |_, begun, done, is_over| {
+        while !is_over.load(Ordering::SeqCst) {
+            let at_least = done.load(Ordering::SeqCst);
+            let reader = options().open_on(again.clone(), NAME, Access::Read).expect("it can be read");
+            assert!(reader.report().damaged.is_empty(), "{:?}", reader.report());
+            for _ in 0..3 {
+                match look(&reader) {
+                    Some(number) => {
+                        let at_most = begun.load(Ordering::SeqCst);
+                        assert!(
+                            (at_least..=at_most).contains(&number),
+                            "{number} is not {at_least} to {at_most}"
+                        );
+                    }
+                    None => drop(moved.fetch_add(1, Ordering::Relaxed)),
+                }
+                reader.refresh().expect("it can be read");
+            }
+            opened.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    println!(
+        "{} times opened, {} times moved meanwhile",
+        opened.load(Ordering::Relaxed),
+        moved.load(Ordering::Relaxed)
+    );
+    assert!(moved.into_inner() < opened.into_inner());
+}
+
+#[test]
+fn another_process_sees_whole_saves() {
+    other_processes(MemoryDisk::new(), u64::from(300 * scale()));
+}
+
+#[test]
+fn another_process_sees_whole_saves_on_a_real_disk() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    other_processes(Shared(std::sync::Arc::new(OsDisk::at(directory.path()))), u64::from(60 * scale()));
+}
+
+/// A directory that several worlds use.
+#[derive(Clone)]
+struct Shared(std::sync::Arc<OsDisk>);
+
+impl Disk for Shared {
+    fn open(&self, name: &str, access: Access) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+        self.0.open(name, access)
+    }
+
+    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+        self.0.create_new(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.0.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> std::io::Result<Option<bonfire_store::DiskLock>> {
+        self.0.lock(name)
+    }
+}

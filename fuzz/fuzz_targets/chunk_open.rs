@@ -1,0 +1,82 @@
+//! Any bytes as a chunk world: opened to read and to write, everything read, checked, compacted and closed. What could be read
+//! before is the same afterwards.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld};
+use bonfire_store::{Access, MemoryDisk};
+use libfuzzer_sys::fuzz_target;
+
+const NAME: &str = "world.save";
+/// Chunks are so small that a million of them is no memory.
+const CHUNK_BYTES_MAX: usize = 1 << 16;
+
+fn read(world: &ChunkWorld) -> BTreeMap<ChunkPos, Vec<u8>> {
+    for pos in world.chunks_with_bodies(ChunkRect::ALL) {
+        let _ = world.read_bodies(pos);
+    }
+    for pos in world.chunks_with_entities(ChunkRect::ALL) {
+        let _ = world.read_entities(pos);
+    }
+    let _ = world.info();
+    if world.chunk_bytes() > CHUNK_BYTES_MAX {
+        return BTreeMap::new();
+    }
+    let _ = world.check(|_, _| {});
+    world.iter().filter_map(|pos| Some((pos, world.read(pos).ok()??))).collect()
+}
+
+fn number(bytes: &[u8], at: usize) -> usize {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, |word| u32::from_le_bytes(word) as usize)
+}
+
+fn crc8(bytes: &[u8]) -> u8 {
+    let bit = |crc: u8, _| if crc & 0x80 != 0 { (crc << 1) ^ 0x07 } else { crc << 1 };
+    bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ byte, bit))
+}
+
+/// The mutations that matter lie behind checksums, so those are made right: of the header, the table, and the frames as far
+/// as their sizes lead.
+fn mend(bytes: &mut [u8]) {
+    if bytes.len() < 64 {
+        return;
+    }
+    let (count, mut at) = (number(bytes, 32), number(bytes, 40).max(64));
+    for entry in bytes[64..].chunks_exact_mut(24).take(count) {
+        entry[21] = crc8(&entry[..21]);
+    }
+    while let Some(size) = bytes.get(at..at + 4).map(|_| number(bytes, at)).filter(|size| *size >= 32) {
+        let Some(frame) = bytes.get_mut(at + 4..at + 4 + size) else { break };
+        let trailer = size - 32;
+        frame[trailer..trailer + 4].copy_from_slice(&[0x9B, b'B', b'N', b'F']);
+        frame[trailer + 16..trailer + 20].copy_from_slice(&(trailer as u32).to_le_bytes());
+        let crc = crc32c::crc32c(&frame[..size - 4]).to_le_bytes();
+        frame[size - 4..].copy_from_slice(&crc);
+        at += 4 + size;
+    }
+    let check = crc32c::crc32c(&bytes[..61]).to_le_bytes();
+    bytes[61..64].copy_from_slice(&check[..3]);
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((mode, bytes)) = bytes.split_first() else { return };
+    let mut bytes = bytes.to_vec();
+    if mode & 1 == 1 {
+        mend(&mut bytes);
+    }
+    let disk = MemoryDisk::with_files([(NAME.to_owned(), bytes)]);
+    let Ok(reader) = ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Read) else { return };
+    let before = read(&reader);
+    drop(reader);
+    let Ok(world) = ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Write) else { return };
+    assert_eq!(read(&world), before);
+    if mode & 2 == 2 {
+        world.compact(|_, _| {}).expect("a disk in memory");
+    }
+    world.close().expect("a disk in memory");
+    drop(world);
+    let world = ChunkWorld::open_as_is_on(disk, NAME, Access::Write).expect("it was closed");
+    assert_eq!(read(&world), before);
+    assert!(world.report().damaged.is_empty());
+});
