@@ -15,23 +15,29 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A generator that lets nobody pass until it is opened, and notes who came by.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<(bool, Vec<ChunkPos>)>, Condvar)>);
+struct Gate(Arc<(Mutex<Passage>, Condvar)>);
+
+#[derive(Default)]
+struct Passage {
+    is_open: bool,
+    passed: Vec<ChunkPos>,
+}
 
 impl Gate {
     fn open(&self) {
-        self.0.0.lock().unwrap().0 = true;
+        self.0.0.lock().unwrap().is_open = true;
         self.0.1.notify_all();
     }
     fn passed(&self) -> Vec<ChunkPos> {
-        self.0.0.lock().unwrap().1.clone()
+        self.0.0.lock().unwrap().passed.clone()
     }
 }
 
 impl bonfire_chunks::Generator for Gate {
     fn generate(&self, pos: ChunkPos, _: &mut [u8]) {
         let mut state = self.0.0.lock().unwrap();
-        state.1.push(pos);
-        drop(self.0.1.wait_while(state, |state| !state.0).unwrap());
+        state.passed.push(pos);
+        drop(self.0.1.wait_while(state, |state| !state.is_open).unwrap());
     }
 }
 
@@ -48,9 +54,7 @@ fn gated(chunks: i32) -> (ChunkWorld, Gate) {
             .commit(Durability::Synced)
             .unwrap();
     }
-    let mut state = gate.0.0.lock().unwrap();
-    (state.0, state.1) = (false, Vec::new());
-    drop(state);
+    *gate.0.0.lock().unwrap() = Passage::default();
     (world, gate)
 }
 
