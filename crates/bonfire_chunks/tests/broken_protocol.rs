@@ -143,18 +143,17 @@ fn swapped_steps_are_caught() {
     assert_found(Breakage::OverwritesSyncedLate, EAGER);
 }
 
-/// Not every one does: with an eager fold, two syncs follow each other before the save is acknowledged.
+/// Each save has one that it cannot do without. Those of folds and of growth can be left out one at a time: the next one makes
+/// up for it, or recovery does.
 #[test]
 fn a_single_sync_that_is_left_out_is_caught() {
-    for (shape, share) in [(EAGER, 40), (LAZY, 80)] {
-        let all = explore(Breakage::None, shape, 2, 12, 1).syncs;
+    const SAVES: usize = 12;
+    for shape in [EAGER, LAZY] {
+        let all = explore(Breakage::None, shape, 2, SAVES, 1).syncs;
         let missed: Vec<usize> = (1..=all)
-            .filter(|number| explore(Breakage::NoSyncNumber(*number), shape, 2, 12, 40).wrong == 0)
+            .filter(|number| explore(Breakage::NoSyncNumber(*number), shape, 2, SAVES, 200).wrong == 0)
             .collect();
         println!("{shape:?}: of {all} syncs, these are not missed: {missed:?}");
-        assert!(
-            (all - missed.len()) * 100 >= all * share,
-            "{shape:?}: of {all} syncs, {missed:?} are not missed"
-        );
+        assert!(all - missed.len() >= SAVES, "{shape:?}: of {all} syncs, {missed:?} are not missed");
     }
 }

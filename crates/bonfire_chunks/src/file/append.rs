@@ -452,6 +452,7 @@ impl ChunkFile {
                 }
             }
         }
+        // Synced on its own: readers must not be led to frames that a sync which fails would take away.
         self.append(writer, change, None, Durability::Synced)?;
         writer.table = TableDirt::All;
         writer.side = None;
