@@ -1,0 +1,115 @@
+//! What was wrong once.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bonfire_chunks::{
+    ChunkOptions, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld, Durability, Layer, Layers, Persistence,
+    Removed, StoredChunk,
+};
+use bonfire_store::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
+use support::{Hills, SIZE, body, cells, noise, options};
+
+const CELLS: usize = SIZE * SIZE;
+
+fn open(disk: &MemoryDisk, options: &ChunkOptions) -> ChunkWorld {
+    options.open_on(disk.clone(), "w", Access::Write).unwrap()
+}
+
+fn materials(names: [(u32, &str); 2]) -> Layers {
+    Layers::new()
+        .with(Layer::new("material", 1).persistence(Persistence::Always))
+        .materials("material", names)
+}
+
+fn named(names: &[&str], removed: Removed) -> ChunkOptions {
+    let layers =
+        Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always)).removed(removed);
+    let layers = names.iter().fold(layers, |layers, name| layers.with(Layer::new(*name, 1)));
+    ChunkOptions::new(layers).chunk_size(SIZE as u16)
+}
+
+#[test]
+fn a_chunk_that_was_loaded_again_is_not_marked_saved_by_the_save_of_the_one_before() {
+    let world = open(&MemoryDisk::default(), &options());
+    let mut first = world.load((0, 0)).unwrap();
+    first.set(0, 0, &[1; 4]).unwrap();
+    let under_way = first.revision();
+    let mut again = world.load((0, 0)).unwrap();
+    again.set(5, 5, &[2; 4]).unwrap();
+    again.saved(under_way);
+    assert!(again.state().needs_save());
+}
+
+/// A disk that calls something at each sync of a file, and counts renames.
+#[derive(Clone)]
+struct Watched {
+    disk: MemoryDisk,
+    at_sync: Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>,
+    renames: Arc<AtomicUsize>,
+    fails: Arc<AtomicBool>,
+}
+
+impl Watched {
+    fn new(disk: MemoryDisk) -> Self {
+        Self { disk, at_sync: Arc::default(), renames: Arc::default(), fails: Arc::default() }
+    }
+}
+
+struct WatchedFile(Box<dyn DiskFile>, Watched);
+
+impl DiskFile for WatchedFile {
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.len()
+    }
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        self.0.read_at(bytes, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> std::io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn stamp(&self) -> std::io::Result<u64> {
+        self.0.stamp()
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        let call = self.1.at_sync.lock().unwrap().take();
+        if let Some(mut call) = call {
+            call();
+        }
+        self.0.sync()
+    }
+}
+
+impl Disk for Watched {
+    fn open(&self, name: &str, access: Access) -> std::io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(WatchedFile(self.disk.open(name, access)?, self.clone())))
+    }
+    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn DiskFile>> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        Ok(Box::new(WatchedFile(self.disk.create_new(name)?, self.clone())))
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.renames.fetch_add(1, Ordering::SeqCst);
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.disk.sync_dir()
+    }
+    fn lock(&self, name: &str) -> std::io::Result<Option<DiskLock>> {
+        self.disk.lock(name)
+    }
+}
+
