@@ -113,3 +113,65 @@ impl Disk for Watched {
     }
 }
 
+#[test]
+fn a_backup_that_begins_while_the_table_grows_has_every_chunk() {
+    let disk = Watched::new(MemoryDisk::default());
+    let target = MemoryDisk::default();
+    let options = options().eager().compact_above(None).table_capacity(200);
+    let world = options.open_on(disk.clone(), "w", Access::Write).unwrap();
+    let mut edit = world.edit();
+    for n in 0..200 {
+        edit.put((n, 0), noise(n as u64));
+    }
+    edit.commit(Durability::Synced).unwrap();
+    drop(edit);
+    // The next chunks do not fit. The first sync is of their own save, the second one of the frames in the way.
+    let (go, going) = std::sync::mpsc::channel::<()>();
+    let (started, has_started) = std::sync::mpsc::channel::<()>();
+    let copy = {
+        let (world, target) = (world.clone(), target.clone());
+        move || {
+            let mut waits = Some(going);
+            let done = world.backup_on(&target, "copy", |_, _| {
+                if let Some(going) = waits.take() {
+                    started.send(()).unwrap();
+                    let _ = going.recv();
+                }
+            });
+            done.unwrap();
+        }
+    };
+    let thread = Arc::new(Mutex::new(None));
+    let second: Box<dyn FnMut() + Send> = {
+        let thread = thread.clone();
+        let mut copy = Some(copy);
+        let has_started = Mutex::new(has_started);
+        Box::new(move || {
+            if let Some(copy) = copy.take() {
+                *thread.lock().unwrap() = Some(std::thread::spawn(copy));
+                has_started.lock().unwrap().recv().unwrap();
+            }
+        })
+    };
+    let slot = disk.at_sync.clone();
+    let mut second = Some(second);
+    *disk.at_sync.lock().unwrap() = Some(Box::new(move || *slot.lock().unwrap() = second.take()));
+    let mut edit = world.edit();
+    for n in 200..290 {
+        edit.put((n, 0), noise(n as u64));
+    }
+    edit.commit(Durability::Synced).unwrap();
+    drop((go, edit));
+    let copying = thread.lock().unwrap().take().expect("it has grown");
+    copying.join().unwrap();
+    let copy = options.open_on(target, "copy", Access::Write).unwrap();
+    for n in 0..200 {
+        assert_eq!(copy.read((n, 0)).unwrap(), Some(noise(n as u64)), "chunk {n}");
+    }
+    world.close().unwrap();
+    drop(world);
+    let world = options.open_on(disk, "w", Access::Write).unwrap();
+    assert_eq!(world.range(ChunkRect::ALL).len(), 290);
+    assert!(world.check(|_, _| {}).damaged.is_empty());
+}
+
