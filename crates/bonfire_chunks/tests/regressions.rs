@@ -175,3 +175,18 @@ fn a_backup_that_begins_while_the_table_grows_has_every_chunk() {
     assert!(world.check(|_, _| {}).damaged.is_empty());
 }
 
+#[test]
+fn a_worker_does_not_compact_again_what_it_has_just_compacted() {
+    let disk = Watched::new(MemoryDisk::default());
+    let world = options().compact_at_least(0).compact_above(Some(0.0));
+    let world = world.open_on(disk.clone(), "w", Access::Write).unwrap();
+    let worker = ChunkWorker::new(world.clone());
+    let mut edit = world.edit();
+    edit.put((0, 0), noise(1));
+    worker.save(edit).wait().unwrap();
+    assert!(worker.finish(std::time::Duration::from_secs(20)), "it is never done");
+    let renames = disk.renames.load(Ordering::SeqCst);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(disk.renames.load(Ordering::SeqCst), renames);
+}
+
