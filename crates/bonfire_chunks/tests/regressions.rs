@@ -176,6 +176,18 @@ fn a_backup_that_begins_while_the_table_grows_has_every_chunk() {
 }
 
 #[test]
+fn a_world_is_closed_although_it_cannot_be_compacted() {
+    let disk = Watched::new(MemoryDisk::default());
+    let world = options().compact_at_least(0).open_on(disk.clone(), "w", Access::Write).unwrap();
+    for n in 0..9 {
+        world.edit().put((0, 0), noise(n)).commit(Durability::Buffered).unwrap();
+    }
+    disk.fails.store(true, Ordering::SeqCst);
+    world.close().unwrap();
+    assert_eq!(options().open_on(disk, "w", Access::Write).unwrap().read((0, 0)).unwrap(), Some(noise(8)));
+}
+
+#[test]
 fn a_worker_does_not_compact_again_what_it_has_just_compacted() {
     let disk = Watched::new(MemoryDisk::default());
     let world = options().compact_at_least(0).compact_above(Some(0.0));
