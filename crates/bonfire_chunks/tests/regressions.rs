@@ -202,3 +202,17 @@ fn a_worker_does_not_compact_again_what_it_has_just_compacted() {
     assert_eq!(disk.renames.load(Ordering::SeqCst), renames);
 }
 
+#[test]
+fn an_edit_of_another_world_is_refused() {
+    let (one, other) = (open(&MemoryDisk::default(), &options()), open(&MemoryDisk::default(), &options()));
+    let mut edit = one.edit();
+    edit.put((0, 0), cells(|_, _| [1; 4]));
+    let error = other.save_on(&MemoryDisk::default(), "copy", &mut edit).unwrap_err();
+    assert!(error.is_misuse());
+    let worker = ChunkWorker::new(other);
+    let mut edit = one.edit();
+    edit.put((0, 0), cells(|_, _| [1; 4]));
+    assert!(worker.save(edit).wait().unwrap_err().is_misuse());
+    assert!(one.is_empty());
+}
+

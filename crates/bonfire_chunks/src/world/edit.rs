@@ -152,6 +152,16 @@ impl Edit {
     }
 }
 
+impl ChunkWorld {
+    /// An edit knows the layers and chunks of one world.
+    pub(crate) fn check_own(&self, edit: &Edit) -> Result<()> {
+        if std::sync::Arc::ptr_eq(&self.inner, &edit.world.inner) {
+            return Ok(());
+        }
+        Err(bonfire::Error::misuse("this edit was begun in another world"))
+    }
+}
+
 impl std::fmt::Debug for Edit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Edit").field("chunks", &self.cells.keys()).finish_non_exhaustive()

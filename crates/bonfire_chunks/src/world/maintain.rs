@@ -213,6 +213,7 @@ impl ChunkWorld {
 
     /// The same on a disk of your own.
     pub fn save_on(&self, disk: &dyn Disk, name: &str, edit: &mut Edit) -> Result<CommitReport> {
+        self.check_own(edit)?;
         let edit = std::mem::replace(edit, Edit::new(self.clone()));
         let mut report = CommitReport::default();
         let encoded = self.inner.encode_all(&edit)?;
