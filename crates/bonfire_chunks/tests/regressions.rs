@@ -43,6 +43,34 @@ fn a_chunk_that_was_loaded_again_is_not_marked_saved_by_the_save_of_the_one_befo
     assert!(again.state().needs_save());
 }
 
+#[test]
+fn an_upgrade_does_not_undo_a_save_that_came_in_between() {
+    let disk = MemoryDisk::default();
+    let old = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+    let world = open(&disk, &ChunkOptions::new(old).chunk_size(SIZE as u16));
+    world.edit().put((0, 0), vec![1; CELLS]).commit(Durability::Synced).unwrap();
+    drop(world);
+    static WORLD: OnceLock<ChunkWorld> = OnceLock::new();
+    static SAVED: AtomicBool = AtomicBool::new(false);
+    let new = Layers::new()
+        .with(Layer::new("material", 1).version(2).persistence(Persistence::Always))
+        .upgrade("material", 1, |old| {
+            if let Some(world) = WORLD.get()
+                && !SAVED.swap(true, Ordering::SeqCst)
+            {
+                // The game saves on another thread.
+                let save = || world.edit().put((0, 0), vec![9; CELLS]).commit(Durability::Synced).unwrap();
+                std::thread::scope(|scope| drop(scope.spawn(save).join().unwrap()));
+            }
+            [old[0] + 1]
+        });
+    let world = open(&disk, &ChunkOptions::new(new).chunk_size(SIZE as u16).threads(1));
+    WORLD.set(world.clone()).unwrap();
+    world.upgrade_all(|_, _| {}).unwrap();
+    assert!(SAVED.load(Ordering::SeqCst));
+    assert_eq!(world.read((0, 0)).unwrap(), Some(vec![9; CELLS]));
+}
+
 /// A disk that calls something at each sync of a file, and counts renames.
 #[derive(Clone)]
 struct Watched {

@@ -238,6 +238,7 @@ impl ChunkWorld {
         let mut done = 0;
         for places in chunks.chunks(AT_ONCE) {
             let mut edit = self.edit();
+            edit.is_upgrade = true;
             for (pos, cells) in places.iter().zip(self.read_many(places)) {
                 if let Some(cells) = cells? {
                     edit.put(*pos, cells);
@@ -248,7 +249,9 @@ impl ChunkWorld {
             progress(done, total);
         }
         for pos in &bodies {
-            self.edit().put_bodies(*pos, self.read_bodies(*pos)?).commit(Durability::Buffered)?;
+            let mut edit = self.edit();
+            edit.is_upgrade = true;
+            edit.put_bodies(*pos, self.read_bodies(*pos)?).commit(Durability::Buffered)?;
             done += 1;
             progress(done, total);
         }
