@@ -18,6 +18,19 @@ fn open(disk: &MemoryDisk, options: &ChunkOptions) -> ChunkWorld {
     options.open_on(disk.clone(), "w", Access::Write).unwrap()
 }
 
+#[test]
+fn a_reader_finds_a_body_where_the_writer_has_moved_it() {
+    let disk = MemoryDisk::default();
+    let world = open(&disk, &options());
+    world.edit().put_bodies((0, 0), [body(1, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
+    let reader = options().open_on(disk.clone(), "w", Access::Read).unwrap();
+    assert_eq!(reader.read_bodies((0, 0)).unwrap().len(), 1);
+    world.edit().put_bodies((1, 0), [body(1, [17.0, 1.0])]).commit(Durability::Synced).unwrap();
+    reader.refresh().unwrap();
+    assert_eq!(reader.read_bodies((0, 0)).unwrap().len(), 0);
+    assert_eq!(reader.read_bodies((1, 0)).unwrap().len(), 1);
+}
+
 fn materials(names: [(u32, &str); 2]) -> Layers {
     Layers::new()
         .with(Layer::new("material", 1).persistence(Persistence::Always))
@@ -244,3 +257,22 @@ fn an_edit_of_another_world_is_refused() {
     assert!(one.is_empty());
 }
 
+#[test]
+fn a_world_of_256_layer_sets_can_be_opened_after_an_upgrade() {
+    let disk = MemoryDisk::default();
+    for version in 0..300 {
+        let world = open(&disk, &options().generator(Hills { version }));
+        world.edit().put((0, 0), noise(u64::from(version))).commit(Durability::Synced).unwrap();
+        world.upgrade_all(|_, _| {}).unwrap();
+    }
+}
+
+#[test]
+fn refreshing_a_world_that_is_written_changes_nothing() {
+    let disk = MemoryDisk::default();
+    open(&disk, &named(&[], Removed::Keep)).close().unwrap();
+    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    world.refresh().unwrap();
+    world.edit().put((0, 0), [1, 2].repeat(CELLS)).commit(Durability::Synced).unwrap();
+    assert_eq!(world.read((0, 0)).unwrap(), Some([1, 2].repeat(CELLS)));
+}

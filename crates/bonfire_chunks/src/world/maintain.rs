@@ -261,9 +261,20 @@ impl ChunkWorld {
 
     /// Looks at what another process has saved since: for a world that is open for reading only.
     pub fn refresh(&self) -> Result<()> {
-        self.inner.file.refresh()?;
-        let settings = super::read_settings(&self.inner.file)?;
-        *self.inner.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets;
+        let world = &*self.inner;
+        if world.file.is_writable() {
+            return Ok(());
+        }
+        world.file.refresh()?;
+        let mut settings = super::read_settings(&world.file)?;
+        settings.adopt_layers(&world.options, &world.file)?;
+        let mut saving = world.saving();
+        *world.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();
+        world.conversions.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        saving.settings = settings;
+        // Bodies may have gone anywhere.
+        saving.homes.clear();
+        saving.with_empty_bodies.clear();
         Ok(())
     }
 

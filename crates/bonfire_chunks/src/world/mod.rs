@@ -154,9 +154,7 @@ impl ChunkWorld {
         let header = file.state().header.clone();
         check_sizes(&header, &options)?;
         let mut settings = read_settings(&file)?;
-        let generator_version = options.generator_version;
-        let carried = Conversion::new(settings.current(), &options.layers)?.carried_layers().to_vec();
-        let mut changed = settings.adopt(options.layers.set(generator_version, &carried)?)?;
+        let mut changed = settings.adopt_layers(&options, &file)?;
         changed |= file.state().indices.of(Kind::Settings).len() != SETTINGS_PLACES.len();
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
     }
