@@ -37,11 +37,84 @@ fn materials(names: [(u32, &str); 2]) -> Layers {
         .materials("material", names)
 }
 
+#[test]
+fn an_empty_chunk_keeps_its_material_when_ids_change() {
+    let disk = MemoryDisk::default();
+    let of = |layers: Layers| ChunkOptions::new(layers).chunk_size(SIZE as u16);
+    let world = open(&disk, &of(materials([(0, "air"), (1, "stone")])));
+    world.edit().put((0, 0), vec![0; CELLS]).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    let world = open(&disk, &of(materials([(0, "stone"), (1, "air")])));
+    assert_eq!(world.read((0, 0)).unwrap(), Some(vec![1; CELLS]));
+    assert_eq!(world.read_stored((0, 0)).unwrap(), Some(StoredChunk::Full(vec![1; CELLS])));
+}
+
+#[test]
+fn an_empty_chunk_keeps_its_cells_when_a_default_changes() {
+    let disk = MemoryDisk::default();
+    let of = |default: u8| {
+        let layer = Layer::new("material", 1).persistence(Persistence::Always).default_value(&[default]);
+        ChunkOptions::new(Layers::new().with(layer)).chunk_size(SIZE as u16)
+    };
+    let world = open(&disk, &of(3));
+    world.edit().put((0, 0), vec![3; CELLS]).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    assert_eq!(open(&disk, &of(9)).read((0, 0)).unwrap(), Some(vec![3; CELLS]));
+}
+
 fn named(names: &[&str], removed: Removed) -> ChunkOptions {
     let layers =
         Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always)).removed(removed);
     let layers = names.iter().fold(layers, |layers, name| layers.with(Layer::new(*name, 1)));
     ChunkOptions::new(layers).chunk_size(SIZE as u16)
+}
+
+#[test]
+fn carried_layers_are_not_taken_for_each_other() {
+    let disk = MemoryDisk::default();
+    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    world.edit().put((0, 0), [1, 77].repeat(CELLS)).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(&disk, &named(&["wet"], Removed::Drop));
+    world.edit().put((1, 0), [1, 5].repeat(CELLS)).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(&disk, &named(&[], Removed::Keep));
+    for pos in [(0, 0), (1, 0)] {
+        world.edit().put(pos, vec![2; CELLS]).commit(Durability::Synced).unwrap();
+    }
+    drop(world);
+    let world = open(&disk, &named(&["wet"], Removed::Keep));
+    assert_eq!(world.read((1, 0)).unwrap(), Some([2, 5].repeat(CELLS)));
+    assert_eq!(world.read((0, 0)).unwrap(), Some([2, 0].repeat(CELLS)), "heat is not wetness");
+}
+
+#[test]
+fn carried_layers_stay_with_cells_that_are_as_generated() {
+    let disk = MemoryDisk::default();
+    let of = |names: &[&str]| {
+        named(names, Removed::Keep).generator(|_: ChunkPos, cells: &mut [u8]| {
+            let bytes = cells.len() / CELLS;
+            cells.chunks_exact_mut(bytes).for_each(|cell| cell[0] = 1);
+        })
+    };
+    let heat: Vec<u8> = (0..CELLS).map(|cell| cell as u8 ^ 0x55).collect();
+    let with_heat = |material: &dyn Fn(usize) -> u8| -> Vec<u8> {
+        (0..CELLS).flat_map(|cell| [material(cell), heat[cell]]).collect()
+    };
+    let world = open(&disk, &of(&["heat"]));
+    let mut edit = world.edit();
+    edit.put((0, 0), with_heat(&|_| 2)).put((1, 0), with_heat(&|_| 2));
+    edit.commit(Durability::Synced).unwrap();
+    drop(edit);
+    drop(world);
+    let world = open(&disk, &of(&[]));
+    let mut one = vec![1; CELLS];
+    one[3] = 9;
+    world.edit().put((0, 0), one).put((1, 0), vec![1; CELLS]).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(&disk, &of(&["heat"]));
+    assert_eq!(world.read((0, 0)).unwrap(), Some(with_heat(&|cell| if cell == 3 { 9 } else { 1 })));
+    assert_eq!(world.read((1, 0)).unwrap(), Some(with_heat(&|_| 1)));
 }
 
 #[test]
