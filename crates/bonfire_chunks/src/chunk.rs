@@ -1,5 +1,7 @@
 //! A chunk in memory, which knows whether it must be saved.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bonfire::{Error, Result};
 
 use crate::ChunkPos;
@@ -30,13 +32,19 @@ pub struct Chunk {
     cell_bytes: usize,
     cells: Vec<u8>,
     state: ChunkState,
-    /// Counts changes, so that a save knows whether there was one since.
+    /// Another one after each change, so that a save knows whether there was one since.
     revision: u64,
 }
 
-/// What was handed to a save: see [`Chunk::saved`].
+/// What was handed to a save: see [`Chunk::saved`]. No two changes of any chunks have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRevision(u64);
+
+/// A chunk that was let go and loaded again is not to be taken for the one that a save under way has been given.
+fn next_revision() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 impl Chunk {
     pub(crate) fn new(
@@ -46,7 +54,7 @@ impl Chunk {
         cells: Vec<u8>,
         state: ChunkState,
     ) -> Self {
-        Self { pos, size, cell_bytes, cells, state, revision: 0 }
+        Self { pos, size, cell_bytes, cells, state, revision: next_revision() }
     }
 
     /// Where it is.
@@ -110,7 +118,7 @@ impl Chunk {
 
     fn touch(&mut self) {
         self.state = ChunkState::Dirty;
-        self.revision += 1;
+        self.revision = next_revision();
     }
 
     /// Names what is in the chunk now: take it together with the cells that are saved.

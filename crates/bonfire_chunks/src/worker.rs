@@ -151,6 +151,11 @@ impl ChunkWorker {
 
     fn push_save(&self, edit: Edit, to: Option<PathBuf>) -> CommitHandle {
         let (promise, handle) = Promise::new();
+        if let Err(error) = self.shared.world.check_own(&edit) {
+            promise.start();
+            promise.complete(Err(error));
+            return handle;
+        }
         let touched = edit.touched();
         self.push(Request {
             priority: Priority::Normal,

@@ -456,9 +456,16 @@ impl ChunkFile {
         self.append(writer, change, None, Durability::Synced)?;
         writer.table = TableDirt::All;
         writer.side = None;
-        let mut state = self.state_mut();
-        state.header = Header { data_start: boundary, table_bytes, ..state.header.clone() };
-        state.moves += 1;
+        {
+            let mut state = self.state_mut();
+            state.header = Header { data_start: boundary, table_bytes, ..state.header.clone() };
+            state.moves += 1;
+        }
+        // A copy that has begun meanwhile may know the old places; one that begins from now on knows the new ones.
+        if self.pins.load(Ordering::Acquire) > 0 {
+            self.rewrite_in_place(writer, Change::default(), &mut |_, _| {})?;
+            return Ok(true);
+        }
         Ok(false)
     }
 

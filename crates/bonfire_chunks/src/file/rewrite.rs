@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk, DiskFile};
@@ -357,6 +358,8 @@ impl ChunkFile {
             seal_info,
             end: fresh.end,
         };
+        // What a new file has beside its frames cannot be gained by writing it once more.
+        self.dead_bytes_min.store(self.options.dead_bytes_min.max(state.dead_bytes()), Ordering::Relaxed);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
 use crate::file::NewFrame;
 use crate::format::{Key, Kind, Tag};
-use crate::{ChunkPos, Conversion, LayerSet};
+use crate::{ChunkPos, Conversion, LayerSet, StoredLayer};
 
 /// How chunks are stored: numbers of the document.
 pub(super) const EMPTY: u8 = 0;
@@ -32,7 +32,9 @@ pub(super) struct Encoder<'w> {
     world: &'w World,
     set: LayerSet,
     number: u8,
-    /// The bytes of layers that the game does not have any more, in a cell that never had any.
+    /// Layers that the game does not have any more.
+    carried_layers: Vec<StoredLayer>,
+    /// Their bytes in a cell that never had any.
     carried_default: Vec<u8>,
     default_stored: Vec<u8>,
 }
@@ -48,7 +50,8 @@ impl World {
         let here = |error: Error| error.in_field(format_args!("chunk {pos}"));
         match tag.storage {
             EMPTY if data.is_empty() => {
-                self.fill_default(cells);
+                let cell = self.empty_cell(tag.layers).map_err(here)?;
+                crate::codec::fill(cells, &cell);
                 Ok(())
             }
             EMPTY => Err(here(Error::corrupt("an empty chunk has data"))),
@@ -87,6 +90,21 @@ impl World {
             self.options.layers.normalise(cells);
         }
         Ok(())
+    }
+
+    /// What the cells of an empty chunk are today: the defaults of its release are not those of this one, and neither are the
+    /// numbers of materials.
+    pub(super) fn empty_cell(&self, set: u8) -> Result<Vec<u8>> {
+        let (conversion, _) = self.conversion(set)?;
+        let stored: Vec<u8> = match self.sets().get(&set) {
+            Some(set) => {
+                set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect()
+            }
+            None => return Err(no_set(set)),
+        };
+        let mut cell = vec![0; self.options.layers.cell_bytes()];
+        conversion.to_memory(&stored, &mut cell)?;
+        Ok(cell)
     }
 
     pub(super) fn fill_default(&self, cells: &mut [u8]) {
@@ -133,9 +151,7 @@ impl World {
             None => {
                 let sets = self.sets();
                 let layers = sets.get(&set);
-                let layers = layers.ok_or_else(|| {
-                    Error::corrupt(format!("it names layer set {set}, which this world does not have"))
-                })?;
+                let layers = layers.ok_or_else(|| no_set(set))?;
                 let conversion = Arc::new(Conversion::new(layers, &self.options.layers)?);
                 known.insert(set, conversion.clone());
                 conversion
@@ -144,6 +160,10 @@ impl World {
         let bytes = conversion.stored_bytes();
         Ok((conversion, bytes))
     }
+}
+
+fn no_set(set: u8) -> Error {
+    Error::corrupt(format!("it names layer set {set}, which this world does not have"))
 }
 
 pub(super) fn codec(tag: Tag) -> Result<Codec> {
@@ -168,9 +188,14 @@ fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [u8]) -> Result<T>) -> R
 impl<'w> Encoder<'w> {
     pub(super) fn new(world: &'w World, set: LayerSet, number: u8) -> Self {
         let own = world.options.layers.stored_bytes();
-        let defaults: Vec<u8> =
-            set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
-        let carried_default = defaults[own.min(defaults.len())..].to_vec();
+        let mut at = 0;
+        let is_own = |layer: &&StoredLayer| {
+            at += layer.bytes();
+            at <= own
+        };
+        let carried_layers: Vec<StoredLayer> = set.layers().iter().skip_while(is_own).cloned().collect();
+        let carried_default: Vec<u8> =
+            carried_layers.iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
         let mut default_stored = Vec::new();
         let carried = (!carried_default.is_empty()).then_some(&carried_default[..]);
         // The default of the game's own layers may have changed since the set was made.
@@ -180,12 +205,33 @@ impl<'w> Encoder<'w> {
             &mut default_stored,
         );
         debug_assert!(made.is_ok());
-        Self { world, set, number, carried_default, default_stored }
+        Self { world, set, number, carried_layers, carried_default, default_stored }
     }
 
-    /// The bytes of carried layers in a cell that never had any.
-    pub(super) fn carried_default(&self) -> &[u8] {
-        &self.carried_default
+    /// What stored cells have of the layers that are carried along. Releases may have carried others, and in another order: they are
+    /// matched by name.
+    pub(super) fn carried_of(&self, conversion: &Conversion, stored: &[u8]) -> Result<Vec<u8>> {
+        let count = stored.len().checked_div(conversion.stored_bytes()).unwrap_or(0);
+        let mut found = Vec::new();
+        conversion.carried(stored, &mut found)?;
+        let found_bytes: usize = conversion.carried_layers().iter().map(StoredLayer::bytes).sum();
+        let mut carried = self.carried_default.repeat(count);
+        let mut to = 0;
+        for layer in &self.carried_layers {
+            let mut from = 0;
+            for known in conversion.carried_layers() {
+                let is_it = known.name() == layer.name() && known.version() == layer.version();
+                if is_it && known.bytes() == layer.bytes() {
+                    let cells = found.chunks_exact(found_bytes);
+                    for (found, cell) in cells.zip(carried.chunks_exact_mut(self.carried_default.len())) {
+                        cell[to..to + layer.bytes()].copy_from_slice(&found[from..from + layer.bytes()]);
+                    }
+                }
+                from += known.bytes();
+            }
+            to += layer.bytes();
+        }
+        Ok(carried)
     }
 
     /// The frame of a chunk, whichever way is the smallest.
@@ -195,7 +241,7 @@ impl<'w> Encoder<'w> {
         if cells.len() != expected {
             return Err(Error::misuse(format!("chunk {pos} has {} bytes and not {expected}", cells.len())));
         }
-        let carried = self.carried(pos)?;
+        let Carried { bytes: carried, is_whole } = self.carried(pos)?;
         let stored = self.stored(cells, &carried)?;
         let choice = options.choice_for(self.world.is_compat());
         let stored_bytes = self.set.stored_bytes();
@@ -204,10 +250,11 @@ impl<'w> Encoder<'w> {
             Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
         };
         let mut delta = None;
-        if options.generator.is_some() {
+        // The generator does not make layers that the game does not have: cells that have something of them are never as generated.
+        if options.generator.is_some() && !is_whole {
             let changed = with_scratch(expected, |generated| {
                 self.world.generate(pos, generated);
-                let base = self.stored(generated, &carried)?;
+                let base = self.stored(generated, &self.carried_default.repeat(options.cells_per_chunk()))?;
                 Ok(Delta::between(&base, &stored, stored_bytes))
             })?;
             if changed.is_empty() {
@@ -274,37 +321,42 @@ impl<'w> Encoder<'w> {
     }
 
     /// What the file has of layers that the game does not have any more: it stays with the chunk.
-    fn carried(&self, pos: ChunkPos) -> Result<Vec<u8>> {
+    fn carried(&self, pos: ChunkPos) -> Result<Carried> {
         if self.carried_default.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Carried { bytes: Vec::new(), is_whole: false });
         }
         let cells = self.world.options.cells_per_chunk();
+        let default = || Carried { bytes: self.carried_default.repeat(cells), is_whole: false };
         let key = Key::new(Kind::Chunk, pos);
         let found = self.world.file.read(key, |tag, data| {
             let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
-            let mut carried = Vec::new();
+            let mut carried = default();
             if tag.storage == FULL {
                 let mut stored = vec![0; cells * set_bytes];
                 decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
-                conversion.carried(&stored, &mut carried)?;
+                let bytes = self.carried_of(&conversion, &stored)?;
+                carried = Carried { is_whole: bytes != carried.bytes, bytes };
             } else if tag.storage == DELTA {
                 let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
-                let mut of_cells = Vec::new();
-                conversion.carried(&delta.cells, &mut of_cells)?;
-                let bytes = of_cells.len().checked_div(delta.count()).unwrap_or(0);
-                if bytes == self.carried_default.len() {
-                    carried = self.carried_default.repeat(cells);
-                    Delta { runs: delta.runs, cells: of_cells }.apply(bytes, &mut carried)?;
-                }
+                let of_cells = self.carried_of(&conversion, &delta.cells)?;
+                let delta = Delta { runs: delta.runs, cells: of_cells };
+                delta.apply(self.carried_default.len(), &mut carried.bytes)?;
             }
             Ok(carried)
         });
         match found {
-            Ok(Some(carried)) if carried.len() == cells * self.carried_default.len() => Ok(carried),
+            Ok(Some(carried)) => Ok(carried),
+            Ok(None) => Ok(default()),
             // What is damaged is about to be replaced.
-            Ok(_) => Ok(self.carried_default.repeat(cells)),
-            Err(error) if error.is_corrupt() => Ok(self.carried_default.repeat(cells)),
+            Err(error) if error.is_corrupt() => Ok(default()),
             Err(error) => Err(error),
         }
     }
+}
+
+/// What a chunk has of layers that the game does not have any more, cell by cell.
+struct Carried {
+    bytes: Vec<u8>,
+    /// Cells that are not changed have something of them, too.
+    is_whole: bool,
 }

@@ -21,6 +21,8 @@ pub struct Edit {
     pub(super) bodies: BTreeMap<ChunkPos, Vec<Body>>,
     pub(super) entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
     pub(super) removed: BTreeSet<ChunkPos>,
+    /// Only what still has another layer set than the current one is written.
+    pub(super) is_upgrade: bool,
 }
 
 /// A chunk in a certain way of storing it. Cells are those of the file: without layers that do not persist.
@@ -61,6 +63,7 @@ impl Edit {
             bodies: BTreeMap::new(),
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
+            is_upgrade: false,
         }
     }
 
@@ -152,6 +155,16 @@ impl Edit {
     }
 }
 
+impl ChunkWorld {
+    /// An edit knows the layers and chunks of one world.
+    pub(crate) fn check_own(&self, edit: &Edit) -> Result<()> {
+        if std::sync::Arc::ptr_eq(&self.inner, &edit.world.inner) {
+            return Ok(());
+        }
+        Err(bonfire::Error::misuse("this edit was begun in another world"))
+    }
+}
+
 impl std::fmt::Debug for Edit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Edit").field("chunks", &self.cells.keys()).finish_non_exhaustive()
@@ -159,10 +172,19 @@ impl std::fmt::Debug for Edit {
 }
 
 impl World {
-    pub(super) fn commit(&self, edit: Edit, durability: Durability) -> Result<CommitReport> {
+    pub(super) fn commit(&self, mut edit: Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
-        let encoded = self.encode_all(&edit)?;
+        let mut encoded = self.encode_all(&edit)?;
         let mut saving = self.saving();
+        if edit.is_upgrade {
+            // What was saved or removed since it was read is not to be undone.
+            let (state, current) = (self.file.state(), saving.settings.current);
+            let is_old = |kind: Kind, pos: ChunkPos| {
+                state.indices.get(Key::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
+            };
+            encoded.retain(|(pos, _)| is_old(Kind::Chunk, *pos));
+            edit.bodies.retain(|pos, _| is_old(Kind::Bodies, *pos));
+        }
         let (change, after) = self.change_of(edit, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
             // What was saved without a sync before is made durable by this save, too.

@@ -213,6 +213,7 @@ impl ChunkWorld {
 
     /// The same on a disk of your own.
     pub fn save_on(&self, disk: &dyn Disk, name: &str, edit: &mut Edit) -> Result<CommitReport> {
+        self.check_own(edit)?;
         let edit = std::mem::replace(edit, Edit::new(self.clone()));
         let mut report = CommitReport::default();
         let encoded = self.inner.encode_all(&edit)?;
@@ -237,6 +238,7 @@ impl ChunkWorld {
         let mut done = 0;
         for places in chunks.chunks(AT_ONCE) {
             let mut edit = self.edit();
+            edit.is_upgrade = true;
             for (pos, cells) in places.iter().zip(self.read_many(places)) {
                 if let Some(cells) = cells? {
                     edit.put(*pos, cells);
@@ -247,7 +249,9 @@ impl ChunkWorld {
             progress(done, total);
         }
         for pos in &bodies {
-            self.edit().put_bodies(*pos, self.read_bodies(*pos)?).commit(Durability::Buffered)?;
+            let mut edit = self.edit();
+            edit.is_upgrade = true;
+            edit.put_bodies(*pos, self.read_bodies(*pos)?).commit(Durability::Buffered)?;
             done += 1;
             progress(done, total);
         }
@@ -257,9 +261,20 @@ impl ChunkWorld {
 
     /// Looks at what another process has saved since: for a world that is open for reading only.
     pub fn refresh(&self) -> Result<()> {
-        self.inner.file.refresh()?;
-        let settings = super::read_settings(&self.inner.file)?;
-        *self.inner.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets;
+        let world = &*self.inner;
+        if world.file.is_writable() {
+            return Ok(());
+        }
+        world.file.refresh()?;
+        let mut settings = super::read_settings(&world.file)?;
+        settings.adopt_layers(&world.options, &world.file)?;
+        let mut saving = world.saving();
+        *world.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();
+        world.conversions.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        saving.settings = settings;
+        // Bodies may have gone anywhere.
+        saving.homes.clear();
+        saving.with_empty_bodies.clear();
         Ok(())
     }
 

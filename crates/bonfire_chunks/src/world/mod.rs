@@ -154,9 +154,7 @@ impl ChunkWorld {
         let header = file.state().header.clone();
         check_sizes(&header, &options)?;
         let mut settings = read_settings(&file)?;
-        let generator_version = options.generator_version;
-        let carried = Conversion::new(settings.current(), &options.layers)?.carried_layers().to_vec();
-        let mut changed = settings.adopt(options.layers.set(generator_version, &carried)?)?;
+        let mut changed = settings.adopt_layers(&options, &file)?;
         changed |= file.state().indices.of(Kind::Settings).len() != SETTINGS_PLACES.len();
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
     }
@@ -326,12 +324,18 @@ impl World {
         if self.is_closed.swap(true, std::sync::atomic::Ordering::AcqRel) || !self.file.is_writable() {
             return Ok(());
         }
-        if self.file.is_compaction_due() {
-            self.file.compact(&mut |_, _| {})?;
+        if self.file.is_compaction_due()
+            && let Err(error) = self.file.compact(&mut |_, _| {})
+        {
+            tracing::warn!(%error, "a chunk world could not be compacted");
         }
-        self.part_settings()?;
-        let entities = if self.is_compat() { Some(self.file.entity_section()?) } else { None };
-        self.file.close(entities)
+        let parted = self.part_settings();
+        let (entities, listed) = match self.is_compat().then(|| self.file.entity_section()).transpose() {
+            Ok(entities) => (entities, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        // Whatever went wrong before: what was saved is to be durable, and the file to be let go of.
+        self.file.close(entities).and(parted).and(listed)
     }
 }
 

@@ -1,11 +1,13 @@
 //! What a file says of its world: sizes, layer sets, the last session that gave out ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::{Error, Result};
 
-use crate::LayerSet;
-use crate::format::{Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
+use super::ChunkOptions;
+use crate::file::ChunkFile;
+use crate::format::{Header, Kind, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
+use crate::{Conversion, LayerSet};
 
 /// A frame names its set with one byte.
 const SETS_MAX: usize = 256;
@@ -68,15 +70,34 @@ impl Settings {
         &self.sets[&self.current]
     }
 
-    /// Makes this the set that is written with, and tells whether it is a new one.
-    pub(super) fn adopt(&mut self, set: LayerSet) -> Result<bool> {
+    /// Makes the layers of the game those that are written with, and tells whether they are new.
+    pub(super) fn adopt_layers(&mut self, options: &ChunkOptions, file: &ChunkFile) -> Result<bool> {
+        let carried = Conversion::new(self.current(), &options.layers)?.carried_layers().to_vec();
+        let set = options.layers.set(options.generator_version, &carried)?;
+        self.adopt(set, || {
+            let state = file.state();
+            let kinds = [Kind::Chunk, Kind::Bodies, Kind::DamagedChunk, Kind::DamagedBodies];
+            let places = kinds.into_iter().flat_map(|kind| state.indices.of(kind).iter());
+            places.map(|(_, place)| place.tag.layers).collect()
+        })
+    }
+
+    /// Makes this the set that is written with, and tells whether it is a new one. `used` are those that something is stored with: if
+    /// there is no room, the others are forgotten.
+    fn adopt(&mut self, set: LayerSet, used: impl FnOnce() -> BTreeSet<u8>) -> Result<bool> {
         let before = self.current;
         if let Some((number, _)) = self.sets.iter().find(|(_, known)| **known == set) {
             self.current = *number;
             return Ok(before != self.current);
         }
         if self.sets.len() >= SETS_MAX {
-            return Err(Error::limit("a world cannot have more than 256 layer sets: upgrade and compact it"));
+            let used = used();
+            self.sets.retain(|number, _| used.contains(number));
+        }
+        if self.sets.len() >= SETS_MAX {
+            return Err(Error::limit(
+                "a world cannot have chunks of more than 256 layer sets: upgrade it with an earlier release of the game",
+            ));
         }
         let free = (0..=u8::MAX).find(|number| !self.sets.contains_key(number));
         self.current = free.unwrap_or_else(|| unreachable!("there are fewer than 256"));

@@ -42,7 +42,7 @@ impl World {
     fn decode_stored(&self, tag: Tag, data: &[u8]) -> Result<StoredChunk> {
         let cells = self.options.cells_per_chunk();
         match tag.storage {
-            EMPTY => Ok(StoredChunk::Empty),
+            EMPTY => self.empty_today(tag),
             DELTA => {
                 let (_, set_bytes) = self.conversion(tag.layers)?;
                 let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
@@ -61,6 +61,20 @@ impl World {
         }
     }
 
+    /// An empty chunk of another set may be one of cells that are not the default today.
+    fn empty_today(&self, tag: Tag) -> Result<StoredChunk> {
+        let sets = self.sets().get(&tag.layers).cloned();
+        let default = |set: &crate::LayerSet| -> Vec<u8> {
+            set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect()
+        };
+        let Some(set) = sets else { return Ok(StoredChunk::Empty) };
+        let today = self.stored_today(tag, default(&set))?;
+        if today == default(self.saving().settings.current()) {
+            return Ok(StoredChunk::Empty);
+        }
+        Ok(StoredChunk::Full(today.repeat(self.options.cells_per_chunk())))
+    }
+
     /// Stored cells of any set as those of the set that is written with.
     fn stored_today(&self, tag: Tag, stored: Vec<u8>) -> Result<Vec<u8>> {
         let (set, number) = {
@@ -74,13 +88,7 @@ impl World {
         let count = stored.len() / set_bytes.max(1);
         let mut memory = vec![0; count * self.options.layers.cell_bytes()];
         conversion.to_memory(&stored, &mut memory)?;
-        let mut carried = Vec::new();
-        conversion.carried(&stored, &mut carried)?;
-        let encoder = Encoder::new(self, set, number);
-        let default = encoder.carried_default();
-        if carried.len() != count * default.len() {
-            carried = default.repeat(count);
-        }
+        let carried = Encoder::new(self, set, number).carried_of(&conversion, &stored)?;
         let mut today = Vec::new();
         self.options.layers.to_stored(&memory, (!carried.is_empty()).then_some(&carried), &mut today)?;
         Ok(today)
