@@ -2,6 +2,7 @@
 //! error. Whoever opens the world again and again beside the writer, as another process would, finds one save as a
 //! whole each time.
 
+mod script;
 mod support;
 
 use std::io;
@@ -107,6 +108,45 @@ fn threads_read_old_or_new_and_never_an_error() {
     println!("{} reads", reads.into_inner());
 }
 
+/// The table grows over frames that somebody is about to read.
+#[test]
+fn what_moves_is_read_where_it_is() {
+    for round in 0..6 * u64::from(scale()) {
+        what_moves(round);
+    }
+}
+
+fn what_moves(round: u64) {
+    let shape = script::Shape { eager: true, ..script::Shape::PLAIN };
+    let world = shape.open(Slow(MemoryDisk::new())).expect("a disk in memory");
+    let cells = |number: u64| Random::new(number).bytes(script::CHUNK_BYTES);
+    let save = |numbers: std::ops::Range<u64>| {
+        let mut edit = world.edit();
+        for number in numbers {
+            edit.put((number as i32, 0), cells(number));
+        }
+        edit.commit(Durability::Synced).expect("a disk in memory");
+    };
+    // The first chunks lie side by side behind the table, and are those that it is written over when it is full.
+    save(0..300);
+    let is_over = AtomicBool::new(false);
+    let read = &|seed: u64| {
+        let mut random = Random::new(seed);
+        while !is_over.load(Ordering::SeqCst) {
+            let number = random.below(130) as u64;
+            let found = world.read((number as i32, 0)).expect("never an error");
+            assert!(found == Some(cells(number)), "chunk {number}");
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| scope.spawn(move || read(seed + 10 * round)));
+        save(300..675);
+        save(675..1012);
+        is_over.store(true, Ordering::SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().expect("it read well"));
+    });
+}
+
 /// A world that is opened for reading is one save as a whole. If the writer has moved frames meanwhile, a read of it may fail,
 /// and succeeds when it has looked again.
 fn look(reader: &ChunkWorld) -> Option<u64> {
@@ -174,8 +214,9 @@ impl DiskFile for SlowFile {
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         static READS: AtomicU64 = AtomicU64::new(0);
-        if bytes.len() < 2000 && READS.fetch_add(1, Ordering::Relaxed) % 4 == 0 {
-            std::thread::sleep(std::time::Duration::from_micros(400));
+        if bytes.len() < 200 || bytes.len() < 2000 && READS.fetch_add(1, Ordering::Relaxed).is_multiple_of(4)
+        {
+            std::thread::sleep(std::time::Duration::from_micros(800));
         }
         self.0.read_at(bytes, offset)
     }
