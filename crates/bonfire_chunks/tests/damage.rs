@@ -356,8 +356,8 @@ fn a_cut_between_saves_leaves_those_before_it() {
     });
 }
 
-/// Three worlds: closed, not closed, and written anew.
-fn samples() -> [Sample; 3] {
+/// Four worlds: closed, not closed, written anew, and never written anew.
+fn samples() -> [Sample; 4] {
     let closed = sample(20 << 10, true);
     let disk = MemoryDisk::with_files([(NAME.to_owned(), closed.bytes)]);
     let world = open(&disk, Access::Write).expect("it is whole");
@@ -369,7 +369,21 @@ fn samples() -> [Sample; 3] {
         removed: BTreeMap::new(),
         models: closed.models,
     };
-    [sample(20 << 10, true), sample(20 << 10, false), compacted]
+    [sample(20 << 10, true), sample(20 << 10, false), compacted, never_rewritten()]
+}
+
+/// Its settings are of the save that made the file.
+fn never_rewritten() -> Sample {
+    let (disk, mut model) = (MemoryDisk::new(), Model::default());
+    let options = options().clone().table_capacity(100);
+    let world = options.open_on(disk.clone(), NAME, Access::Write).expect("a disk in memory");
+    let mut edit = world.edit();
+    for x in 0..20 {
+        edit.put((x, 0), noise(x as u64));
+        model.cells.insert(ChunkPos::new(x, 0), noise(x as u64));
+    }
+    edit.commit(Durability::Synced).and_then(|_| world.close()).expect("a disk in memory");
+    Sample { bytes: file_bytes(&disk), saves: Vec::new(), removed: BTreeMap::new(), models: vec![model] }
 }
 
 /// What is overwritten, where, and with what.

@@ -2,12 +2,14 @@
 //! error. Whoever opens the world again and again beside the writer, as another process would, finds one save as a
 //! whole each time.
 
+mod script;
 mod support;
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability};
-use bonfire_store::{Access, Disk, MemoryDisk, OsDisk};
+use bonfire_store::{Access, Disk, DiskFile, DiskLock, MemoryDisk, OsDisk};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
 use support::noise;
@@ -86,7 +88,7 @@ fn beside_a_writer(
 #[test]
 fn threads_read_old_or_new_and_never_an_error() {
     let reads = AtomicU64::new(0);
-    beside_a_writer(MemoryDisk::new(), u64::from(400 * scale()), |world, begun, done, is_over| {
+    beside_a_writer(Slow(MemoryDisk::new()), u64::from(400 * scale()), |world, begun, done, is_over| {
         let mut random = Random::new(3);
         while !is_over.load(Ordering::SeqCst) {
             let x = random.below(CHUNKS as usize) as i32;
@@ -95,10 +97,54 @@ fn threads_read_old_or_new_and_never_an_error() {
             let number = number_of(&found, x);
             let at_most = begun.load(Ordering::SeqCst);
             assert!((at_least..=at_most).contains(&number), "{number} is not {at_least} to {at_most}");
-            reads.fetch_add(1, Ordering::Relaxed);
+            // One that is saved once, and moved when the table grows over it.
+            let old = random.below(at_least as usize + 1) as i32 / 3 * 3;
+            if let Some(found) = world.read((old, 5)).expect("never an error") {
+                assert!(found == cells(old as u64, 50), "chunk {old} is no chunk that was saved");
+            }
+            reads.fetch_add(2, Ordering::Relaxed);
         }
     });
     println!("{} reads", reads.into_inner());
+}
+
+/// The table grows over frames that somebody is about to read.
+#[test]
+fn what_moves_is_read_where_it_is() {
+    for round in 0..6 * u64::from(scale()) {
+        what_moves(round);
+    }
+}
+
+fn what_moves(round: u64) {
+    let shape = script::Shape { eager: true, ..script::Shape::PLAIN };
+    let world = shape.open(Slow(MemoryDisk::new())).expect("a disk in memory");
+    let cells = |number: u64| Random::new(number).bytes(script::CHUNK_BYTES);
+    let save = |numbers: std::ops::Range<u64>| {
+        let mut edit = world.edit();
+        for number in numbers {
+            edit.put((number as i32, 0), cells(number));
+        }
+        edit.commit(Durability::Synced).expect("a disk in memory");
+    };
+    // The first chunks lie side by side behind the table, and are those that it is written over when it is full.
+    save(0..300);
+    let is_over = AtomicBool::new(false);
+    let read = &|seed: u64| {
+        let mut random = Random::new(seed);
+        while !is_over.load(Ordering::SeqCst) {
+            let number = random.below(130) as u64;
+            let found = world.read((number as i32, 0)).expect("never an error");
+            assert!(found == Some(cells(number)), "chunk {number}");
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [1, 2, 3, 4, 5, 6, 7, 8].map(|seed| scope.spawn(move || read(seed + 10 * round)));
+        save(300..675);
+        save(675..1012);
+        is_over.store(true, Ordering::SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().expect("it read well"));
+    });
 }
 
 /// A world that is opened for reading is one save as a whole. If the writer has moved frames meanwhile, a read of it may fail,
@@ -155,36 +201,103 @@ fn another_process_sees_whole_saves_on_a_real_disk() {
     other_processes(Shared(std::sync::Arc::new(OsDisk::at(directory.path()))), u64::from(60 * scale()));
 }
 
+/// A disk in memory that is slow to read now and then: what is read may be moved meanwhile.
+#[derive(Clone)]
+struct Slow(MemoryDisk);
+
+struct SlowFile(Box<dyn DiskFile>);
+
+impl DiskFile for SlowFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        static READS: AtomicU64 = AtomicU64::new(0);
+        if bytes.len() < 200 || bytes.len() < 2000 && READS.fetch_add(1, Ordering::Relaxed).is_multiple_of(4)
+        {
+            std::thread::sleep(std::time::Duration::from_micros(800));
+        }
+        self.0.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn stamp(&self) -> io::Result<u64> {
+        self.0.stamp()
+    }
+}
+
+impl Disk for Slow {
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(SlowFile(self.0.open(name, access)?)))
+    }
+
+    fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(SlowFile(self.0.create_new(name)?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.0.sync_dir()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<DiskLock>> {
+        self.0.lock(name)
+    }
+}
+
 /// A directory that several worlds use.
 #[derive(Clone)]
 struct Shared(std::sync::Arc<OsDisk>);
 
 impl Disk for Shared {
-    fn open(&self, name: &str, access: Access) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>> {
         self.0.open(name, access)
     }
 
-    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+    fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         self.0.create_new(name)
     }
 
-    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.rename(from, to)
     }
 
-    fn remove(&self, name: &str) -> std::io::Result<()> {
+    fn remove(&self, name: &str) -> io::Result<()> {
         self.0.remove(name)
     }
 
-    fn list(&self) -> std::io::Result<Vec<String>> {
+    fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
 
-    fn sync_dir(&self) -> std::io::Result<()> {
+    fn sync_dir(&self) -> io::Result<()> {
         self.0.sync_dir()
     }
 
-    fn lock(&self, name: &str) -> std::io::Result<Option<bonfire_store::DiskLock>> {
+    fn lock(&self, name: &str) -> io::Result<Option<DiskLock>> {
         self.0.lock(name)
     }
 }
