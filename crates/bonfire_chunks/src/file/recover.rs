@@ -142,7 +142,6 @@ fn header_of_last_save(source: &mut Source<'_>) -> Result<Option<Header>> {
 struct Table {
     entries: Vec<Entry>,
     bad: Vec<BadSlot>,
-    file_len: u64,
 }
 
 /// An entry that is damaged: its chunk lies between those of its neighbours.
@@ -164,11 +163,7 @@ impl Table {
         let here = wanted.min(source.len().saturating_sub(HEADER_BYTES));
         let mut bytes = source.read(HEADER_BYTES, here)?;
         bytes.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
-        let mut table = Self {
-            entries: Vec::with_capacity(header.count as usize),
-            bad: Vec::new(),
-            file_len: source.len(),
-        };
+        let mut table = Self { entries: Vec::with_capacity(header.count as usize), bad: Vec::new() };
         let first_offset = header.data_start + SIZE_BYTES;
         let mut is_in_order = true;
         for bytes in bytes.as_chunks::<ENTRY_BYTES>().0 {
@@ -189,10 +184,6 @@ impl Table {
             table.bad.iter_mut().for_each(|bad| (bad.after, bad.before) = (None, None));
         }
         Ok(table)
-    }
-
-    fn is_in_file(&self, place: &Place) -> bool {
-        place.end() <= self.file_len
     }
 }
 
@@ -280,20 +271,20 @@ fn by_checkpoint(
     };
     let has_image = replay.image.is_some() || replay.side.is_some();
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
+    // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
+    let end = replay.end.unwrap_or(checkpoint.tail_start);
+    let is_behind = |key: Key, place: &Place| place.end() > end && !replay.events.contains_key(&key);
+    if entries.iter().any(|entry| is_behind(Key::new(Kind::Chunk, entry.pos), &entry.place))
+        || side.iter().any(|(key, place)| is_behind(*key, place))
+    {
+        return Ok(None);
+    }
     let mut report = OpenReport {
         saves_replayed: replay.saves,
         saves_damaged: replay.damaged_saves,
         ..OpenReport::default()
     };
     let mut indices = Indices::new(entries, side);
-    // Only a file that was cut has such: the table is read before the frames are.
-    for entry in entries.iter().filter(|entry| !table.is_in_file(&entry.place)) {
-        let key = Key::new(Kind::Chunk, entry.pos);
-        if !replay.events.contains_key(&key) {
-            report.damaged.push(DamagedFrame::new(key, entry.place));
-            indices.remove(key);
-        }
-    }
     for (&key, event) in &replay.events {
         match event.what {
             What::Written => drop(indices.set(key, event.place)),
@@ -315,7 +306,7 @@ fn by_checkpoint(
         indices,
         side: checkpoint.side.as_ref().filter(|side| side.at != 0).map(|side| (side.at, side.listed)),
         tail_start: checkpoint.tail_start,
-        end: replay.end.unwrap_or(checkpoint.tail_start),
+        end,
         generation: replay.generation.unwrap_or(checkpoint.generation),
         tail_entries: replay.events.len() as u64,
         seal: replay.seal,
