@@ -349,3 +349,34 @@ fn refreshing_a_world_that_is_written_changes_nothing() {
     world.edit().put((0, 0), [1, 2].repeat(CELLS)).commit(Durability::Synced).unwrap();
     assert_eq!(world.read((0, 0)).unwrap(), Some([1, 2].repeat(CELLS)));
 }
+
+/// A disk on which somebody else opens a world between two steps of a removal.
+struct Between(MemoryDisk, Mutex<Option<ChunkWorld>>);
+
+impl Disk for Between {
+    fn open(&self, name: &str, access: Access) -> std::io::Result<Box<dyn DiskFile>> {
+        self.0.open(name, access)
+    }
+    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn DiskFile>> {
+        self.0.create_new(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        if name.ends_with(".lock") {
+            *self.1.lock().unwrap() = options().open_on(self.0.clone(), "w", Access::Write).ok();
+        }
+        self.0.remove(name)
+    }
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.0.sync_dir()
+    }
+    fn lock(&self, name: &str) -> std::io::Result<Option<DiskLock>> {
+        self.0.lock(name)
+    }
+}
+
