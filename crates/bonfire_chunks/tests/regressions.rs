@@ -407,3 +407,10 @@ impl Disk for Between {
     }
 }
 
+#[test]
+fn a_lock_that_somebody_holds_is_not_removed_with_a_world() {
+    let disk = Between(MemoryDisk::default(), Mutex::default());
+    open(&disk.0, &options()).close().unwrap();
+    assert!(ChunkWorld::delete_on(&disk, "w").unwrap());
+    assert!(disk.1.lock().unwrap().is_none(), "its lock would be gone");
+}

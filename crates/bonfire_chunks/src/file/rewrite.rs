@@ -12,7 +12,7 @@ use super::indices::Indices;
 use super::recover::{Repair, recover, side_pos};
 use super::replay::digest;
 use super::seal::Seal;
-use super::{ChunkFile, State, io_error, lock_name, read_place, take_lock, temporary_name};
+use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
     Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
@@ -380,8 +380,6 @@ impl ChunkFile {
                 Err(error) => return Err(io_error("remove", file)(error)),
             }
         }
-        drop(lock);
-        let _ = disk.remove(&lock_name(name));
         disk.sync_dir().map_err(io_error("remove", name))?;
         Ok(was_there)
     }
