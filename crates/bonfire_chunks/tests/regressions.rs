@@ -352,3 +352,68 @@ fn refreshing_a_world_that_is_written_changes_nothing() {
     world.edit().put((0, 0), [1, 2].repeat(CELLS)).commit(Durability::Synced).unwrap();
     assert_eq!(world.read((0, 0)).unwrap(), Some([1, 2].repeat(CELLS)));
 }
+
+#[test]
+fn a_game_goes_on_while_the_world_is_saved_to_another_file() {
+    let world = open(&MemoryDisk::default(), &options());
+    world.edit().put_bodies((0, 0), [body(1, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
+    let target = Watched::new(MemoryDisk::default());
+    let (sender, went_on) = std::sync::mpsc::channel();
+    let went_on = Mutex::new(went_on);
+    let game = world.clone();
+    *target.at_sync.lock().unwrap() = Some(Box::new(move || {
+        let (game, sender) = (game.clone(), sender.clone());
+        std::thread::spawn(move || {
+            assert_eq!(game.read_bodies((0, 0)).unwrap().len(), 1);
+            game.edit().put((0, 0), noise(1)).commit(Durability::Synced).unwrap();
+            sender.send(()).unwrap();
+        });
+        went_on
+            .lock()
+            .unwrap()
+            .recv_timeout(std::time::Duration::from_secs(20))
+            .expect("it waits for the copy");
+    }));
+    world.save_on(&target, "copy", world.edit().put((5, 5), noise(5))).unwrap();
+    let copy = options().open_on(target, "copy", Access::Read).unwrap();
+    assert_eq!(copy.iter().collect::<Vec<_>>(), [ChunkPos::new(5, 5)]);
+    assert_eq!(world.iter().collect::<Vec<_>>(), [ChunkPos::new(0, 0)]);
+}
+
+/// A disk on which somebody else opens a world between two steps of a removal.
+struct Between(MemoryDisk, Mutex<Option<ChunkWorld>>);
+
+impl Disk for Between {
+    fn open(&self, name: &str, access: Access) -> std::io::Result<Box<dyn DiskFile>> {
+        self.0.open(name, access)
+    }
+    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn DiskFile>> {
+        self.0.create_new(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        if name.ends_with(".lock") {
+            *self.1.lock().unwrap() = options().open_on(self.0.clone(), "w", Access::Write).ok();
+        }
+        self.0.remove(name)
+    }
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.0.sync_dir()
+    }
+    fn lock(&self, name: &str) -> std::io::Result<Option<DiskLock>> {
+        self.0.lock(name)
+    }
+}
+
+#[test]
+fn a_lock_that_somebody_holds_is_not_removed_with_a_world() {
+    let disk = Between(MemoryDisk::default(), Mutex::default());
+    open(&disk.0, &options()).close().unwrap();
+    assert!(ChunkWorld::delete_on(&disk, "w").unwrap());
+    assert!(disk.1.lock().unwrap().is_none(), "its lock would be gone");
+}

@@ -330,7 +330,7 @@ fn what_a_crash_left_beside_the_file_goes_when_it_is_opened() {
 }
 
 #[test]
-fn a_world_is_deleted_with_all_that_lies_beside_it() {
+fn a_world_is_deleted_with_what_a_crash_has_left_of_it() {
     use bonfire_store::Disk;
     let disk = MemoryDisk::new();
     let world = open(&disk);

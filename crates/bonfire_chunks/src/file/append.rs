@@ -187,6 +187,13 @@ impl ChunkFile {
         Ok(appended.committed)
     }
 
+    /// The header has them from the next fold on.
+    pub(crate) fn set_cell_bytes(&self, cell_bytes: u8) {
+        if self.state().header.cell_bytes != cell_bytes {
+            self.state_mut().header.cell_bytes = cell_bytes;
+        }
+    }
+
     /// Whether chunks come or go, so that the table is not the same with other values.
     fn changes_chunks(&self, change: &Change) -> bool {
         let state = self.state();

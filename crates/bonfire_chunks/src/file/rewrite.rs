@@ -12,7 +12,7 @@ use super::indices::Indices;
 use super::recover::{Repair, recover, side_pos};
 use super::replay::digest;
 use super::seal::Seal;
-use super::{ChunkFile, State, io_error, lock_name, read_place, take_lock, temporary_name};
+use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
     Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
@@ -363,34 +363,15 @@ impl ChunkFile {
         Ok(())
     }
 
-    /// Writes a copy, with a change, to another file, which is replaced as a whole. The world goes on meanwhile.
-    pub(crate) fn copy_to(
-        &self,
-        disk: &dyn Disk,
-        name: &str,
-        change: &Change,
-        progress: Progress<'_>,
-    ) -> Result<()> {
-        let _lock = take_lock(disk, name)?;
+    /// Begins a copy of the file as it is now. The world goes on meanwhile.
+    pub(crate) fn copy(&self) -> FileCopy<'_> {
+        // In this order: what is pinned is what is copied.
         let _pin = self.pin();
-        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
-        let header = Header { modified: crate::clock::unix_seconds(), ..header };
-        let new = NewFile {
-            disk,
-            name,
-            header,
-            capacity_min: self.options.capacity_min,
-            generation,
-            seal,
-            seal_info,
-        };
-        drop(new.write(Some(&Old { file: &*file, indices: &indices }), change, progress)?);
-        new.publish()
+        FileCopy { snapshot: self.snapshot(), capacity_min: self.options.capacity_min, _pin }
     }
-
-    /// Removes a file, and what lies beside it.
+    /// Removes a file, and what lies beside it. The lock stays: who takes it as soon as it is free must not lose it to a third.
     pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
-        let lock = take_lock(disk, name)?;
+        let _lock = take_lock(disk, name)?;
         let mut was_there = false;
         for (number, file) in [name, &temporary_name(name)].into_iter().enumerate() {
             match disk.remove(file) {
@@ -399,10 +380,34 @@ impl ChunkFile {
                 Err(error) => return Err(io_error("remove", file)(error)),
             }
         }
-        drop(lock);
-        let _ = disk.remove(&lock_name(name));
         disk.sync_dir().map_err(io_error("remove", name))?;
         Ok(was_there)
+    }
+}
+
+/// A file as it was when the copy began.
+pub(crate) struct FileCopy<'f> {
+    snapshot: Snapshot,
+    capacity_min: u32,
+    _pin: super::Pin<'f>,
+}
+
+impl FileCopy<'_> {
+    /// Writes it, with a change, to another file, which is replaced as a whole.
+    pub(crate) fn write(
+        self,
+        disk: &dyn Disk,
+        name: &str,
+        change: &Change,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let _lock = take_lock(disk, name)?;
+        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
+        let header = Header { modified: crate::clock::unix_seconds(), ..header };
+        let new =
+            NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
+        drop(new.write(Some(&Old { file: &*file, indices: &indices }), change, progress)?);
+        new.publish()
     }
 }
 

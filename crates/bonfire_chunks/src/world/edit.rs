@@ -193,6 +193,7 @@ impl World {
             }
             return Ok(report);
         }
+        self.file.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
         let committed = self.file.commit(change, durability)?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
         after.apply(&mut saving);

@@ -200,7 +200,7 @@ impl ChunkWorld {
 
     /// The same on a disk of your own, with progress.
     pub fn backup_on(&self, disk: &dyn Disk, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
-        self.inner.file.copy_to(disk, name, &crate::file::Change::default(), &mut progress)
+        self.inner.file.copy().write(disk, name, &crate::file::Change::default(), &mut progress)
     }
 
     /// Writes the world with the changes of an edit to another path ("save as"). This file stays as it is, and so does the world:
@@ -217,9 +217,13 @@ impl ChunkWorld {
         let edit = std::mem::replace(edit, Edit::new(self.clone()));
         let mut report = CommitReport::default();
         let encoded = self.inner.encode_all(&edit)?;
-        let mut saving = self.inner.saving();
-        let (change, _) = self.inner.change_of(edit, encoded, &mut saving, &mut report)?;
-        self.inner.file.copy_to(disk, name, &change, &mut |_, _| {})?;
+        let (change, copy) = {
+            let mut saving = self.inner.saving();
+            let (change, _) = self.inner.change_of(edit, encoded, &mut saving, &mut report)?;
+            // The game does not wait for what is written from here on.
+            (change, self.inner.file.copy())
+        };
+        copy.write(disk, name, &change, &mut |_, _| {})?;
         Ok(report)
     }
 
