@@ -414,3 +414,28 @@ fn a_lock_that_somebody_holds_is_not_removed_with_a_world() {
     assert!(ChunkWorld::delete_on(&disk, "w").unwrap());
     assert!(disk.1.lock().unwrap().is_none(), "its lock would be gone");
 }
+
+#[test]
+fn a_reader_does_not_take_moved_chunks_for_damaged_ones_in_a_backup() {
+    let disk = MemoryDisk::default();
+    let options = options().eager().compact_above(None).table_capacity(200);
+    let world = open(&disk, &options);
+    let put = |range: std::ops::Range<i32>| {
+        let mut edit = world.edit();
+        for n in range {
+            edit.put((n, 0), noise(n as u64));
+        }
+        edit.commit(Durability::Synced).unwrap();
+    };
+    put(0..200);
+    let reader = options.open_on(disk.clone(), "w", Access::Read).unwrap();
+    put(200..290);
+    let target = MemoryDisk::default();
+    let error = reader.backup_on(&target, "copy", |_, _| {}).unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    reader.refresh().unwrap();
+    reader.backup_on(&target, "copy", |_, _| {}).unwrap();
+    let copy = options.open_on(target, "copy", Access::Read).unwrap();
+    assert!(copy.check(|_, _| {}).damaged.is_empty() && copy.len() == 290);
+}
+
