@@ -416,6 +416,26 @@ fn a_lock_that_somebody_holds_is_not_removed_with_a_world() {
 }
 
 #[test]
+fn bodies_keep_layers_that_are_carried_along() {
+    let disk = MemoryDisk::default();
+    let of = |names: &[&str]| named(names, Removed::Keep);
+    let solid = |cells: Vec<u8>, x: f32| bonfire_chunks::Body { cells, ..body(1, [x, 1.0]) };
+    let world = open(&disk, &of(&["heat"]));
+    let cells: Vec<u8> = (0..12).collect();
+    world.edit().put_bodies((0, 0), [solid(cells.clone(), 1.0)]).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(&disk, &of(&[]));
+    let mut bodies = world.read_bodies((0, 0)).unwrap();
+    assert_eq!(bodies[0].cells, [0, 2, 4, 6, 8, 10]);
+    bodies[0].position[0] = 17.0;
+    world.edit().put_bodies((1, 0), bodies.clone()).commit(Durability::Synced).unwrap();
+    world.edit().put_bodies((1, 0), bodies).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(&disk, &of(&["heat"]));
+    assert_eq!(world.read_bodies((1, 0)).unwrap(), [solid(cells, 17.0)]);
+}
+
+#[test]
 fn a_reader_does_not_take_moved_chunks_for_damaged_ones_in_a_backup() {
     let disk = MemoryDisk::default();
     let options = options().eager().compact_above(None).table_capacity(200);
@@ -439,3 +459,10 @@ fn a_reader_does_not_take_moved_chunks_for_damaged_ones_in_a_backup() {
     assert!(copy.check(|_, _| {}).damaged.is_empty() && copy.len() == 290);
 }
 
+#[test]
+fn an_id_of_the_last_session_does_not_make_sessions_begin_again() {
+    let world = open(&MemoryDisk::default(), &options());
+    let first = world.body_ids().next_id();
+    world.edit().put_bodies((0, 0), [body(u64::MAX, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
+    assert_ne!(world.body_ids().next_id(), first);
+}
