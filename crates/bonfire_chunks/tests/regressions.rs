@@ -146,7 +146,7 @@ fn an_upgrade_does_not_undo_a_save_that_came_in_between() {
             {
                 // The game saves on another thread.
                 let save = || world.edit().put((0, 0), vec![9; CELLS]).commit(Durability::Synced).unwrap();
-                std::thread::scope(|scope| drop(scope.spawn(save).join().unwrap()));
+                std::thread::scope(|scope| scope.spawn(save).join().unwrap());
             }
             [old[0] + 1]
         });
@@ -157,11 +157,13 @@ fn an_upgrade_does_not_undo_a_save_that_came_in_between() {
     assert_eq!(world.read((0, 0)).unwrap(), Some(vec![9; CELLS]));
 }
 
+type Call = Box<dyn FnMut() + Send>;
+
 /// A disk that calls something at each sync of a file, and counts renames.
 #[derive(Clone)]
 struct Watched {
     disk: MemoryDisk,
-    at_sync: Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>,
+    at_sync: Arc<Mutex<Option<Call>>>,
     renames: Arc<AtomicUsize>,
     fails: Arc<AtomicBool>,
 }
@@ -256,7 +258,7 @@ fn a_backup_that_begins_while_the_table_grows_has_every_chunk() {
         }
     };
     let thread = Arc::new(Mutex::new(None));
-    let second: Box<dyn FnMut() + Send> = {
+    let second: Call = {
         let thread = thread.clone();
         let mut copy = Some(copy);
         let has_started = Mutex::new(has_started);
