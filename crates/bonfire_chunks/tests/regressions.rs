@@ -468,3 +468,101 @@ fn an_id_of_the_last_session_does_not_make_sessions_begin_again() {
     world.edit().put_bodies((0, 0), [body(u64::MAX, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
     assert_ne!(world.body_ids().next_id(), first);
 }
+
+#[test]
+fn two_threads_that_move_bodies_keep_each_of_them_once() {
+    let disk = MemoryDisk::default();
+    let world = open(&disk, &options());
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let world = world.clone();
+            scope.spawn(move || {
+                for step in 0..100_i32 {
+                    let at = step % 5 + thread as i32 * 10;
+                    let here = body(thread + 1, [at as f32 * SIZE as f32 + 1.0, 1.0]);
+                    world
+                        .edit()
+                        .put_bodies((at, 0), [here])
+                        .put((at, 0), noise(step as u64))
+                        .commit(Durability::Buffered)
+                        .unwrap();
+                    if step % 30 == 7 {
+                        world.compact(|_, _| {}).unwrap();
+                    }
+                    if step % 20 == 3 {
+                        world.backup_on(&MemoryDisk::default(), "b", |_, _| {}).unwrap();
+                    }
+                    world.info();
+                    assert_eq!(world.read_bodies((at, 0)).unwrap().len(), 1);
+                }
+            });
+        }
+    });
+    drop(world);
+    let world = open(&disk, &options());
+    let all = world.chunks_with_bodies(ChunkRect::ALL);
+    let bodies: Vec<u64> =
+        all.iter().flat_map(|pos| world.read_bodies(*pos).unwrap()).map(|body| body.id.0).collect();
+    assert_eq!(bodies, [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_an_edit_says_last_of_a_chunk_counts() {
+    let disk = MemoryDisk::default();
+    let world = open(&disk, &options());
+    let mut edit = world.edit();
+    edit.put((0, 0), noise(1)).put_bodies((0, 0), [body(1, [1.0, 1.0])]);
+    edit.commit(Durability::Synced).unwrap();
+    edit.put((0, 0), noise(2)).remove((0, 0)).put_bodies((0, 0), [body(2, [1.0, 1.0])]);
+    edit.commit(Durability::Synced).unwrap();
+    assert_eq!(world.read((0, 0)).unwrap(), None);
+    assert_eq!(world.read_bodies((0, 0)).unwrap(), [body(2, [1.0, 1.0])]);
+    // There and back again, and out of a chunk that is removed in the same edit.
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        edit.put_bodies((to, 0), [body(2, [to as f32 * SIZE as f32 + 1.0, 1.0])]).remove((from, 0));
+        edit.commit(Durability::Buffered).unwrap();
+        assert_eq!(world.read_bodies((from, 0)).unwrap(), []);
+        assert_eq!(world.read_bodies((to, 0)).unwrap().len(), 1);
+    }
+    // A copy with a move changes nothing here.
+    edit.put_bodies((7, 0), [body(2, [7.0 * SIZE as f32 + 1.0, 1.0])]);
+    world.save_on(&MemoryDisk::default(), "copy", &mut edit).unwrap();
+    assert_eq!(world.read_bodies((1, 0)).unwrap().len(), 1);
+    edit.put_bodies((0, 0), [body(2, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
+    drop((edit, world));
+    let world = open(&disk, &options());
+    assert_eq!(world.chunks_with_bodies(ChunkRect::ALL), [ChunkPos::new(0, 0)]);
+}
+
+#[test]
+fn a_generator_that_panics_leaves_a_world_that_goes_on() {
+    let disk = MemoryDisk::default();
+    let options = options().generator(|pos: ChunkPos, _: &mut [u8]| assert!(pos.x != 13, "no luck"));
+    let world = open(&disk, &options);
+    let save = || world.edit().put((1, 0), noise(1)).put((13, 0), noise(1)).commit(Durability::Synced);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(save)).unwrap_err();
+    assert!(world.is_empty());
+    world.edit().put((1, 0), noise(2)).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    assert_eq!(open(&disk, &options).read((1, 0)).unwrap(), Some(noise(2)));
+}
+
+#[test]
+fn an_upgrade_brings_bodies_along_and_layers_come_and_go() {
+    let disk = MemoryDisk::default();
+    let solid = |cells: Vec<u8>| bonfire_chunks::Body { cells, ..body(1, [1.0, 1.0]) };
+    let world = open(&disk, &named(&[], Removed::Keep));
+    world.edit().put_bodies((0, 0), [solid(vec![7; 6])]).commit(Durability::Synced).unwrap();
+    drop(world);
+    // Opened by another release and not saved: nothing has changed.
+    drop(open(&disk, &named(&["heat"], Removed::Keep)));
+    drop(named(&["heat"], Removed::Keep).open_on(disk.clone(), "w", Access::Read).unwrap());
+    drop(open(&disk, &named(&[], Removed::Keep)));
+    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 1);
+    assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 0);
+    assert_eq!(world.read_bodies((0, 0)).unwrap(), [solid([7, 0].repeat(6))]);
+    drop(world);
+    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 0);
+}
