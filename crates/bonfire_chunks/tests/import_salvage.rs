@@ -185,6 +185,34 @@ fn any_byte_of_an_index_may_be_wrong() {
     }
 }
 
+/// Physics that blew up leaves such bodies, and the rest of the world is sound.
+#[test]
+fn a_body_that_is_nowhere_is_left_out_and_named() {
+    let world = PixelWorld::open(path("b_bodies.save"), Mode::Strict).unwrap();
+    let lost = world.bodies[3].clone();
+    let mut bytes = bytes("b_bodies.save");
+    let mut start = lost.id.0.to_le_bytes().to_vec();
+    start.extend(lost.position.iter().flat_map(|at| at.to_le_bytes()));
+    for at in (0..bytes.len() - 64).filter(|at| bytes[*at..].starts_with(&start)).collect::<Vec<_>>() {
+        bytes[at + 8..at + 12].copy_from_slice(&f32::NAN.to_le_bytes());
+        let covered: Vec<u8> = [&bytes[at..at + 20], &bytes[at + 32..at + 40]].concat();
+        bytes[at + 60] = covered.iter().fold(0, |crc: u8, byte| {
+            (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 == 0 { crc << 1 } else { crc << 1 ^ 0x07 })
+        });
+    }
+    assert!(PixelWorld::read(bytes.clone(), Mode::Strict).unwrap_err().is_corrupt());
+    let world = salvage(bytes);
+    assert_eq!((world.bodies.len(), world.chunks.len()), (17, 8));
+    let named = |skipped: &Skipped| matches!(skipped, Skipped::Body { id, .. } if *id == lost.id);
+    assert!(world.report.skipped.iter().any(named), "{:?}", world.report);
+    let directory = tempfile::tempdir().unwrap();
+    world.write(directory.path().join("new"), &world.options()).unwrap();
+    let mut names: Vec<_> =
+        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["new"]);
+}
+
 /// Where each chunk of the small world is, and how.
 fn truth() -> BTreeMap<ChunkPos, Json> {
     let world = PixelWorld::open(path(SMALL), Mode::Strict).unwrap();

@@ -56,6 +56,7 @@ pub(crate) struct FileOptions {
 pub(crate) struct ChunkFile {
     disk: Arc<dyn Disk>,
     name: String,
+    access: Access,
     options: FileOptions,
     state: RwLock<State>,
     /// `None` if it is open for reading only, or closed.
@@ -140,6 +141,7 @@ impl ChunkFile {
         let world = Self {
             disk,
             name: name.to_owned(),
+            access,
             options,
             state: RwLock::new(state),
             writer: Mutex::new(None),

@@ -59,6 +59,8 @@ struct Snapshot {
 struct Old<'o> {
     file: &'o dyn DiskFile,
     indices: &'o Indices,
+    /// Another process may write to it, and over frames that it has moved.
+    is_anothers: bool,
 }
 
 impl NewFile<'_> {
@@ -120,6 +122,15 @@ impl NewFile<'_> {
                     let start = out.raw(&bytes).map_err(&failed)?;
                     new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..place });
                     new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
+                }
+                Err(error)
+                    if error.is_corrupt()
+                        && old.is_anothers
+                        && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
+                {
+                    return Err(Error::conflict(
+                        "the world was saved to while it was copied: refresh it and try again",
+                    ));
                 }
                 Err(error) if error.is_corrupt() => {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
@@ -339,7 +350,7 @@ impl ChunkFile {
             seal_info: seal_info.clone(),
         };
         let (new_file, fresh) =
-            new.write(Some(&Old { file: &*file, indices: &indices }), &change, progress)?;
+            new.write(Some(&Old { file: &*file, indices: &indices, is_anothers: false }), &change, progress)?;
         if let Err(error) = new.publish() {
             // Whether the name is the new file's after a crash is not known; until then it may be.
             writer.poison();
@@ -367,7 +378,12 @@ impl ChunkFile {
     pub(crate) fn copy(&self) -> FileCopy<'_> {
         // In this order: what is pinned is what is copied.
         let _pin = self.pin();
-        FileCopy { snapshot: self.snapshot(), capacity_min: self.options.capacity_min, _pin }
+        FileCopy {
+            snapshot: self.snapshot(),
+            capacity_min: self.options.capacity_min,
+            is_anothers: self.access == Access::Read,
+            _pin,
+        }
     }
     /// Removes a file, and what lies beside it. The lock stays: who takes it as soon as it is free must not lose it to a third.
     pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
@@ -389,6 +405,7 @@ impl ChunkFile {
 pub(crate) struct FileCopy<'f> {
     snapshot: Snapshot,
     capacity_min: u32,
+    is_anothers: bool,
     _pin: super::Pin<'f>,
 }
 
@@ -406,7 +423,8 @@ impl FileCopy<'_> {
         let header = Header { modified: crate::clock::unix_seconds(), ..header };
         let new =
             NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
-        drop(new.write(Some(&Old { file: &*file, indices: &indices }), change, progress)?);
+        let old = Old { file: &*file, indices: &indices, is_anothers: self.is_anothers };
+        drop(new.write(Some(&old), change, progress)?);
         new.publish()
     }
 }

@@ -44,10 +44,9 @@ impl PixelWorld {
             // The error that matters is the first one.
             let _ = ChunkWorld::delete_on(&disk, &unfinished);
         }
-        written?;
-        let named = disk.rename(&unfinished, &name).and_then(|()| disk.sync_dir());
+        let named = written.map(|()| disk.rename(&unfinished, &name).and_then(|()| disk.sync_dir()));
         let _ = disk.remove(&crate::file::lock_name(&unfinished));
-        named.map_err(|error| Error::io(format_args!("cannot name `{}`", path.display()), &error))
+        named?.map_err(|error| Error::io(format_args!("cannot name `{}`", path.display()), &error))
     }
 
     fn fill(&self, disk: &OsDisk, name: &str, options: &ChunkOptions) -> Result<()> {

@@ -1,9 +1,11 @@
 //! Bodies: a list per chunk, in a frame of its own.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bonfire::{Error, Result};
 
+use super::cells::Encoder;
 use super::edit::After;
 use super::{ChunkWorld, Saving, World};
 use crate::file::NewFrame;
@@ -87,7 +89,9 @@ impl World {
             }
         }
         // Ids of the game's own, or of another program, are not given out by later sessions either.
-        let highest = new_homes.keys().map(|id| id.session()).max().unwrap_or(0);
+        let sessions = new_homes.keys().map(|id| id.session());
+        // After the last session they would begin again.
+        let highest = sessions.filter(|session| *session < u32::MAX).max().unwrap_or(0);
         if highest > saving.settings.session {
             saving.settings.session = highest;
             saving.settings_changed = true;
@@ -115,6 +119,7 @@ impl World {
         let gone: HashSet<BodyId> = gone.map(|(id, _)| *id).collect();
         let kept: HashSet<BodyId> = all.values().flatten().map(|body| body.id).collect();
         after.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
+        let carried = self.carried_by_bodies(&all, saving)?;
         for (pos, bodies) in all {
             let key = Key::new(Kind::Bodies, pos);
             after.bodies_written.push(pos);
@@ -126,7 +131,7 @@ impl World {
             } else {
                 removed.remove(&key);
                 let tag = Tag { layers: saving.settings.current, ..Tag::default() };
-                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, saving)? });
+                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
             }
         }
         Ok(())
@@ -143,7 +148,46 @@ impl World {
         }
     }
 
-    fn encode_list(&self, mut bodies: Vec<Body>, saving: &Saving) -> Result<Vec<u8>> {
+    /// What the file has of layers that the game does not have any more: it stays with bodies that have kept their size.
+    fn carried_by_bodies(
+        &self,
+        lists: &BTreeMap<ChunkPos, Vec<Body>>,
+        saving: &Saving,
+    ) -> Result<HashMap<BodyId, Carried>> {
+        let mut carried = HashMap::new();
+        let set = saving.settings.current();
+        if set.stored_bytes() == self.options.layers.stored_bytes() {
+            return Ok(carried);
+        }
+        let encoder = Encoder::new(self, set.clone(), saving.settings.current);
+        let homes = lists.values().flatten().filter_map(|body| saving.homes.get(&body.id));
+        let places: BTreeSet<ChunkPos> = lists.keys().chain(homes).copied().collect();
+        for pos in places {
+            let read = self.file.read(Key::new(Kind::Bodies, pos), |tag, data| {
+                let (conversion, set_bytes) = self.conversion(tag.layers)?;
+                for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
+                    if saving.homes.get(&body.id).is_none_or(|home| *home == pos) {
+                        let bytes = encoder.carried_of(&conversion, &body.cells)?;
+                        carried.insert(body.id, Carried { size: [body.width, body.height], bytes });
+                    }
+                }
+                Ok(())
+            });
+            match read {
+                Err(error) if !error.is_corrupt() => return Err(error),
+                // What is damaged is about to be replaced.
+                _ => {}
+            }
+        }
+        Ok(carried)
+    }
+
+    fn encode_list(
+        &self,
+        mut bodies: Vec<Body>,
+        carried: &HashMap<BodyId, Carried>,
+        saving: &Saving,
+    ) -> Result<Vec<u8>> {
         let layers = &self.options.layers;
         let set = saving.settings.current();
         let carried_bytes = set.stored_bytes() - layers.stored_bytes();
@@ -152,7 +196,11 @@ impl World {
                 set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
             for body in &mut bodies {
                 let cells = body.cells.len() / layers.cell_bytes().max(1);
-                let carried = defaults[defaults.len() - carried_bytes..].repeat(cells);
+                let known = carried.get(&body.id).filter(|known| known.size == [body.width, body.height]);
+                let carried = match known.filter(|known| known.bytes.len() == cells * carried_bytes) {
+                    Some(known) => Cow::Borrowed(&known.bytes),
+                    None => Cow::Owned(defaults[defaults.len() - carried_bytes..].repeat(cells)),
+                };
                 let mut stored = Vec::new();
                 layers.to_stored(&body.cells, (carried_bytes > 0).then_some(&carried[..]), &mut stored)?;
                 body.cells = stored;
@@ -160,4 +208,10 @@ impl World {
         }
         encode_bodies(&bodies, set.stored_bytes())
     }
+}
+
+/// What a body has of layers that the game does not have any more, cell by cell.
+struct Carried {
+    size: [u32; 2],
+    bytes: Vec<u8>,
 }

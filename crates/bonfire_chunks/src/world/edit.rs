@@ -83,8 +83,8 @@ impl Edit {
         self
     }
 
-    /// Saves the bodies of a chunk in the place of those that it has. Empty ones are left out. A body that another chunk had
-    /// is taken out of that one.
+    /// Saves the bodies of a chunk in the place of those that it has. Empty ones are left out. A body that this session has read
+    /// from another chunk, or saved in it, is taken out of that one.
     ///
     /// Each must have its centre in the chunk: see [`Body::chunk`].
     pub fn put_bodies(&mut self, pos: impl Into<ChunkPos>, bodies: impl Into<Vec<Body>>) -> &mut Self {

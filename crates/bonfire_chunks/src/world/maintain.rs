@@ -191,7 +191,8 @@ impl ChunkWorld {
     }
 
     /// Writes a copy of the world as it is now to another path, while the game goes on. A file that is there is replaced as a
-    /// whole.
+    /// whole. Of a world that is open for reading, an error with [`Error::is_conflict`] says that another process has moved
+    /// chunks meanwhile: [`refresh`](Self::refresh), and try again.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn backup_to(&self, path: impl AsRef<Path>) -> Result<()> {
         let (disk, name) = super::options::at(path.as_ref())?;

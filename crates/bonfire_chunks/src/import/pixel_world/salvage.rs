@@ -202,7 +202,7 @@ impl Salvage<'_> {
         if !self.claims.take(range) {
             return Err(Error::corrupt("its record overlaps something else"));
         }
-        let body = self.bodies.read(self.source, entry);
+        let body = self.bodies.read(self.source, entry, self.world.chunk_size);
         let body = body.and_then(|body| {
             let is_new = self.listed.insert(body.id);
             is_new.then_some(body).ok_or_else(|| Error::corrupt("it is there twice"))
@@ -349,7 +349,7 @@ impl Salvage<'_> {
             self.world.report.skipped.push(Skipped::Index { reason });
         }
         for entry in unlisted {
-            match self.bodies.read(self.source, &entry) {
+            match self.bodies.read(self.source, &entry, self.world.chunk_size) {
                 Ok(body) => self.world.unlisted.extend(Some(body).filter(|body| !body.is_empty())),
                 Err(error) if error.is_io() => return Err(error),
                 Err(error) => {

@@ -29,7 +29,7 @@ pub(super) fn read(source: &Arc<Source>) -> Result<PixelWorld> {
     }
     let mut bodies = Bodies::default();
     for entry in &index {
-        let body = bodies.read(source, entry)?;
+        let body = bodies.read(source, entry, world.chunk_size)?;
         if body.id != entry.id {
             return Err(Error::corrupt(format!("body {} in the index is body {}", entry.id, body.id)));
         }
@@ -143,7 +143,7 @@ pub(super) struct Bodies {
 }
 
 impl Bodies {
-    pub(super) fn read(&self, source: &Source, entry: &IndexEntry) -> Result<Body> {
+    pub(super) fn read(&self, source: &Source, entry: &IndexEntry, chunk_size: u16) -> Result<Body> {
         let limits = BodyLimits::default();
         let left = limits.bodies_bytes_max.saturating_sub(self.cells_bytes);
         let limits = BodyLimits { body_bytes_max: limits.body_bytes_max.min(left), ..limits };
@@ -152,6 +152,10 @@ impl Bodies {
             return Err(named(Error::corrupt("it is not in the file")));
         };
         match decode_record_with(&bytes, PIXEL_SIZE.into(), limits, Checksum::PixelWorld).map_err(named)? {
+            // No chunk can have it, so it cannot be saved.
+            (body, _) if body.chunk(chunk_size.into()).is_none() => {
+                Err(named(Error::corrupt(format!("its centre is nowhere: {:?}", body.position))))
+            }
             (body, used) if used == bytes.len() => Ok(body),
             (_, used) => Err(named(Error::corrupt(format!("{used} bytes instead of {}", bytes.len())))),
         }
