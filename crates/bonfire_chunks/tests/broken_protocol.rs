@@ -143,10 +143,10 @@ fn swapped_steps_are_caught() {
     assert_found(Breakage::OverwritesSyncedLate, EAGER);
 }
 
-/// Not every one does: with an eager fold, two syncs follow each other before the save is acknowledged.
+/// Not each: two may follow each other before a save is acknowledged, and a table that was lost is found again by its frames.
 #[test]
 fn a_single_sync_that_is_left_out_is_caught() {
-    for (shape, share) in [(EAGER, 40), (LAZY, 80)] {
+    for (shape, share) in [(EAGER, 40), (LAZY, 60)] {
         let all = explore(Breakage::None, shape, 2, 12, 1).syncs;
         let missed: Vec<usize> = (1..=all)
             .filter(|number| explore(Breakage::NoSyncNumber(*number), shape, 2, 12, 40).wrong == 0)
