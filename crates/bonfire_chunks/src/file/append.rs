@@ -207,8 +207,11 @@ impl ChunkFile {
         check_sizes(&change)?;
         let (file, generation, seal, seal_info) = {
             let state = self.state();
-            (state.file.clone(), state.generation + 1, state.seal.clone(), state.seal_info.clone())
+            (state.file.clone(), state.generation.checked_add(1), state.seal.clone(), state.seal_info.clone())
         };
+        // Nobody saves so often: somebody made such a file.
+        let generation =
+            generation.ok_or_else(|| Error::corrupt("this world has no number for another save"))?;
         if !seal_info.is_empty()
             && seal.is_none()
             && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))

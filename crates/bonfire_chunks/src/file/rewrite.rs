@@ -315,7 +315,7 @@ impl ChunkFile {
             file: state.file.clone(),
             indices: state.indices.clone(),
             header: state.header.clone(),
-            generation: state.generation + 1,
+            generation: state.generation.saturating_add(1),
             seal: state.seal.clone(),
             seal_info: state.seal_info.clone(),
         }
