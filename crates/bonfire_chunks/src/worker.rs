@@ -76,6 +76,8 @@ struct Queue {
     is_busy: bool,
     is_ending: bool,
     saves_waiting: usize,
+    /// How many other requests were done while a save waited.
+    passed: usize,
     last_save: Instant,
 }
 
@@ -100,6 +102,7 @@ impl ChunkWorker {
             is_busy: false,
             is_ending: false,
             saves_waiting: 0,
+            passed: 0,
             last_save: Instant::now(),
         };
         let shared = Arc::new(Shared { world, queue: Mutex::new(queue), changed: Condvar::new() });
@@ -226,8 +229,21 @@ impl Drop for ChunkWorker {
 }
 
 impl Queue {
-    /// The next request: the most urgent one, but never before a save that it would have to see.
+    /// The next request: the most urgent one, but never before a save that it would have to see. A save is not passed for
+    /// ever, however much is urgent.
     fn pop(&mut self) -> Option<Request> {
+        let number = self.next()?;
+        let request = self.waiting.remove(number)?;
+        let a_save_waits = self.saves_waiting > 0 && !matches!(request.job, Job::Save { .. });
+        self.passed = if a_save_waits { self.passed + 1 } else { 0 };
+        Some(request)
+    }
+
+    fn next(&self) -> Option<usize> {
+        let first_save = self.waiting.iter().position(|request| matches!(request.job, Job::Save { .. }));
+        if let Some(save) = first_save.filter(|_| self.passed >= QUEUE_MAX) {
+            return Some(save);
+        }
         let urgent = self.waiting.iter().map(|request| request.priority).max()?;
         let first = self.waiting.iter().position(|request| request.priority == urgent)?;
         let touches = |request: &Request| match (&request.job, &self.waiting[first].job) {
@@ -239,7 +255,7 @@ impl Queue {
             _ => false,
         };
         let before = self.waiting.iter().take(first).position(touches);
-        self.waiting.remove(before.unwrap_or(first))
+        Some(before.unwrap_or(first))
     }
 }
 
@@ -299,7 +315,10 @@ impl Shared {
             if is_save {
                 let mut queue = self.lock();
                 queue.saves_waiting = queue.saves_waiting.saturating_sub(1);
-                queue.last_save = Instant::now();
+                // One that failed is no reason to wait for the next.
+                if matches!(done, Ok(true)) {
+                    queue.last_save = Instant::now();
+                }
             }
             if done.is_err() {
                 tracing::error!("a request of a chunk world has panicked");
@@ -307,20 +326,25 @@ impl Shared {
         }
     }
 
-    fn work(&self, job: Job) {
+    /// True if something was saved.
+    fn work(&self, job: Job) -> bool {
         if job.is_cancelled() {
-            return job.fail(Error::cancelled("it was cancelled before its turn came"));
+            job.fail(Error::cancelled("it was cancelled before its turn came"));
+            return false;
         }
         match job {
             Job::Read { pos, promise } => {
                 promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)));
             }
             Job::Load { pos, promise } => promise.complete(self.world.load(pos)),
-            Job::Save { mut edit, to: None, promise, .. } => {
-                promise.complete(edit.commit_only(Durability::Synced));
-            }
-            Job::Save { mut edit, to: Some(path), promise, .. } => {
-                promise.complete(self.world.save_to(path, &mut edit));
+            Job::Save { mut edit, to, promise, .. } => {
+                let result = match to {
+                    None => edit.commit_only(Durability::Synced),
+                    Some(path) => self.world.save_to(path, &mut edit),
+                };
+                let is_saved = result.is_ok();
+                promise.complete(result);
+                return is_saved;
             }
             Job::Compact { promise } => {
                 let result: Result<()> = self
@@ -329,6 +353,7 @@ impl Shared {
                 promise.complete(result);
             }
         }
+        false
     }
 
     fn compact_when_idle(&self) {

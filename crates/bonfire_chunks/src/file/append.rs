@@ -148,7 +148,7 @@ impl ChunkFile {
     pub(super) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let mut writer = self.writer();
         let Some(writer) = writer.as_mut() else {
-            return Err(Error::misuse(format!("`{}` is open for reading only", self.name)));
+            return Err(Error::misuse(format!("`{}` is open for reading only, or closed", self.name)));
         };
         if writer.poisoned {
             return Err(Error::io(
@@ -221,11 +221,11 @@ impl ChunkFile {
         check_sizes(&change)?;
         let (file, generation, seal, seal_info) = {
             let state = self.state();
-            (state.file.clone(), state.generation, state.seal.clone(), state.seal_info.clone())
+            (state.file.clone(), state.generation.checked_add(1), state.seal.clone(), state.seal_info.clone())
         };
-        let generation = generation
-            .checked_add(1)
-            .ok_or_else(|| Error::limit("this world has no numbers left for saves"))?;
+        // Nobody saves so often: somebody made such a file.
+        let generation =
+            generation.ok_or_else(|| Error::corrupt("this world has no number for another save"))?;
         if !seal_info.is_empty()
             && seal.is_none()
             && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))

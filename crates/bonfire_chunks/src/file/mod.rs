@@ -61,6 +61,8 @@ pub(crate) struct ChunkFile {
     state: RwLock<State>,
     /// `None` if it is open for reading only, or closed.
     writer: Mutex<Option<Writer>>,
+    /// Whether it was opened for reading only.
+    is_reader: bool,
     /// Copies that are being made: frames must stay where they are.
     pins: AtomicUsize,
     /// Dead bytes below which it does not compact by itself.
@@ -145,6 +147,7 @@ impl ChunkFile {
             options,
             state: RwLock::new(state),
             writer: Mutex::new(None),
+            is_reader: access == Access::Read,
             pins: AtomicUsize::new(0),
             dead_bytes_min: AtomicU64::new(dead_bytes_min),
         };
@@ -254,9 +257,18 @@ impl ChunkFile {
                 Ok(place) => return Ok(Some((place, seal))),
                 // It was moved between the look and the read.
                 Err(_) if self.state().moves != moves => {}
+                // Another process may have moved it, and has written another header since.
+                Err(error) if error.is_corrupt() && self.is_reader && self.is_outdated() => self.refresh()?,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether another process has folded or replaced the file since it was looked at.
+    fn is_outdated(&self) -> bool {
+        let Ok(file) = self.disk.open(&self.name, Access::Read) else { return false };
+        let mut header = [0; crate::format::HEADER_BYTES as usize];
+        file.read_exact_at(&mut header, 0).is_ok() && header != self.state().header.encode()
     }
 
     /// Looks at what another process has saved since.

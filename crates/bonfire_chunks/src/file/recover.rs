@@ -276,6 +276,7 @@ fn by_checkpoint(
     let is_behind = |key: Key, place: &Place| place.end() > end && !replay.events.contains_key(&key);
     if entries.iter().any(|entry| is_behind(Key::new(Kind::Chunk, entry.pos), &entry.place))
         || side.iter().any(|(key, place)| is_behind(*key, place))
+        || replay.events.values().any(|event| event.place.end() > end)
     {
         return Ok(None);
     }
@@ -384,7 +385,11 @@ fn by_frames(
         match event.what {
             // It was removed, which the table knows and the frame does not.
             _ if is_old && !said.contains_key(&key) && !may_be => {}
-            What::Written => drop(indices.set(key, event.place)),
+            What::Written => {
+                // A hostile save may list what lies behind it.
+                end = end.max(event.place.end());
+                indices.set(key, event.place);
+            }
             What::Removed => {}
             What::Broken => report.damaged.push(DamagedFrame::new(key, event.place)),
         }
