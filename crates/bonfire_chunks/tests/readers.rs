@@ -307,22 +307,22 @@ impl Disk for Shared {
 fn a_reader_of_another_process_follows_frames_that_were_moved() {
     use bonfire_chunks::{ChunkOptions, Durability, Layer, Layers, Persistence};
     let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
-    let options = ChunkOptions::new(layers).chunk_size(16).table_capacity(4).compact_above(None);
+    let options = ChunkOptions::new(layers).chunk_size(16).table_capacity(20).compact_above(None);
     let noise = |seed: i32| bonfire_testkit::disk::Random::new(seed as u64).bytes(256);
     let disk = bonfire_store::MemoryDisk::new();
     let world = options.open_on(disk.clone(), "world", bonfire_store::Access::Write).unwrap();
-    for x in 0..4 {
+    for x in 0..20 {
         world.edit().put((x, 0), noise(x)).commit(Durability::Synced).unwrap();
     }
     world.close().unwrap();
     drop(world);
     let reader = options.open_on(disk.clone(), "world", bonfire_store::Access::Read).unwrap();
     let world = options.open_on(disk.clone(), "world", bonfire_store::Access::Write).unwrap();
-    for x in 4..12 {
+    for x in 20..80 {
         world.edit().put((x, 0), noise(x)).commit(Durability::Synced).unwrap();
     }
     world.close().unwrap();
-    for x in 0..4 {
+    for x in 0..20 {
         assert_eq!(reader.read((x, 0)).unwrap(), Some(noise(x)), "chunk {x}");
     }
 }
