@@ -51,8 +51,6 @@ struct Sample {
     models: Vec<Model>,
     /// Where each of the last saves ends, and what the world held after it.
     saves: Vec<(usize, Model)>,
-    /// What was removed by saves that are not folded: only the save itself knows of it, so it comes back if that is damaged.
-    removed: BTreeMap<ChunkPos, Vec<u8>>,
 }
 
 fn file_bytes(disk: &MemoryDisk) -> Vec<u8> {
@@ -89,7 +87,7 @@ fn sample(len: usize, is_closed: bool) -> Sample {
     world.close().expect("a disk in memory");
     drop((edit, world));
     let world = open(&disk, Access::Write).expect("a disk in memory");
-    let (mut models, mut removed) = (Vec::new(), BTreeMap::new());
+    let mut models = Vec::new();
     let mut saves = vec![(file_bytes(&disk).len(), model.clone())];
     for number in 0..3 {
         models = vec![model.clone()];
@@ -102,7 +100,7 @@ fn sample(len: usize, is_closed: bool) -> Sample {
             .commit(Durability::Synced)
             .expect("a disk in memory");
         model.cells.insert(put, cells);
-        removed.extend(model.cells.remove(&gone).map(|cells| (gone, cells)));
+        model.cells.remove(&gone);
         model.bodies.remove(&gone);
         model.entities.remove(&gone);
         saves.push((file_bytes(&disk).len(), model.clone()));
@@ -110,24 +108,22 @@ fn sample(len: usize, is_closed: bool) -> Sample {
     if is_closed {
         world.close().expect("a disk in memory");
         models.clear();
-        removed.clear();
     }
     let bytes = file_bytes(&disk);
     drop(world);
     models.push(model);
-    Sample { bytes, models, saves, removed }
+    Sample { bytes, models, saves }
 }
 
 /// What is lost of a world: errors, by place and kind. Panics if something is there that was not saved, or nothing is where
 /// something was.
-fn lost(world: &ChunkWorld, model: &Model, removed: &BTreeMap<ChunkPos, Vec<u8>>) -> Result<Lost, String> {
+fn lost(world: &ChunkWorld, model: &Model) -> Result<Lost, String> {
     let mut lost = BTreeSet::new();
-    for pos in every_pos(world, model, removed) {
+    for pos in every_pos(world, model) {
         match world.read(pos) {
             Err(error) if error.is_corrupt() => drop(lost.insert(("cells", pos))),
             Err(error) => return Err(format!("cells of {pos}: {error}")),
             Ok(found) if found.as_ref() == model.cells.get(&pos) => {}
-            Ok(Some(found)) if removed.get(&pos) == Some(&found) => drop(lost.insert(("removal", pos))),
             Ok(found) => {
                 return Err(format!(
                     "cells of {pos}: {:?} is not what was saved",
@@ -151,11 +147,10 @@ fn lost(world: &ChunkWorld, model: &Model, removed: &BTreeMap<ChunkPos, Vec<u8>>
     Ok(lost)
 }
 
-fn every_pos(world: &ChunkWorld, model: &Model, removed: &BTreeMap<ChunkPos, Vec<u8>>) -> BTreeSet<ChunkPos> {
+fn every_pos(world: &ChunkWorld, model: &Model) -> BTreeSet<ChunkPos> {
     let all = ChunkRect::ALL;
     let saved = model.cells.keys().chain(model.bodies.keys()).chain(model.entities.keys()).copied();
     saved
-        .chain(removed.keys().copied())
         .chain(world.iter())
         .chain(world.chunks_with_bodies(all))
         .chain(world.chunks_with_entities(all))
@@ -190,7 +185,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
     }
     // It stays lost, is reported as such, and is the only thing that is wrong.
     let world = open(&disk, Access::Write).map_err(text)?;
-    let again = lost(&world, model, &sample.removed).map_err(|why| format!("again: {why}"))?;
+    let again = lost(&world, model).map_err(|why| format!("again: {why}"))?;
     if again != read || !world.report().is_fine() || is_aside != (world.info().set_aside.len() == aside) {
         return Err(format!(
             "{again:?} are lost after {read:?}, {:?}, {:?}",
@@ -220,7 +215,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
         }
     }
     edit.commit(Durability::Synced).map_err(text)?;
-    if !lost(&world, &healed, &sample.removed)?.is_empty() || !world.info().set_aside.is_empty() {
+    if !lost(&world, &healed)?.is_empty() || !world.info().set_aside.is_empty() {
         return Err("it is not healed by a save".into());
     }
     Ok(read.len())
@@ -230,7 +225,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
 fn best<'s>(world: &ChunkWorld, sample: &'s Sample) -> Result<(&'s Model, Lost), String> {
     let mut first_error = None;
     for model in sample.models.iter().rev() {
-        match lost(world, model, &sample.removed) {
+        match lost(world, model) {
             Ok(lost) => return Ok((model, lost)),
             Err(why) => drop(first_error.get_or_insert(why)),
         }
@@ -351,7 +346,7 @@ fn a_cut_between_saves_leaves_those_before_it() {
         let access = if len.is_multiple_of(2) { Access::Write } else { Access::Read };
         let world = open(&disk, access).map_err(|error| error.to_string())?;
         let (_, model) = sample.saves.iter().rev().find(|(end, _)| *end <= len).expect("the first");
-        let lost = lost(&world, model, &BTreeMap::new())?;
+        let lost = lost(&world, model)?;
         if lost.is_empty() && world.report().damaged.is_empty() { Ok(0) } else { Err(format!("{lost:?}")) }
     });
 }
@@ -363,12 +358,7 @@ fn samples() -> [Sample; 4] {
     let world = open(&disk, Access::Write).expect("it is whole");
     world.compact(|_, _| {}).and_then(|()| world.close()).expect("a disk in memory");
     drop(world);
-    let compacted = Sample {
-        bytes: file_bytes(&disk),
-        saves: Vec::new(),
-        removed: BTreeMap::new(),
-        models: closed.models,
-    };
+    let compacted = Sample { bytes: file_bytes(&disk), saves: Vec::new(), models: closed.models };
     [sample(20 << 10, true), sample(20 << 10, false), compacted, never_rewritten()]
 }
 
@@ -383,7 +373,7 @@ fn never_rewritten() -> Sample {
         model.cells.insert(ChunkPos::new(x, 0), noise(x as u64));
     }
     edit.commit(Durability::Synced).and_then(|_| world.close()).expect("a disk in memory");
-    Sample { bytes: file_bytes(&disk), saves: Vec::new(), removed: BTreeMap::new(), models: vec![model] }
+    Sample { bytes: file_bytes(&disk), saves: Vec::new(), models: vec![model] }
 }
 
 /// What is overwritten, where, and with what.
@@ -409,7 +399,7 @@ fn without_header_and_table_everything_is_found_again() {
                 let world =
                     open(&disk, access).unwrap_or_else(|error| panic!("{what} of world {number}: {error}"));
                 let model = sample.models.last().expect("at least one");
-                let lost = lost(&world, model, &BTreeMap::new());
+                let lost = lost(&world, model);
                 assert_eq!(lost, Ok(BTreeSet::new()), "{what} of world {number}");
                 let report = world.report();
                 assert_eq!(report.header_rebuilt, range.start == 0, "{what} of world {number}: {report:?}");

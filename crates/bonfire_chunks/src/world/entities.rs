@@ -14,6 +14,8 @@ use crate::{ChunkPos, ChunkRect};
 
 /// The number of the section in the core's format.
 const SCHEMAS: u16 = 3;
+/// A hostile list could name one section again and again. No game has schemas of this size.
+const CUT_BYTES_MAX: u64 = 64 << 20;
 /// Sections shorter than this are left where they are.
 const CUT_BYTES_MIN: usize = 128;
 
@@ -71,6 +73,12 @@ impl World {
     /// Puts a snapshot together again.
     pub(super) fn join(&self, data: &[u8]) -> Result<Vec<u8>> {
         let (cuts, rest) = decode_cuts(data)?;
+        let cut_bytes: u64 = cuts.iter().map(|cut| u64::from(cut.len)).sum();
+        if cut_bytes > CUT_BYTES_MAX {
+            return Err(Error::limit(format!(
+                "{cut_bytes} bytes of schemas are more than a snapshot may have"
+            )));
+        }
         let mut snapshot = Vec::with_capacity(
             rest.len() + cuts.iter().map(|cut| cut.len as usize).sum::<usize>().min(rest.len() * 16),
         );
