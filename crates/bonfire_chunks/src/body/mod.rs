@@ -3,7 +3,6 @@
 //! A body belongs to the chunk that its centre lies in. A body without a single solid cell is not saved: the game removes
 //! it instead. What is stored of one is a record; `record` has its layout.
 
-mod crc8;
 mod id;
 pub(crate) mod record;
 
@@ -11,7 +10,6 @@ use bonfire::{Error, Result};
 
 use crate::ChunkPos;
 
-pub(crate) use self::crc8::crc8;
 pub use self::id::{BodyId, BodyIds};
 pub use self::record::{BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub(crate) use self::record::{Checksum, RecordHeader, decode_record_with};

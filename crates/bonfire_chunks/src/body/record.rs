@@ -20,7 +20,8 @@
 
 use bonfire::{Error, Result};
 
-use super::{Body, BodyId, crc8};
+use super::{Body, BodyId};
+use crate::format::{crc8, crc8_append};
 
 const HEADER_BYTES: usize = 64;
 const LIST_HEADER_BYTES: usize = 8;
@@ -100,7 +101,7 @@ impl<'b> RecordHeader<'b> {
     pub(crate) fn checksum_holds(&self, checksum: Checksum) -> bool {
         let covered = match checksum {
             Checksum::Whole => crc8(&self.bytes[..60]),
-            Checksum::PixelWorld => crc8(self.bytes[..20].iter().chain(&self.bytes[32..40])),
+            Checksum::PixelWorld => crc8_append(crc8(&self.bytes[..20]), &self.bytes[32..40]),
         };
         covered == self.bytes[60]
     }

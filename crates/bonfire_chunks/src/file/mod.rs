@@ -9,12 +9,17 @@
 //! |---|---|
 //! | `source`, `replay`, `recover` | opening: from bytes of unknown origin to where everything is |
 //! | `indices`, `report` | what opening gives |
-//! | `append` | saves, folds, growth of the table |
+//! | `writer`, `appender`, `append` | saves |
+//! | `fold` | header, table and side index brought up to date; growth of the table |
+//! | `mend` | what is done before a file can be written to |
 //! | `rewrite` | new files: creation, compaction, copies |
 //! | `seal` | frames that need a key |
 
 mod append;
+mod appender;
+mod fold;
 mod indices;
+mod mend;
 mod recover;
 mod replay;
 mod report;
@@ -23,6 +28,7 @@ mod seal;
 mod source;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,13 +37,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk, DiskFile, DiskLock};
 
-use self::append::Writer;
 pub(crate) use self::append::{Change, NewFrame};
 pub(crate) use self::indices::Indices;
 use self::recover::{Recovered, Repair, recover};
 pub use self::report::{DamagedFrame, OpenReport};
 pub(crate) use self::rewrite::NewFile;
 pub(crate) use self::seal::{Seal, SealKey};
+use self::writer::Writer;
 use crate::format::{Flags, Frame, Header, Key, Place, Tag};
 
 /// When a file is folded and compacted.

@@ -7,11 +7,13 @@ use std::sync::atomic::Ordering;
 use bonfire::{Error, Result};
 use bonfire_store::{Access, Disk, DiskFile};
 
-use super::append::{Appender, Change, Writer};
+use super::append::Change;
+use super::appender::Appender;
 use super::indices::Indices;
 use super::recover::{Repair, recover, side_pos};
 use super::replay::digest;
 use super::seal::Seal;
+use super::writer::Writer;
 use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{

@@ -31,7 +31,12 @@ const fn tables() -> [[u8; 256]; 24] {
 /// The checksum of some bytes. Up to 24 are looked up independently of each other: a million table entries are checked
 /// in the time that reading them takes.
 pub(crate) fn crc8(bytes: &[u8]) -> u8 {
-    bytes.chunks(24).fold(0, |crc, piece| {
+    crc8_append(0, bytes)
+}
+
+/// The checksum of bytes behind others.
+pub(crate) fn crc8_append(crc: u8, bytes: &[u8]) -> u8 {
+    bytes.chunks(24).fold(crc, |crc, piece| {
         let zeros = piece.len() - 1;
         let looked_up = |(at, &byte): (usize, &u8)| TABLES[zeros - at][usize::from(byte)];
         // What was there before counts like a first byte that is XORed.

@@ -8,7 +8,7 @@ mod header;
 mod settings;
 
 pub(crate) use self::commit::{Commit, SideIndex, decode_image, encode_image};
-pub(crate) use self::crc8::crc8;
+pub(crate) use self::crc8::{crc8, crc8_append};
 pub(crate) use self::entry::{ENTRY_BYTES, Entry, List};
 pub(crate) use self::frame::{Appended, FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
 pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};

@@ -4,7 +4,7 @@ use bonfire::{Error, Result};
 
 use super::payload::PixelStorage;
 use super::{CHUNK_SIZE, PIXEL_SIZE, TILE_SIZE};
-use crate::body::crc8;
+use crate::format::crc8;
 use crate::{BodyId, ChunkPos};
 
 pub(super) const HEADER_BYTES: u64 = 64;

@@ -103,7 +103,7 @@ pub(super) fn out_of_order(slots: &[Option<Entry>]) -> Option<Vec<usize>> {
 mod tests {
     use super::super::PixelStorage;
     use super::*;
-    use crate::body::crc8;
+    use crate::format::crc8;
 
     fn entry(x: i32, y: i32) -> Entry {
         Entry { pos: ChunkPos::new(x, y), offset: 1000, len: 50, storage: PixelStorage::Delta }
