@@ -41,10 +41,8 @@ pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decod
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use file::{DamagedFrame, OpenReport};
 pub use generator::Generator;
-pub use layers::{
-    Changes, Conversion, LAYERS_MAX, Layer, LayerSet, Layers, MATERIALS_MAX, MEMORY_BYTES_MAX,
-    NAME_BYTES_MAX, Persistence, Removed, StoredLayer,
-};
+pub(crate) use layers::Conversion;
+pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, Removed, StoredLayer};
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
 pub use worker::{ChunkWorker, CommitHandle, LoadHandle, Priority, ReadHandle};

@@ -13,7 +13,8 @@
 use std::path::PathBuf;
 
 use bonfire_chunks::{
-    ChunkOptions, ChunkPos, ChunkWorld, Durability, Generator, Layer, Layers, Persistence, Removed, Storage,
+    ChunkOptions, ChunkPos, ChunkWorld, Durability, Generator, Layer, LayerChanges, Layers, Persistence,
+    Removed, Storage,
 };
 use bonfire_store::{Access, MemoryDisk};
 
@@ -191,6 +192,7 @@ fn every_release_reads_the_worlds_of_all_before_it() {
                 (world.storage((0, 0)), world.storage((1, 0))),
                 (Some(Storage::Delta), Some(Storage::Full))
             );
+            assert_eq!(world.report().layers == LayerChanges::default(), saved_by == read_by);
             for chunk in 0..2 {
                 let found =
                     world.read((chunk, 0)).unwrap_or_else(|error| panic!("{saved_by} by {read_by}: {error}"));
@@ -263,6 +265,23 @@ fn release_2_with_wide_colors() -> Layers {
         .with(Layer::new("color", 2).version(2))
         .with(Layer::new("damage", 1).default_value(&[7]))
         .materials("material", [(0, "game.air"), (1, "game.stone"), (2, "game.water"), (3, "game.sand")])
+}
+
+#[test]
+fn opening_says_what_has_changed_about_layers() {
+    let world = options(3).open_on(disk_with(1), "world", Access::Write).unwrap();
+    let expected = LayerChanges {
+        added: vec!["flags".into()],
+        upgraded: vec!["color".into()],
+        ..LayerChanges::default()
+    };
+    assert_eq!(world.report().layers, expected);
+    let world = options(4).open_on(disk_with(2), "world", Access::Write).unwrap();
+    let layers = &world.report().layers;
+    assert_eq!(
+        (&layers.dropped[..], &layers.missing_materials[..]),
+        (&["damage".into()][..], &["game.sand".into()][..])
+    );
 }
 
 #[test]

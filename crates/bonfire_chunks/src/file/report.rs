@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::ChunkPos;
 use crate::format::{Key, Kind, Place};
+use crate::{ChunkPos, LayerChanges};
 
 /// What had to be done to open a world. All zero after a close.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub struct OpenReport {
     pub table_rebuilt: bool,
     /// What is lost. Reads of it are errors until it is saved again.
     pub damaged: Vec<DamagedFrame>,
+    /// How the layers of the game differ from those that the world was saved with last. No damage: it is what evolution is
+    /// about.
+    pub layers: LayerChanges,
     /// Temporary files that a crash had left.
     pub stale_files_removed: u32,
 }

@@ -13,7 +13,7 @@ use super::{Layer, Layers, Removed};
 
 /// What is different between the cells of a file and those of the game, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct LayerChanges {
     /// Layers that the file does not have: all cells have the default.
     pub added: Vec<String>,
     /// Layers that the game does not have, and that are carried along.
@@ -27,7 +27,7 @@ pub struct Changes {
 }
 
 /// How stored cells of one [`LayerSet`] become cells in memory. It is computed once, for all chunks of that set.
-pub struct Conversion {
+pub(crate) struct Conversion {
     stored_bytes: usize,
     cell_bytes: usize,
     /// A cell of defaults, if there are bytes that come from nowhere.
@@ -38,7 +38,7 @@ pub struct Conversion {
     materials: Option<(usize, MaterialMap)>,
     carried: Vec<StoredLayer>,
     carried_spans: Vec<Span>,
-    changes: Changes,
+    changes: LayerChanges,
 }
 
 /// A layer that has an older version in the file.
@@ -57,7 +57,7 @@ struct LayerUpgrade {
 impl Conversion {
     /// From cells of `set` to those of `layers`. It fails with an error that names the layer or the materials if the file
     /// is newer than the game, an upgrade is not there, or the game no longer has a material.
-    pub fn new(set: &LayerSet, layers: &Layers) -> Result<Self> {
+    pub(crate) fn new(set: &LayerSet, layers: &Layers) -> Result<Self> {
         layers.check()?;
         let mut offsets = HashMap::new();
         let mut from = 0;
@@ -75,7 +75,7 @@ impl Conversion {
             materials: None,
             carried: Vec::new(),
             carried_spans: Vec::new(),
-            changes: Changes::default(),
+            changes: LayerChanges::default(),
         };
         let mut keep = Vec::new();
         let mut template = Vec::new();
@@ -188,7 +188,7 @@ impl Conversion {
     }
 
     /// Whether stored cells are cells in memory as they are.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         let whole = Span { from: 0, to: 0, len: self.cell_bytes };
         self.stored_bytes == self.cell_bytes
             && self.spans == [whole]
@@ -197,17 +197,17 @@ impl Conversion {
     }
 
     /// Bytes of a cell in the file.
-    pub fn stored_bytes(&self) -> usize {
+    pub(crate) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
     /// What is different between the file and the game.
-    pub fn changes(&self) -> &Changes {
+    pub(crate) fn changes(&self) -> &LayerChanges {
         &self.changes
     }
 
     /// Sets `out` to the cells in memory. Both are of the same number of cells.
-    pub fn to_memory(&self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn to_memory(&self, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let count = self.count(stored)?;
         if count.checked_mul(self.cell_bytes) != Some(out.len()) {
             let (bytes, cell_bytes) = (out.len(), self.cell_bytes);
@@ -230,12 +230,12 @@ impl Conversion {
     }
 
     /// The layers that are carried along: they go into the set that a chunk with them is saved under.
-    pub fn carried_layers(&self) -> &[StoredLayer] {
+    pub(crate) fn carried_layers(&self) -> &[StoredLayer] {
         &self.carried
     }
 
     /// Appends the bytes of the layers that are carried along, cell by cell. Nothing if there are none.
-    pub fn carried(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn carried(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let count = self.count(stored)?;
         let carried_bytes: usize = self.carried.iter().map(|layer| layer.bytes).sum();
         if carried_bytes > 0 {

@@ -15,21 +15,22 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-pub use self::conversion::{Changes, Conversion};
+pub(crate) use self::conversion::Conversion;
+pub use self::conversion::LayerChanges;
 pub use self::registry::Layers;
 pub use self::set::{LayerSet, StoredLayer};
 
 /// The most layers of a cell.
-pub const LAYERS_MAX: usize = 64;
+pub(crate) const LAYERS_MAX: usize = 64;
 
 /// The most bytes of a cell in memory, with the layers that do not persist.
-pub const MEMORY_BYTES_MAX: usize = 256;
+pub(crate) const MEMORY_BYTES_MAX: usize = 256;
 
 /// The most materials in a table of names.
-pub const MATERIALS_MAX: usize = 65_536;
+pub(crate) const MATERIALS_MAX: usize = 65_536;
 
 /// The most bytes in the name of a layer or of a material.
-pub const NAME_BYTES_MAX: usize = 255;
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// One part of every cell, such as its material or its color.
 ///

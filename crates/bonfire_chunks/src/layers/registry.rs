@@ -260,7 +260,7 @@ impl Layers {
     }
 
     /// Appends the stored cells of a chunk, each with the bytes of its `carried` layers behind it: those that
-    /// [`Conversion::carried`](super::Conversion::carried) gave for this chunk.
+    /// the file has for this chunk.
     pub fn to_stored(&self, memory: &[u8], carried: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
         let cell_bytes = self.cell_bytes();
         if cell_bytes == 0 || !memory.len().is_multiple_of(cell_bytes) {

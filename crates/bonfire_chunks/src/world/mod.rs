@@ -144,7 +144,7 @@ impl ChunkWorld {
     fn open_with(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
         options.check()?;
         let open = || ChunkFile::open(disk.clone(), name, access, options.file.clone(), options.key.as_ref());
-        let (file, report) = match open() {
+        let (file, mut report) = match open() {
             Err(error) if error.is_not_found() && access == Access::Write => {
                 create(&*disk, name, &options)?;
                 open()?
@@ -154,6 +154,7 @@ impl ChunkWorld {
         let header = file.state().header.clone();
         check_sizes(&header, &options)?;
         let mut settings = read_settings(&file)?;
+        report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
         let mut changed = settings.adopt_layers(&options, &file)?;
         changed |= file.state().indices.of(Kind::Settings).len() != SETTINGS_PLACES.len();
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))

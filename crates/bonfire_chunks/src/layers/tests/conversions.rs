@@ -213,7 +213,7 @@ fn materials_are_matched_by_name() {
         // 77 has no name in either.
         assert_eq!(memory, cells(bytes, &[0, 4, 4, 1, 2, 77]), "{bytes}");
         let conversion = Conversion::new(&old.set(1, &[]).unwrap(), &new).unwrap();
-        assert!(!conversion.is_identity() && conversion.changes() == &Changes::default());
+        assert!(!conversion.is_identity() && conversion.changes() == &LayerChanges::default());
         assert!(Conversion::new(&old.set(1, &[]).unwrap(), &old).unwrap().is_identity());
     }
 }

@@ -81,7 +81,7 @@ proptest! {
 
         let conversion = Conversion::new(&layers.set(1, &[])?, &layers)?;
         prop_assert_eq!(conversion.is_identity(), layers.is_plain());
-        prop_assert_eq!(conversion.changes(), &Changes::default());
+        prop_assert_eq!(conversion.changes(), &LayerChanges::default());
         if layers.is_plain() {
             prop_assert_eq!(&before, &bytes);
             prop_assert_eq!(&before, &memory);
