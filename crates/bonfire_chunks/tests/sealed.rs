@@ -57,6 +57,10 @@ fn chunks_and_bodies_come_back_with_the_key_alone() {
     let without = options().open_on(disk.clone(), NAME, Access::Write).unwrap();
     assert!(without.read((1, 0)).unwrap_err().is_wrong_key());
     assert!(without.edit().put((5, 5), noise(9)).commit(Durability::Synced).unwrap_err().is_wrong_key());
+    // Neither may a copy have frames that are not sealed.
+    let copied = without.save_on(&disk, "copy.save", without.edit().put((5, 5), noise(9)));
+    assert!(copied.unwrap_err().is_wrong_key());
+    without.backup_on(&disk, "backup.save", |_, _| {}).unwrap();
     assert_eq!(without.len(), 2, "where chunks are is no secret");
     drop(without);
     // A program without the key may still tidy up.

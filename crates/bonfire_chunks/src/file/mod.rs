@@ -67,8 +67,6 @@ pub(crate) struct ChunkFile {
     state: RwLock<State>,
     /// `None` if it is open for reading only, or closed.
     writer: Mutex<Option<Writer>>,
-    /// Whether it was opened for reading only.
-    is_reader: bool,
     /// Copies that are being made: frames must stay where they are.
     pins: AtomicUsize,
     /// Dead bytes below which it does not compact by itself.
@@ -153,7 +151,6 @@ impl ChunkFile {
             options,
             state: RwLock::new(state),
             writer: Mutex::new(None),
-            is_reader: access == Access::Read,
             pins: AtomicUsize::new(0),
             dead_bytes_min: AtomicU64::new(dead_bytes_min),
         };
@@ -264,7 +261,9 @@ impl ChunkFile {
                 // It was moved between the look and the read.
                 Err(_) if self.state().moves != moves => {}
                 // Another process may have moved it, and has written another header since.
-                Err(error) if error.is_corrupt() && self.is_reader && self.is_outdated() => self.refresh()?,
+                Err(error) if error.is_corrupt() && self.access == Access::Read && self.is_outdated() => {
+                    self.refresh()?
+                }
                 Err(error) => return Err(error),
             }
         }

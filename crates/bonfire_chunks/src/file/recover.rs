@@ -185,6 +185,12 @@ impl Table {
         }
         Ok(table)
     }
+
+    /// Whether a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
+    fn may_have_lost(&self, pos: ChunkPos) -> bool {
+        let first = self.bad.partition_point(|bad| bad.before.is_some_and(|before| before <= pos));
+        self.bad.get(first).is_some_and(|bad| bad.may_be(pos))
+    }
 }
 
 /// What the header leads to, apart from the table.
@@ -227,14 +233,16 @@ pub(super) fn side_pos(offset: u64) -> ChunkPos {
 
 /// All that the chain of side indices lists. `None` if a link is damaged.
 fn read_side(source: &mut Source<'_>, newest: u64) -> io::Result<Option<Side>> {
-    let (mut at, mut links) = (newest, Vec::new());
+    let (mut at, mut links, mut bytes) = (newest, Vec::new(), 0);
     while at != 0 {
         let frame = if at > SIZE_BYTES { source.frame_at(at - SIZE_BYTES)? } else { None };
         let Some(frame) = frame.filter(|frame| frame.kind == Kind::SideIndex) else { return Ok(None) };
         let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
         let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
-        // Each lies before the one that names it, so that the chain ends.
-        if side.earlier >= at {
+        // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the file, unless
+        // somebody has put one into the other.
+        bytes += u64::from(frame.place.len);
+        if side.earlier >= at || bytes > source.len() {
             return Ok(None);
         }
         at = side.earlier;
@@ -319,13 +327,18 @@ fn by_checkpoint(
 /// Whether damaged entries are such that a fold has left half-written, of chunks whose places later saves tell. An entry that was
 /// damaged otherwise may have lost its position, too.
 fn are_resolved(source: &mut Source<'_>, bad: &[BadSlot], replay: &Replay) -> io::Result<bool> {
-    let mut seen = std::collections::HashSet::new();
+    let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
     for BadSlot { raw, .. } in bad {
         let is_told = replay.events.contains_key(&Key::new(Kind::Chunk, raw.pos));
         if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
             return Ok(false);
         }
         let frame = source.frame_at(raw.place.start())?;
+        // Frames that differ are no longer than the file together.
+        bytes += frame.map_or(0, |frame| u64::from(frame.place.len));
+        if bytes > source.len() {
+            return Ok(false);
+        }
         if frame.is_some_and(|frame| frame.kind == Kind::Chunk && frame.pos != raw.pos) {
             return Ok(false);
         }
@@ -381,7 +394,7 @@ fn by_frames(
         let is_listed = key.kind == Kind::Chunk || side.is_some();
         let is_old =
             is_listed && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
-        let may_be = table.bad.iter().any(|bad| key.kind == Kind::Chunk && bad.may_be(key.pos));
+        let may_be = key.kind == Kind::Chunk && table.may_have_lost(key.pos);
         match event.what {
             // It was removed, which the table knows and the frame does not.
             _ if is_old && !said.contains_key(&key) && !may_be => {}

@@ -49,17 +49,27 @@ struct Saved {
     commit: Commit,
     /// Its number among all frames.
     number: usize,
+    /// The last save that had been durable when this one, or a later one, was written.
+    durable: u64,
 }
 
 impl Replay {
     /// `checkpoint` is the generation of the save that the header and the table come from, if the frames are those after it.
     pub(super) fn of(walk: &Walk, source: &Source<'_>, checkpoint: Option<u64>) -> io::Result<Self> {
-        let mut saves = Vec::new();
+        let mut saves: Vec<Saved> = Vec::new();
         for (number, frame) in walk.frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Commit)
         {
             let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
             // One that does not parse has a right checksum, so somebody made it: it is not one of ours.
-            saves.extend(Commit::decode(&data).ok().map(|commit| Saved { frame: *frame, commit, number }));
+            saves.extend(Commit::decode(&data).ok().map(|commit| Saved {
+                frame: *frame,
+                durable: commit.durable.min(frame.generation.saturating_sub(1)),
+                commit,
+                number,
+            }));
+        }
+        for number in (1..saves.len()).rev() {
+            saves[number - 1].durable = saves[number - 1].durable.max(saves[number].durable);
         }
         let mut replay = Self {
             events: HashMap::new(),
@@ -161,9 +171,8 @@ fn counts(saved: &Saved, saves: &[Saved], last: Option<u64>, whole: &HashMap<u64
     if last.is_some_and(|last| generation <= last) {
         return None;
     }
-    let was_durable = |generation: u64, saves: &[Saved]| {
-        saves.iter().any(|saved| saved.commit.durable >= generation && saved.frame.generation > generation)
-    };
+    let was_durable =
+        |generation: u64, saves: &[Saved]| saves.first().is_some_and(|saved| saved.durable >= generation);
     let missing = last.map_or(0, |last| generation - last - 1);
     let listed = || saved.commit.entries.iter().filter(|(_, place)| !place.is_nowhere());
     let frames_are_whole = listed().all(|&(key, place)| is_whole(key, place, generation, whole)) && {

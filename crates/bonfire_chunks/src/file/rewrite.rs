@@ -100,6 +100,12 @@ impl NewFile<'_> {
         change: &Change,
         progress: Progress<'_>,
     ) -> Result<Fresh> {
+        if !self.seal_info.is_empty()
+            && self.seal.is_none()
+            && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
+        {
+            return Err(super::no_key(self.name));
+        }
         let failed = io_error("write", self.name);
         let changed: HashSet<Key> =
             change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
@@ -387,6 +393,7 @@ impl ChunkFile {
             _pin,
         }
     }
+
     /// Removes a file, and what lies beside it. The lock stays: who takes it as soon as it is free must not lose it to a third.
     pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
         let _lock = take_lock(disk, name)?;

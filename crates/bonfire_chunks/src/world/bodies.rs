@@ -24,7 +24,7 @@ impl ChunkWorld {
         if bodies.len() < before {
             saving.with_empty_bodies.insert(pos);
         }
-        // A body of which two chunks know is where it was saved last.
+        // A body of which two chunks know is where this session has met it first, or saved it.
         bodies.retain(|body| *saving.homes.entry(body.id).or_insert(pos) == pos);
         Ok(bodies)
     }

@@ -211,7 +211,11 @@ impl World {
         let encode = |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder.encode(**pos, cells)?));
         // A thread more is worth its start if there is this much for each.
         const BYTES_PER_THREAD: usize = 2 << 20;
-        let bytes: usize = cells.iter().map(|(_, cells)| cells.len()).sum();
+        let whole = edit.stored.values().filter_map(|chunk| match chunk {
+            StoredChunk::Full(cells) => Some(cells),
+            _ => None,
+        });
+        let bytes: usize = edit.cells.values().chain(whole).map(Vec::len).sum();
         let threads = self.options.threads.min(1 + bytes / BYTES_PER_THREAD);
         let encoded = crate::parallel::map(&cells, threads, encode);
         let stored: Vec<(&ChunkPos, &StoredChunk)> = edit.stored.iter().collect();

@@ -338,9 +338,7 @@ impl World {
         // Whatever went wrong before: what was saved is to be durable, and the file to be let go of.
         self.file.close(entities).and(parted).and(listed)
     }
-}
 
-impl World {
     /// Both copies of the settings are written with a new world, side by side. Once there is room between them, the second one is
     /// written again, so that one piece of damage does not meet both.
     fn part_settings(&self) -> Result<()> {
