@@ -262,7 +262,7 @@ impl ChunkFile {
                 Err(_) if self.state().moves != moves => {}
                 // Another process may have moved it, and has written another header since.
                 Err(error) if error.is_corrupt() && self.access == Access::Read && self.is_outdated() => {
-                    self.refresh()?
+                    self.refresh()?;
                 }
                 Err(error) => return Err(error),
             }
