@@ -74,6 +74,7 @@ pub use bonfire_derive::Persist;
 pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
+pub use crc::{append as checksum_append, checksum};
 pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
 pub use entity::{EntityId, EntityMap, WorldNumber};
 pub use error::{Error, Result};
