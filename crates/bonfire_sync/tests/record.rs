@@ -104,6 +104,7 @@ fn other_files_and_newer_ones_are_refused() {
 }
 
 /// Takes some bytes, then none.
+#[derive(Debug)]
 struct Full(usize);
 
 impl std::io::Write for Full {
