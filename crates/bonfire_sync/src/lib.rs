@@ -11,11 +11,20 @@
 mod envelope;
 mod limits;
 mod message;
+mod receiver;
 mod record;
 mod request;
+mod ring;
+mod sides;
+mod stream;
+mod structural;
 
 pub use bonfire::{Compression, Error, Result};
 pub use limits::MessageLimits;
 pub use message::{Kind, Message};
+pub use receiver::{Applied, Reason, Receiver};
 pub use record::{Record, Recorder, Recording, Torn};
 pub use request::Request;
+pub use sides::{Mirror, Source};
+pub use stream::{ReplicationStream, StreamOptions};
+pub use structural::StructuralLog;

@@ -88,6 +88,7 @@ impl Message {
             1 => Kind::Baseline,
             2 => Kind::Delta,
             3 | 4 => return Err(Error::corrupt("a request came where messages of a stream are expected")),
+            5 => return Err(Error::corrupt("a structural log came where messages of a stream are expected")),
             kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
         };
         check_ticks(kind, since, tick).map_err(Error::corrupt)?;

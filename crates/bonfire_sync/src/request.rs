@@ -47,7 +47,9 @@ impl Request {
         let have = match kind {
             KIND_FROM => Some(tick),
             KIND_ALL => None,
-            1 | 2 => return Err(Error::corrupt("a message of a stream came where requests are expected")),
+            1 | 2 | 5 => {
+                return Err(Error::corrupt("a message of a stream came where requests are expected"));
+            }
             kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
         };
         if since != 0 || sequence != 0 || (have.is_none() && tick != 0) {

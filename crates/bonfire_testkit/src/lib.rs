@@ -10,6 +10,7 @@ pub mod fixture;
 mod generate;
 pub mod life;
 mod link;
+mod mirror;
 pub mod raw;
 pub mod script;
 pub mod shape;
@@ -17,6 +18,7 @@ mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};
 pub use link::{Link, Weather};
+pub use mirror::Followed;
 pub use world::{CaptureOptions, Loaded, Mode, ModelWorld};
 
 /// How much more than in CI a long run does: `BONFIRE_TEST_SCALE`, 1 if it is not set.
