@@ -145,6 +145,14 @@ impl ModelWorld {
         self.components.entry(index).or_default().insert(id, Box::new(value));
     }
 
+    /// Takes a component from an entity.
+    pub fn remove<T: 'static>(&mut self, id: EntityId) {
+        let index = self.registry.index_of::<T>().expect("a registered component");
+        if let Some(column) = self.components.get_mut(&index) {
+            column.remove(&id);
+        }
+    }
+
     /// Gives an entity a component without a Rust type.
     pub fn insert_value(&mut self, id: EntityId, key: &str, value: Value) {
         let index = self.registry.index_of_key(key).expect("a registered component");
