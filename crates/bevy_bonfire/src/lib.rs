@@ -10,6 +10,7 @@ mod live;
 mod load;
 mod plugin;
 mod registry;
+mod replication;
 mod selection;
 mod stable_id;
 mod world;
@@ -24,7 +25,7 @@ pub use bonfire_store::check_schemas;
 pub use bonfire_store::{Details, Handle, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus, Stage};
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
-pub use capture::{IncrementalCapture, SaveOptions};
+pub use capture::{DeltaCapture, IncrementalCapture, SaveOptions, UnseenChange};
 pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, StartedOver};
 pub use index::{Index, Key};
 pub use live::{
@@ -32,6 +33,7 @@ pub use live::{
 };
 pub use load::{LoadMode, Loaded, SlicedLoad, Ticks};
 pub use plugin::{BonfirePlugin, SaveSystems, Saved};
+pub use replication::{Mirrored, ReplicateExt, Replicated, WorldDeltaExt};
 pub use selection::{SaveScope, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};

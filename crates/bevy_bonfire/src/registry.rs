@@ -34,6 +34,8 @@ pub(crate) struct Registered {
     /// By [`ComponentId`], the number of the registered component.
     numbers: Vec<Option<u32>>,
     pub(crate) scope: SaveScope,
+    /// The component that makes an entity part of it, if it is not [`Saved`].
+    pub(crate) other_mark: Option<ComponentId>,
     pub(crate) batches: Batches,
     pub(crate) layer: Option<Layer>,
     pub(crate) pool: BufferPool,
@@ -156,6 +158,11 @@ impl Registered {
         registry
     }
 
+    /// An empty registry of entities with another mark than [`Saved`].
+    pub(crate) fn marked(mark: ComponentId) -> Self {
+        Self { scope: SaveScope::Marked, other_mark: Some(mark), ..Self::default() }
+    }
+
     /// Registers a component. `T` must be the descriptor's type.
     pub(crate) fn add<T: Component>(&mut self, world: &mut World, descriptor: Descriptor) -> Result<usize> {
         if T::relationship_accessor().is_some() {
@@ -209,14 +216,35 @@ impl Registered {
             let entry =
                 Entry { id, incidental: false, late: false, unseen: false, relation, load_resource: None };
             self.entries.push(entry);
-            let index = id.index();
-            self.numbers.resize(self.numbers.len().max(index + 1), None);
-            self.numbers[index] = Some(number as u32);
+            self.set_number(id, number);
         } else {
             // Registered again, by the game: now it is a reason to save an entity.
             self.entries[number].incidental = false;
         }
         Ok(number)
+    }
+
+    /// Takes over a component from another registry.
+    pub(crate) fn add_from(&mut self, other: &Self, number: usize) -> Result<()> {
+        let (entry, descriptor) = (&other.entries[number], &other.registry.descriptors()[number]);
+        if self.number(entry.id).is_some() {
+            return Ok(());
+        }
+        let number = self.registry.add(descriptor.clone())?;
+        self.entries.push(entry.clone());
+        self.set_number(entry.id, number);
+        Ok(())
+    }
+
+    fn set_number(&mut self, id: ComponentId, number: usize) {
+        let index = id.index();
+        self.numbers.resize(self.numbers.len().max(index + 1), None);
+        self.numbers[index] = Some(number as u32);
+    }
+
+    /// The component that makes an entity part of it.
+    pub(crate) fn mark(&self, world: &World) -> Option<ComponentId> {
+        self.other_mark.or_else(|| world.components().component_id::<Saved>())
     }
 
     /// The number of a component, if it is registered.
@@ -242,6 +270,7 @@ impl Registered {
             // Bevy's own components are made again by their owners: required components, relationship targets, caches.
             let info = world.components().get_info(*id);
             cfg!(feature = "debug")
+                && self.other_mark.is_none()
                 && self.number(*id).is_none()
                 && !self.ignored.contains(id)
                 && info.is_some_and(|info| {

@@ -330,7 +330,7 @@ mod tests {
         for _ in 0..5000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let id = EntityId::new((random >> 33) as u32 % 3000, (random >> 20) as u32 % 2);
-            if random % 3 == 0 {
+            if random.is_multiple_of(3) {
                 assert_eq!(map.remove(id), model.remove(&id));
             } else {
                 let new = EntityId::from_bits(random >> 1);

@@ -77,6 +77,121 @@ impl TickRange {
     }
 }
 
+/// Which rows of an archetype were touched, column by column and row by row: for deltas, which tell of rows and not of pages.
+#[derive(Default)]
+pub(crate) struct RowBits {
+    rows: usize,
+    /// Words per column.
+    words: usize,
+    columns: Vec<u64>,
+    /// Rows that were touched in any column.
+    any: Vec<u64>,
+}
+
+impl RowBits {
+    pub(crate) fn reset(&mut self, rows: usize, columns: usize) {
+        (self.rows, self.words) = (rows, rows.div_ceil(64));
+        self.columns.clear();
+        self.columns.resize(self.words * columns, 0);
+        self.any.clear();
+        self.any.resize(self.words, 0);
+    }
+
+    fn set_word(&mut self, column: usize, word: usize, bits: u64) {
+        self.columns[column * self.words + word] |= bits;
+        self.any[word] |= bits;
+    }
+
+    fn set(&mut self, column: usize, row: usize) {
+        self.set_word(column, row / 64, 1 << (row % 64));
+    }
+
+    /// All rows of a column.
+    pub(crate) fn set_all(&mut self, column: usize) {
+        for word in 0..self.words {
+            let rows = (self.rows - word * 64).min(64);
+            self.set_word(column, word, u64::MAX >> (64 - rows));
+        }
+    }
+
+    /// A row that is of interest in no particular column.
+    pub(crate) fn touch(&mut self, row: usize) {
+        self.any[row / 64] |= 1 << (row % 64);
+    }
+
+    /// Calls `found` with each row that was touched, and in which columns, one bit each.
+    pub(crate) fn for_each(&self, mut found: impl FnMut(usize, u128)) {
+        for (word, &any) in self.any.iter().enumerate() {
+            let mut left = any;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                let mut touched = 0;
+                for (column, words) in self.columns.chunks_exact(self.words).enumerate() {
+                    touched |= u128::from(words[word] >> bit & 1) << column;
+                }
+                found(word * 64 + bit as usize, touched);
+            }
+        }
+    }
+}
+
+impl TickRange {
+    /// Sets the bits of rows whose value of a component may have changed.
+    #[expect(unsafe_code, reason = "ticks lie in cells; what it buys are the rows `bevy_delta_*`")]
+    pub(crate) fn set_bits(
+        self,
+        world: &World,
+        rows: &Rows<'_>,
+        id: ComponentId,
+        column: usize,
+        bits: &mut RowBits,
+    ) {
+        let in_table =
+            world.components().get_info(id).is_none_or(|info| info.storage_type() == StorageType::Table);
+        if !in_table {
+            let Some(set) = world.storages().sparse_sets.get(id) else { return };
+            for (row, &entity) in rows.entities().iter().enumerate() {
+                if set.get_ticks(entity).is_none_or(|found| self.has(found.changed)) {
+                    bits.set(column, row);
+                }
+            }
+            return;
+        }
+        let table = rows.table();
+        if table.get_summary_tick(id).is_some_and(|summary| !self.has(summary.get())) {
+            return;
+        }
+        let Some(changed) = table.get_changed_ticks_slice_for(id) else { return };
+        if let Rows::Picked { rows, .. } = rows {
+            for (place, &row) in rows.iter().enumerate() {
+                if self.has(read(&changed[row as usize])) {
+                    bits.set(column, place);
+                }
+            }
+            return;
+        }
+        let (now, age) = (self.now, self.age());
+        // SAFETY: a capture has `&World`, so nobody writes ticks meanwhile.
+        let newer = |cell: &UnsafeCell<Tick>| now.wrapping_sub(unsafe { *cell.get() }.get()) < age;
+        let mut word = |word: usize, ticks: &[UnsafeCell<Tick>]| {
+            if ticks.iter().fold(false, |any, cell| any | newer(cell)) {
+                let set =
+                    ticks.iter().zip(0..).fold(0, |set, (cell, bit)| set | u64::from(newer(cell)) << bit);
+                bits.set_word(column, word, set);
+            }
+        };
+        let (blocks, rest) = changed.as_chunks::<64>();
+        blocks.iter().enumerate().for_each(|(number, block)| word(number, block));
+        word(blocks.len(), rest);
+    }
+
+    /// Whether a resource may have changed.
+    pub(crate) fn resource_changed(self, world: &World, id: ComponentId) -> bool {
+        world.get_resource_change_ticks_by_id(id).is_none_or(|ticks| self.has(ticks.changed))
+    }
+}
+
 impl Since {
     /// Marks the rows in which another entity is, or none was. Returns whether all are the same.
     pub(super) fn mark_ids(&self, rows: &Rows<'_>, place: usize, dirty: &mut DirtyRows) -> bool {
@@ -144,7 +259,7 @@ impl Since {
 
     /// Whether a resource may have changed.
     pub(super) fn resource_changed(&self, world: &World, id: ComponentId) -> bool {
-        world.get_resource_change_ticks_by_id(id).is_none_or(|ticks| self.ticks.has(ticks.changed))
+        self.ticks.resource_changed(world, id)
     }
 }
 

@@ -92,11 +92,22 @@ impl IncrementalCapture {
         options: &SaveOptions,
         added: &Additions,
     ) -> Result<Capture> {
-        world.check_change_ticks();
         let registry = SaveRegistry::of(world)?;
+        self.capture_in(world, &registry, options, added)
+    }
+
+    /// As [`capture_with`](Self::capture_with), of what another registry has.
+    pub(super) fn capture_in(
+        &mut self,
+        world: &mut World,
+        registry: &Arc<Registered>,
+        options: &SaveOptions,
+        added: &Additions,
+    ) -> Result<Capture> {
+        world.check_change_ticks();
         let (epoch, now) = (Epoch::of(world), world.change_tick());
         // A failure forgets it: the next capture stands alone.
-        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, &registry));
+        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, registry));
         let earlier;
         let sharing = match last {
             None => Sharing::First,
@@ -110,11 +121,12 @@ impl IncrementalCapture {
                 Sharing::Over { snapshot: Box::new(last.snapshot), since, places: &earlier }
             }
         };
-        let capture = capture(world, &registry, options, added, sharing)?;
+        let capture = capture(world, registry, options, added, sharing)?;
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
         let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));
         let order = capture.order.clone();
+        let registry = Arc::clone(registry);
         self.last = Some(Last { snapshot, tick: now, epoch, registry, places, order });
         Ok(capture)
     }
@@ -132,7 +144,7 @@ impl IncrementalCapture {
 /// one; nobody tells. But Bevy moves the ticks of values that are very old, those of this resource too: if that is not the tick
 /// that it was given, so much time has passed.
 #[derive(Resource, Default)]
-struct Epoch {
+pub(super) struct Epoch {
     count: u64,
     tick: Option<Tick>,
 }
@@ -141,9 +153,9 @@ impl Epoch {
     /// Ticks in one of them.
     const TICKS: u32 = 1 << 29;
     /// What is younger than so many can be compared.
-    const TRUSTED: u64 = 4;
+    pub(super) const TRUSTED: u64 = 4;
 
-    fn of(world: &mut World) -> u64 {
+    pub(super) fn of(world: &mut World) -> u64 {
         let now = world.change_tick();
         let mut epoch = world.get_resource_or_init::<Self>();
         match epoch.tick {

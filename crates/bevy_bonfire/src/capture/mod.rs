@@ -5,6 +5,7 @@
 
 mod changes;
 pub(crate) mod column;
+mod delta;
 mod incremental;
 mod order;
 
@@ -24,12 +25,12 @@ use bonfire_store::Details;
 
 pub(crate) use self::changes::{Since, TickRange};
 pub(crate) use self::column::{Rows, Sources};
+pub use self::delta::{DeltaCapture, UnseenChange};
 pub use self::incremental::IncrementalCapture;
-pub(crate) use self::order::{ORDER_KEY, Order};
 use crate::event::Additions;
 use crate::load::Arriving;
 use crate::registry::{Carried, Registered, SaveRegistry};
-use crate::{SaveScope, Saved, Selection};
+use crate::{SaveScope, Selection};
 
 /// How a world is saved. The default saves everything that is registered, uncompressed.
 ///
@@ -278,7 +279,7 @@ pub(crate) fn choose<'w>(
 ) -> Result<Vec<Chosen<'w>>> {
     let filter = selection.filter.resolve(&registry.registry, &[])?;
     let matched = selection.matched(world)?;
-    let saved = world.components().component_id::<Saved>();
+    let saved = registry.mark(world);
     let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
     if filter.has_layers() && layer.is_none() {
         return Err(Error::misuse(

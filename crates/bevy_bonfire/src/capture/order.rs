@@ -9,18 +9,12 @@ use std::collections::BTreeMap;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, EntityId, Result, SnapshotWriter};
+use bonfire::{DataEntry, EntityId, ORDER_KEY, Order, Result, SnapshotWriter};
 
 use super::column::Sources;
 use super::{Chosen, Rows, Since};
 use crate::registry::Registered;
 use crate::selection::EntitySet;
-
-/// The data entry with the order of sources.
-pub(crate) const ORDER_KEY: &str = "bonfire.order";
-
-/// Per relationship, by key, the sources of each target whose order is not that of rows.
-pub(crate) type Order = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 
 /// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
 const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";

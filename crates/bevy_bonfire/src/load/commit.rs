@@ -20,13 +20,12 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{
-    Carry, EntityMap, Error, LoadReport, Result, Staged, StagedArchetype, StagedColumn, StagedExtra,
+    Carry, EntityMap, Error, LoadReport, Order, Result, Staged, StagedArchetype, StagedColumn, StagedExtra,
 };
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
 use super::row::{self, RowSource, SLOTS, Spare};
-use crate::capture::Order;
 use crate::registry::{Batches, OneByOne, Registered};
 use crate::{SaveScope, Saved, StableIds};
 
@@ -89,7 +88,7 @@ pub(super) fn commit(
     let unmarked = unmarked(world, registry, &moving, &entities);
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let right = spawn(world, &moving, &mut entities);
+        let right = spawn(world, &moving, &mut entities, &[]);
         for Late { entity, archetype, column, row } in late_components {
             insert(world, entity, &moving[archetype].columns[column], row);
         }
@@ -302,9 +301,14 @@ pub(super) fn choose_segments(
     }
 }
 
-/// Spawns all entities and applies the commands of their hooks. Returns whether all ids are right; if not, `entities` are
+/// Spawns all entities and applies the commands of their hooks. Those that are spawned by batches get the tags. Returns whether all ids are right; if not, `entities` are
 /// those that were spawned.
-pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &mut [Entity]) -> bool {
+pub(super) fn spawn(
+    world: &mut World,
+    moving: &[Moving<'_>],
+    entities: &mut [Entity],
+    tags: &[ComponentId],
+) -> bool {
     for archetype in moving {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
@@ -318,7 +322,7 @@ pub(super) fn spawn(world: &mut World, moving: &[Moving<'_>], entities: &mut [En
     for archetype in moving {
         for segment in &archetype.segments {
             let (rows, entities) = (segment.rows.clone(), &mut entities[archetype.entities.clone()]);
-            right &= archetype.spawn_batch(world, segment, rows, entities, &[], &mut spare);
+            right &= archetype.spawn_batch(world, segment, rows, entities, tags, &mut spare);
         }
     }
     spare.release(world);

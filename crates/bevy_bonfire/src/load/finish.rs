@@ -6,12 +6,11 @@ use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{
-    Carry, Dangling, DataEntry, EntityId, EntityMap, Limits, LoadContext, LoadOptions, LoadReport, Snapshot,
-    Unknown,
+    Carry, Dangling, DataEntry, EntityId, EntityMap, Limits, LoadContext, LoadOptions, LoadReport, ORDER_KEY,
+    Order, Snapshot, Unknown,
 };
 
 use super::{LoadMode, Loaded};
-use crate::capture::{ORDER_KEY, Order};
 use crate::event::LoadStarting;
 use crate::registry::{Carried, Registered};
 

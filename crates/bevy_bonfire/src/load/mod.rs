@@ -4,6 +4,7 @@
 //! all entities, archetype by archetype in the order of the save, and applies what their hooks asked for once all of
 //! them exist, so that relationships find their targets in whatever order they come.
 
+mod apply;
 mod arrival;
 mod commit;
 mod fill;
@@ -18,10 +19,12 @@ mod row;
 mod sliced;
 mod slices;
 
+pub(crate) use self::apply::apply;
 pub(crate) use self::arrival::{Arrivals, Arriving, Reserve, settle};
 pub(crate) use self::commit::panic_message;
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::moved::typed_resource;
+pub(crate) use self::overwrite::live_target;
 pub(crate) use self::prepare::{Prepared, Preparing};
 pub use self::sliced::SlicedLoad;
 pub(crate) use self::slices::Slices;

@@ -90,7 +90,7 @@ fn for_pieces(
 }
 
 /// A column of a table, for writing.
-struct LiveColumn<'w> {
+pub(super) struct LiveColumn<'w> {
     first: NonNull<u8>,
     stride: usize,
     changed: &'w [UnsafeCell<Tick>],
@@ -100,12 +100,12 @@ struct LiveColumn<'w> {
 
 impl<'w> LiveColumn<'w> {
     #[expect(unsafe_code, reason = "component memory by column: what it buys are the rows `bevy_restore_*`")]
-    fn new(world: &'w mut World, group: &Group, id: ComponentId) -> Option<Self> {
+    pub(super) fn new(world: &'w mut World, table: TableId, id: ComponentId) -> Option<Self> {
         let now = world.change_tick();
         let stride = world.components().get_info(id)?.layout().size();
         let cell = world.as_unsafe_world_cell();
         // SAFETY: the world is borrowed exclusively for as long as this lives, and nothing else of it is used.
-        let table = unsafe { cell.storages() }.tables.get(group.table)?;
+        let table = unsafe { cell.storages() }.tables.get(table)?;
         if table.entities().is_empty() {
             return None;
         }
@@ -134,6 +134,43 @@ impl<'w> LiveColumn<'w> {
     }
 }
 
+impl LiveColumn<'_> {
+    /// Overwrites values that follow each other. All of them count as changed.
+    #[expect(unsafe_code, reason = "moves values by pointer")]
+    pub(super) fn overwrite(&self, column: &MovedColumn<'_>, from: Range<usize>, row: usize) {
+        let rows = row..row + from.len();
+        let to = self.rows(rows.clone());
+        self.touch(rows);
+        // SAFETY: so many rows of the table, of the component's type, which only we use. A row of a delta is used once.
+        unsafe { column.overwrite(from, to) };
+    }
+
+    /// To be called when something was overwritten.
+    pub(super) fn finish(&self) {
+        if let Some(summary) = self.summary {
+            summary.set(self.now);
+        }
+    }
+}
+
+/// Whether the value of an entity is another one than that of a row.
+#[expect(unsafe_code, reason = "compares values by pointer")]
+pub(super) fn differs(
+    world: &World,
+    entity: Entity,
+    column: &MovedColumn<'_>,
+    descriptor: &Descriptor,
+    row: usize,
+) -> bool {
+    let Ok(entity) = world.get_entity(entity) else { return false };
+    let Ok(value) = entity.get_by_id(column.id) else { return true };
+    let Some(live) = NonNull::new(value.as_ptr().cast_mut()) else { return true };
+    let mut differs = false;
+    // SAFETY: one live value of the component's type, which nobody writes to.
+    unsafe { column.differing(descriptor, row..row + 1, live, |_| differs = true) };
+    differs
+}
+
 /// Overwrites one component of the entities of some runs, in a table. Calls `absent` with saved rows that have none.
 #[expect(unsafe_code, reason = "moves values by pointer")]
 pub(super) fn overwrite_table(
@@ -148,7 +185,7 @@ pub(super) fn overwrite_table(
     if column.is_tag() {
         return;
     }
-    let Some(live) = LiveColumn::new(world, group, column.id) else { return };
+    let Some(live) = LiveColumn::new(world, group.table, column.id) else { return };
     let mut touched = false;
     for run in runs {
         for_pieces(group, column, run, &mut absent, |piece| {
@@ -259,7 +296,7 @@ pub(super) fn differing(
         world.components().get_info(column.id).map(ComponentInfo::storage_type) == Some(StorageType::Table);
     for run in runs {
         if in_table {
-            let Some(live) = LiveColumn::new(world, group, column.id) else { return };
+            let Some(live) = LiveColumn::new(world, group.table, column.id) else { return };
             for_pieces(group, column, run, &mut absent, |piece| {
                 let to = live.rows(piece.row..piece.row + piece.saved.len());
                 // SAFETY: so many rows of the table, of the component's type, which nobody writes to.
@@ -284,7 +321,7 @@ pub(super) fn differing(
 
 /// The target of a relationship of an entity in the world.
 #[expect(unsafe_code, reason = "reads a field of a value without its type")]
-pub(super) fn live_target(world: &World, entity: Entity, id: ComponentId, offset: usize) -> Option<Entity> {
+pub(crate) fn live_target(world: &World, entity: Entity, id: ComponentId, offset: usize) -> Option<Entity> {
     let entity = world.get_entity(entity).ok()?;
     let value = entity.get_by_id(id).ok()?;
     // SAFETY: the component is a relationship, which has an `Entity` at this offset: its own accessor says so.

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{
-    Deferred, EntityId, EntityMap, Error, Limits, LoadContext, LoadOptions, LoadPlan, Result, Snapshot,
-    Staged,
+    Deferred, EntityId, EntityMap, Error, Limits, LoadContext, LoadOptions, LoadPlan, ORDER_KEY, Order,
+    Result, Snapshot, Staged,
 };
 
 use super::arrival::{Reserve, Reserved, settle};
 use super::finish::{Committed, Finish, unknown_order};
 use super::{LoadMode, Loaded, commit, load_migrated};
 use crate::Selection;
-use crate::capture::{self, ORDER_KEY, Order};
+use crate::capture;
 use crate::registry::Registered;
 
 /// New entities, all decoded.

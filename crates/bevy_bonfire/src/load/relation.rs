@@ -10,12 +10,12 @@ use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::LoadReport;
+use bonfire::{LoadReport, Order};
 
 use super::commit::Moving;
 use super::moved::MovedColumn;
 use super::overwrite;
-use crate::capture::{Order, Sources};
+use crate::capture::Sources;
 use crate::registry::{Registered, Relation};
 
 /// The columns of relationships: archetype, column, what is known of the relationship.

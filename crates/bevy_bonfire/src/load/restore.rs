@@ -106,7 +106,7 @@ pub(super) fn restore<'s>(
     }
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let right = respawning.is_empty() || commit::spawn(world, &respawning, &mut new);
+        let right = respawning.is_empty() || commit::spawn(world, &respawning, &mut new, &[]);
         changes.apply(world, registry, &moving);
         for commit::Late { entity, archetype, column, row } in late {
             insert(world, entity, &respawning[archetype].columns[column], row);
@@ -183,18 +183,18 @@ fn split_missing(moving: &mut [Moving<'_>], found: &Comparison) -> Vec<Moving<'s
 
 /// What cannot be done in place.
 #[derive(Default)]
-struct Changes {
-    removed: Vec<(Entity, ComponentId)>,
-    inserted: Vec<Inserted>,
+pub(super) struct Changes {
+    pub(super) removed: Vec<(Entity, ComponentId)>,
+    pub(super) inserted: Vec<Inserted>,
 }
 
 /// A value for an entity that does not have the component, or another value of one that is not changed in place.
-struct Inserted {
-    late: bool,
-    archetype: usize,
-    row: usize,
-    column: usize,
-    entity: Entity,
+pub(super) struct Inserted {
+    pub(super) late: bool,
+    pub(super) archetype: usize,
+    pub(super) row: usize,
+    pub(super) column: usize,
+    pub(super) entity: Entity,
 }
 
 impl Changes {
@@ -273,7 +273,7 @@ impl Changes {
 
     /// Removes and inserts, entity by entity.
     #[expect(unsafe_code, reason = "hands rows over one by one")]
-    fn apply(mut self, world: &mut World, registry: &Registered, moving: &[Moving<'_>]) {
+    pub(super) fn apply(mut self, world: &mut World, registry: &Registered, moving: &[Moving<'_>]) {
         self.leave_lists(world, registry, moving);
         let one_by_one = world.resource::<OneByOne>().0;
         self.removed.sort_by_key(|(entity, _)| *entity);

@@ -240,7 +240,8 @@ fn resources(
         }
     }
     for (&number, cells) in &before {
-        let gone = after.get(&number).map(Cells::dense).transpose()?.is_none_or(|dense| dense.get(0).is_none());
+        let gone =
+            after.get(&number).map(Cells::dense).transpose()?.is_none_or(|dense| dense.get(0).is_none());
         if gone && cells.dense()?.get(0).is_some() {
             changes.push((number, None));
         }

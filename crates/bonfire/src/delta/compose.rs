@@ -80,7 +80,10 @@ impl Delta {
     }
 }
 
-fn compose_data(first: Option<&Vec<DataEdit>>, second: Option<&Vec<DataEdit>>) -> Result<Option<Vec<DataEdit>>> {
+fn compose_data(
+    first: Option<&Vec<DataEdit>>,
+    second: Option<&Vec<DataEdit>>,
+) -> Result<Option<Vec<DataEdit>>> {
     let (Some(first), Some(second)) = (first, second) else { return Ok(second.or(first).cloned()) };
     let resolve = |edit: &DataEdit| match edit {
         DataEdit::New(entry) => Ok(DataEdit::New(entry.clone())),
@@ -116,7 +119,9 @@ fn merge_cell(
     Ok(match (first, second) {
         (None, Cell::Removed) if spawned => None,
         // Of an entity that has come everything is told at once.
-        (None, Cell::Value { fields, bytes, .. }) if spawned => Some(Cell::Value { op: Op::Added, fields, bytes }),
+        (None, Cell::Value { fields, bytes, .. }) if spawned => {
+            Some(Cell::Value { op: Op::Added, fields, bytes })
+        }
         (None, second) => Some(second),
         (Some(Cell::Removed), Cell::Value { bytes, .. }) => {
             Some(Cell::Value { op: Op::Changed, fields: 0, bytes })

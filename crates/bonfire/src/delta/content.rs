@@ -160,7 +160,6 @@ impl Delta {
             delta.data = Some(read_data(&mut input, limits, &mut lens)?);
         }
         let at = input.offset();
-        drop(input);
         delta.fill(&content, at, &lens)?;
         Ok(delta)
     }

@@ -151,7 +151,11 @@ fn widened(
     }
     let bytes = rows.share().slice(..kept * stride);
     let present = crate::snapshot::bitmap::Bitmap::from_rows(present.into_iter());
-    let column =
-        Column { component: change.column.component, present, rows: kept, body: Body::Raw(Rope::from(bytes)) };
+    let column = Column {
+        component: change.column.component,
+        present,
+        rows: kept,
+        body: Body::Raw(Rope::from(bytes)),
+    };
     Ok(Change { op: Op::Changed, fields: 0, column })
 }

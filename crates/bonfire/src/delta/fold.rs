@@ -73,8 +73,7 @@ struct Fold<'d> {
 
 impl<'d> Fold<'d> {
     fn new(mut snapshot: Snapshot, table: &'d ComponentTable) -> Result<Self> {
-        let carried: HashSet<u32> =
-            snapshot.carried.iter().map(|record| record.column.component).collect();
+        let carried: HashSet<u32> = snapshot.carried.iter().map(|record| record.column.component).collect();
         let mut numbers = Vec::new();
         for component in table.components() {
             let known = (snapshot.components.iter().zip(0..))
@@ -132,7 +131,9 @@ impl<'d> Fold<'d> {
             for record in &self.snapshot.carried {
                 match record.ids().iter().any(|id| gone.contains(id)) {
                     true => {
-                        carried.extend(self.snapshot.pick_carried(record, &self.limits, |id| !gone.contains(&id))?);
+                        carried.extend(
+                            self.snapshot.pick_carried(record, &self.limits, |id| !gone.contains(&id))?,
+                        );
                     }
                     false => carried.push(record.clone()),
                 }
@@ -152,7 +153,8 @@ impl<'d> Fold<'d> {
     ) -> Result<Archetype> {
         let ids = archetype.ids();
         let has = |number: u32, row: usize| {
-            let column = archetype.columns.iter().find(|column| column.component == self.numbers[number as usize]);
+            let column =
+                archetype.columns.iter().find(|column| column.component == self.numbers[number as usize]);
             column.is_some_and(|column| column.present.as_ref().is_none_or(|present| present.get(row)))
         };
         let mut kept: Vec<usize> = Vec::with_capacity(ids.len());
@@ -229,12 +231,16 @@ impl<'d> Fold<'d> {
         for (row, number, cell) in patches {
             let Cell::Value { fields, bytes, .. } = cell else { continue };
             if *fields != 0 {
-                return Err(Error::unsupported("fields of a component whose rows are laid out in another way"));
+                return Err(Error::unsupported(
+                    "fields of a component whose rows are laid out in another way",
+                ));
             }
             changed.insert(*row, self.encoded(*number, bytes)?);
         }
-        let values: Vec<Option<&[u8]>> =
-            kept.iter().map(|row| changed.get(row).map(|bytes| &**bytes).or_else(|| dense.get(*row))).collect();
+        let values: Vec<Option<&[u8]>> = kept
+            .iter()
+            .map(|row| changed.get(row).map(|bytes| &**bytes).or_else(|| dense.get(*row)))
+            .collect();
         column_from(column.component, component, values.into_iter())
     }
 

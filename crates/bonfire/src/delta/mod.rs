@@ -203,6 +203,13 @@ impl Delta {
         self
     }
 
+    /// Without some resources, by key.
+    pub fn without_resources(mut self, left_out: impl Fn(&str) -> bool) -> Self {
+        let table = Arc::clone(&self.table);
+        self.resources.retain(|(number, _)| !left_out(&table.get(*number).key));
+        self
+    }
+
     /// What came and went, with the values that came: spawned and despawned entities, added and removed components.
     pub fn structure_only(&self) -> Self {
         let groups = self.groups.iter().filter_map(|group| {

@@ -101,7 +101,9 @@ impl SentValues {
                 self.sent.remove(&place);
                 Some(Cell::Removed)
             }
-            Cell::Value { op: Op::Changed, fields: 0, bytes } if let Some(sent) = self.sent.get_mut(&place) => {
+            Cell::Value { op: Op::Changed, fields: 0, bytes }
+                if let Some(sent) = self.sent.get_mut(&place) =>
+            {
                 let moved = comparison.moved(component, sent, &bytes, self.epsilon);
                 if moved == 0 {
                     return None;
@@ -167,6 +169,7 @@ impl Comparison {
 }
 
 /// Whether all numbers of a leaf are near those of another. What is no number is never near.
+#[expect(clippy::cast_lossless, reason = "one conversion for all kinds of numbers")]
 fn is_near(schema: &Schema, leaf: &FixedLeaf, a: &[u8], b: &[u8], epsilon: f64) -> bool {
     let mut ty = schema.get(leaf.node);
     while let Type::Array(element, _) = ty {

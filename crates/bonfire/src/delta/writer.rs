@@ -180,7 +180,9 @@ impl GroupWriter<'_, '_> {
     pub fn column<T: 'static>(&mut self, op: Op, rows: &[T]) -> Result<()> {
         let component = self.writer.registry.require::<T>()?;
         // SAFETY: the registry has `T` as the component's type; the slice is borrowed for the call.
-        unsafe { self.column_raw(component, op, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() }) }
+        unsafe {
+            self.column_raw(component, op, RawRows::Slice { base: rows.as_ptr().cast(), len: rows.len() })
+        }
     }
 }
 

@@ -1,0 +1,449 @@
+//! A delta into a world: what it costs is what has changed.
+//!
+//! | step | |
+//! |---|---|
+//! | 1 | entities that have come get ids, those that are gone leave the map; everything is staged |
+//! | 2 | what has come is spawned |
+//! | 3 | values are overwritten in place; components are removed and inserted; lists are put in order |
+//! | 4 | what is gone is despawned |
+//! | 5 | resources |
+//!
+//! Up to and with step 1 a failure leaves world and map as they were. After that, code of the game runs: hooks, observers, and what
+//! its values do when they are dropped. If it panics, the panic is passed on, and the delta is partly applied.
+
+use std::collections::HashSet;
+
+use bevy_ecs::archetype::ArchetypeId;
+use bevy_ecs::component::{ComponentId, StorageType};
+use bevy_ecs::entity::{Entity, EntityHashSet};
+use bevy_ecs::storage::TableId;
+use bevy_ecs::world::World;
+use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup};
+
+use super::commit::{self, Moving};
+use super::moved::MovedColumn;
+use super::overwrite::{self, LiveColumn};
+use super::relation::leave;
+use super::restore::{Changes, Inserted};
+use super::{Ticks, settle};
+use crate::StableIds;
+use crate::capture::Sources;
+use crate::registry::{OneByOne, Registered};
+use crate::replication::Mirrored;
+
+/// Applies a delta. `map` has the ids of the sender and what they are here; entities that come are marked.
+pub(crate) fn apply(
+    world: &mut World,
+    registry: &Registered,
+    schema: &DeltaSchema,
+    delta: &Delta,
+    map: &mut EntityMap,
+    limits: &Limits,
+) -> Result<()> {
+    schema.check(delta.table())?;
+    world.flush();
+    settle(world);
+    let widened = match delta.has_fields() {
+        true => Some(whole_components(world, registry, schema, delta, map)?),
+        false => None,
+    };
+    let delta = widened.as_ref().unwrap_or(delta);
+    let mut ids = Ids::new(world, delta, map)?;
+    let staged = ids.check(delta, map).and_then(|()| {
+        let context: Option<&dyn std::any::Any> = Some(&*world);
+        delta.stage(&registry.registry, schema, map, limits, context)
+    });
+    let staged = match staged {
+        Ok(staged) => staged,
+        Err(error) => {
+            ids.undo(world, map);
+            return Err(error);
+        }
+    };
+    let StagedDelta { groups, resources } = staged;
+    let lists: Vec<_> = delta.lists(schema).collect();
+
+    // From here on the world is changed.
+    let mark = world.register_component::<Mirrored>();
+    world.resource_mut::<StableIds>().loading(true);
+    let work = || {
+        let mut applying = Applying { world, registry, map, changes: Changes::default() };
+        applying.groups(groups, &mut ids.new, mark)?;
+        for (number, target, sources) in lists {
+            applying.list(number, target, sources);
+        }
+        applying.despawn(&ids.gone);
+        Ok(())
+    };
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    world.resource_mut::<StableIds>().loading(false);
+    match done {
+        Ok(done) => done?,
+        Err(panic) => {
+            world.resource_mut::<OneByOne>().0 = true;
+            std::panic::resume_unwind(panic);
+        }
+    }
+    apply_resources(world, registry, resources)
+}
+
+#[expect(unsafe_code, reason = "values without their type")]
+fn whole_components(
+    world: &World,
+    registry: &Registered,
+    schema: &DeltaSchema,
+    delta: &Delta,
+    map: &EntityMap,
+) -> Result<Delta> {
+    let current = |number: usize, id: EntityId| {
+        let entity = world.get_entity(Entity::from(map.get(id)?)).ok()?;
+        Some(entity.get_by_id(registry.entries[number].id).ok()?.as_ptr())
+    };
+    // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
+    unsafe { delta.with_whole_components(&registry.registry, schema, current) }
+}
+
+/// What becomes of ids.
+struct Ids {
+    /// Of the sender, and here; out of the map.
+    gone: Vec<(EntityId, EntityId)>,
+    /// Those that have come, in the order of the delta.
+    new_remote: Vec<EntityId>,
+    new: Vec<Entity>,
+    /// What the map had for them: entities that somebody here has despawned.
+    stale: Vec<(EntityId, EntityId)>,
+}
+
+impl Ids {
+    fn new(world: &mut World, delta: &Delta, map: &mut EntityMap) -> Result<Self> {
+        let mut gone: Vec<(EntityId, EntityId)> = Vec::new();
+        if delta.is_whole() {
+            let told: HashSet<EntityId> = delta.spawned().collect();
+            gone.extend(map.iter().filter(|(remote, _)| !told.contains(remote)));
+        }
+        gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
+        let is_here = |local: EntityId| world.get_entity(Entity::from(local)).is_ok();
+        let is_new = |id: &EntityId| map.get(*id).is_none_or(|local| !is_here(local));
+        let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
+        let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
+        if distinct.len() < new_remote.len() {
+            return Err(Error::corrupt("an entity has come twice"));
+        }
+        let count = u32::try_from(new_remote.len());
+        let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+        let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+        gone.iter().for_each(|(remote, _)| _ = map.remove(*remote));
+        let mut ids = Self { gone, new_remote, new, stale: Vec::new() };
+        for (remote, local) in ids.new_remote.iter().zip(&ids.new) {
+            if let Some(before) = map.insert(*remote, (*local).into())? {
+                ids.stale.push((*remote, before));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Whoever has changed must be known.
+    fn check(&self, delta: &Delta, map: &EntityMap) -> Result<()> {
+        for group in delta.groups().filter(|group| !group.spawned()) {
+            if let Some(id) = group.ids().iter().find(|id| map.get(**id).is_none()) {
+                return Err(Error::corrupt(format!("entity {id} has changed, and was never told of")));
+            }
+        }
+        Ok(())
+    }
+
+    fn undo(self, world: &mut World, map: &mut EntityMap) {
+        self.new_remote.iter().for_each(|remote| _ = map.remove(*remote));
+        for (remote, local) in self.stale.into_iter().chain(self.gone) {
+            // It was in the map, so it is no null.
+            let _ = map.insert(remote, local);
+        }
+        world.entity_allocator_mut().free_many(&self.new);
+    }
+}
+
+struct Applying<'a> {
+    world: &'a mut World,
+    registry: &'a Registered,
+    map: &'a EntityMap,
+    changes: Changes,
+}
+
+/// Where an entity that is known is now.
+#[derive(Clone, Copy)]
+struct Place {
+    entity: Entity,
+    archetype: ArchetypeId,
+    table: TableId,
+    row: usize,
+}
+
+/// A group, or what is left of it when those that have come are taken out.
+struct Known<'d> {
+    /// Its entities have what is told, and nothing else.
+    whole: bool,
+    ids: &'d [EntityId],
+    /// Rows of entities that have come.
+    missing: Vec<usize>,
+    removed: Vec<ComponentId>,
+    moving: Moving<'d>,
+}
+
+impl Applying<'_> {
+    fn place(&self, remote: EntityId) -> Option<Place> {
+        let entity = Entity::from(self.map.get(remote)?);
+        let location = self.world.entities().get_spawned(entity).ok()?;
+        let (table, row) = (location.table_id, location.table_row.index());
+        Some(Place { entity, archetype: location.archetype_id, table, row })
+    }
+
+    fn groups(&mut self, groups: Vec<StagedGroup<'_>>, new: &mut [Entity], mark: ComponentId) -> Result<()> {
+        let mut known: Vec<Known<'_>> = Vec::new();
+        let mut spawning: Vec<Moving<'_>> = Vec::new();
+        let mut spawned = 0;
+        for group in groups {
+            let rows = group.ids.len();
+            let mut removed: Vec<ComponentId> = Vec::new();
+            let mut columns = Vec::with_capacity(group.changes.len());
+            for change in group.changes {
+                match change.column {
+                    Some(column) if change.op != Op::Removed => columns.extend(MovedColumn::in_parts(
+                        self.world,
+                        self.registry,
+                        change.component,
+                        column,
+                        rows,
+                    )),
+                    _ => removed.push(self.registry.entries[change.component].id),
+                }
+            }
+            columns.sort_by_key(|column| column.id);
+            let mut moving = Moving { entities: 0..rows, columns, segments: Vec::new() };
+            let mut missing = Vec::new();
+            if group.spawned {
+                // New ids are not spawned yet, and so have no place.
+                missing.extend((0..rows).filter(|&row| self.place(group.ids[row]).is_none()));
+                if !missing.is_empty() {
+                    let columns =
+                        moving.columns.iter_mut().map(|column| column.split_off(&missing)).collect();
+                    let entities = spawned..spawned + missing.len();
+                    spawned = entities.end;
+                    spawning.push(Moving { entities, columns, segments: Vec::new() });
+                }
+            }
+            if missing.len() < rows {
+                known.push(Known { whole: group.spawned, ids: group.ids, missing, removed, moving });
+            }
+        }
+        self.spawn(spawning, new, mark)?;
+        // Only now: what was spawned may have given others a list, and so another place.
+        for (number, known) in known.iter_mut().enumerate() {
+            self.known(number, known);
+        }
+        let moving: Vec<Moving<'_>> = known.into_iter().map(|known| known.moving).collect();
+        std::mem::take(&mut self.changes).apply(self.world, self.registry, &moving);
+        self.world.flush();
+        Ok(())
+    }
+
+    /// What changes about entities that are known. Values are overwritten, and the rest is noted: nobody gets another place.
+    fn known(&mut self, number: usize, known: &mut Known<'_>) {
+        let Known { whole, ids, missing, removed, moving } = known;
+        let mut places: Vec<Option<Place>> = ids.iter().map(|id| self.place(*id)).collect();
+        missing.iter().for_each(|&row| places[row] = None);
+        if *whole {
+            self.lose_the_rest(moving, &places);
+        }
+        for place in places.iter().flatten().filter(|_| !removed.is_empty()) {
+            let archetype = &self.world.archetypes()[place.archetype];
+            let lost = removed.iter().filter(|id| archetype.contains(**id));
+            self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
+        }
+        for column in 0..moving.columns.len() {
+            self.column(number, column, &mut moving.columns[column], &places);
+        }
+    }
+
+    fn spawn(&mut self, mut spawning: Vec<Moving<'_>>, new: &mut [Entity], mark: ComponentId) -> Result<()> {
+        if spawning.is_empty() {
+            return Ok(());
+        }
+        let mut report = bonfire::LoadReport::default();
+        super::relation::drop_without_target(self.registry, &mut spawning, &mut report);
+        let late = commit::take_late(self.registry, &mut spawning, new);
+        commit::choose_segments(self.world, self.registry, &mut spawning, &[mark]);
+        let right = commit::spawn(self.world, &spawning, new, &[mark]);
+        for commit::Late { entity, archetype, column, row } in late {
+            super::moved::insert(self.world, entity, &spawning[archetype].columns[column], row);
+        }
+        for &entity in &*new {
+            if let Ok(mut entity) = self.world.get_entity_mut(entity)
+                && !entity.contains::<Mirrored>()
+            {
+                entity.insert(Mirrored);
+            }
+        }
+        self.world.flush();
+        match right {
+            true => Ok(()),
+            false => Err(Error::custom(
+                "another thread allocated entities while a delta was applied, which is not complete",
+            )),
+        }
+    }
+
+    /// An entity that is told whole has nothing else.
+    fn lose_the_rest(&mut self, moving: &Moving<'_>, places: &[Option<Place>]) {
+        for place in places.iter().flatten() {
+            let archetype = &self.world.archetypes()[place.archetype];
+            for entry in self.registry.entries.iter().filter(|entry| archetype.contains(entry.id)) {
+                let number = self.registry.number(entry.id);
+                let transient =
+                    number.is_none_or(|number| self.registry.registry.descriptors()[number].is_transient());
+                if !transient && !moving.columns.iter().any(|column| column.id == entry.id) {
+                    self.changes.removed.push((place.entity, entry.id));
+                }
+            }
+        }
+    }
+
+    /// Gives the values of one component to entities that are known.
+    fn column(
+        &mut self,
+        group: usize,
+        number: usize,
+        column: &mut MovedColumn<'_>,
+        places: &[Option<Place>],
+    ) {
+        let (id, entry) = (column.id, &self.registry.entries[column.number]);
+        let descriptor = &self.registry.registry.descriptors()[column.number];
+        let Some(info) = self.world.components().get_info(id) else { return };
+        let (storage, relation, late) = (info.storage_type(), entry.relation, entry.late);
+        let in_place = info.mutable() && relation.is_none() && !self.registry.indexed.contains(&id);
+        // Rows in a table whose archetype has the component.
+        let mut row = 0;
+        while row < places.len() {
+            let first = row;
+            row += 1;
+            let Some(place) = places[first] else {
+                column.discard_row(first);
+                continue;
+            };
+            let has = self.world.archetypes()[place.archetype].contains(id);
+            let nothing = relation
+                .is_some_and(|relation| column.target(first, relation.offset) == Some(Entity::PLACEHOLDER));
+            if nothing {
+                column.discard_row(first);
+            }
+            if nothing || !column.has(first) {
+                if has {
+                    self.changes.removed.push((place.entity, id));
+                }
+                continue;
+            }
+            let inserted =
+                Inserted { late, archetype: group, row: first, column: number, entity: place.entity };
+            if !has {
+                self.changes.inserted.push(inserted);
+            } else if !in_place {
+                match overwrite::differs(self.world, place.entity, column, descriptor, first) {
+                    true => self.changes.inserted.push(inserted),
+                    false => column.discard_row(first),
+                }
+            } else if storage == StorageType::SparseSet {
+                overwrite::overwrite_one(self.world, place.entity, column, descriptor, first, Ticks::All);
+            } else {
+                row = self.table_rows(column, places, first);
+            }
+        }
+    }
+
+    /// Overwrites values in a table, from this row on for as long as they are in the same one. Returns the first row that is not.
+    fn table_rows(&mut self, column: &MovedColumn<'_>, places: &[Option<Place>], first: usize) -> usize {
+        let Some(start) = places[first] else { return first + 1 };
+        let Some(live) = LiveColumn::new(self.world, start.table, column.id) else { return first + 1 };
+        let mut row = first;
+        while row < places.len() {
+            let from = row;
+            let Some(place) = places[from].filter(|place| place.table == start.table && column.has(from))
+            else {
+                break;
+            };
+            row += 1;
+            // What lies side by side is one copy.
+            while row < places.len()
+                && column.goes_on(row - 1)
+                && places[row]
+                    .is_some_and(|next| next.table == place.table && next.row == place.row + (row - from))
+            {
+                row += 1;
+            }
+            live.overwrite(column, from..row, place.row);
+        }
+        live.finish();
+        row
+    }
+
+    fn list(&mut self, number: usize, target: EntityId, sources: &[EntityId]) {
+        let Some(relation) = self.registry.entries[number].relation else { return };
+        let Some(target) = self.map.get(target).map(Entity::from) else { return };
+        let sources: Vec<Entity> =
+            sources.iter().filter_map(|source| self.map.get(*source).map(Entity::from)).collect();
+        (relation.reorder)(self.world, target, &sources);
+    }
+
+    fn despawn(&mut self, gone: &[(EntityId, EntityId)]) {
+        if gone.is_empty() {
+            return;
+        }
+        let doomed: EntityHashSet = gone.iter().map(|(_, local)| Entity::from(*local)).collect();
+        for entry in &self.registry.entries {
+            let Some(relation) = entry.relation else { continue };
+            leave(self.world, relation, entry.id, &doomed);
+            // What stays must not go with those on whom it hangs.
+            let mut staying = Vec::new();
+            if let Some(sources) = Sources::of(self.world, relation.targets) {
+                for &target in doomed.iter().filter(|target| self.world.get_entity(**target).is_ok()) {
+                    sources.for_each(target, |source| {
+                        let mirrored = self.world.get::<Mirrored>(source).is_some();
+                        if mirrored && !doomed.contains(&source) {
+                            staying.push(source);
+                        }
+                    });
+                }
+            }
+            for source in staying {
+                if let Ok(mut source) = self.world.get_entity_mut(source) {
+                    source.remove_by_id(entry.id);
+                }
+            }
+        }
+        for (_, local) in gone.iter().rev() {
+            if let Ok(entity) = self.world.get_entity_mut(Entity::from(*local)) {
+                entity.despawn();
+            }
+        }
+        self.world.flush();
+    }
+}
+
+fn apply_resources(
+    world: &mut World,
+    registry: &Registered,
+    resources: Vec<(usize, Option<bonfire::StagedColumn<'_>>)>,
+) -> Result<()> {
+    for (number, column) in resources {
+        let entry = &registry.entries[number];
+        world.get_resource_or_init::<crate::replication::MirroredResources>().insert(entry.id);
+        match column {
+            Some(column) => {
+                let Some(mut column) = MovedColumn::new(world, registry, number, column, 1) else { continue };
+                super::moved::insert_resource(world, &mut column, entry.load_resource.as_ref())
+                    .map_err(|error| error.in_key(registry.registry.descriptors()[number].key()))?;
+            }
+            None => drop(world.remove_resource_by_id(entry.id)),
+        }
+    }
+    world.flush();
+    Ok(())
+}
