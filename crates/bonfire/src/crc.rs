@@ -7,8 +7,8 @@
 //!
 //! What it buys: `bonfire_bench` rows `encode_*`, `view_open_100k` (about half of their time).
 
-/// The checksum of some bytes.
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+/// The CRC32C of some bytes, as all of Bonfire's formats have it.
+pub fn checksum(bytes: &[u8]) -> u32 {
     append(0, bytes)
 }
 
@@ -37,8 +37,8 @@ impl Join {
     }
 }
 
-/// Continues a checksum over more bytes.
-pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
+/// Continues a [`checksum`] over more bytes.
+pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     let (crc, rest) = append_units(crc, bytes);
     crc32c::crc32c_append(crc, rest)
 }

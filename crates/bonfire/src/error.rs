@@ -64,7 +64,8 @@ impl Error {
     pub fn limit(message: impl Display) -> Self {
         Self::new(Kind::Limit, message)
     }
-    pub(crate) fn schema(message: impl Display) -> Self {
+    /// An error about components that mean something else on the other side.
+    pub fn schema(message: impl Display) -> Self {
         Self::new(Kind::Schema, message)
     }
     pub(crate) fn unknown(message: impl Display) -> Self {

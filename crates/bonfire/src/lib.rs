@@ -75,6 +75,7 @@ pub use bonfire_derive::Persist;
 pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
+pub use crc::{append as checksum_append, checksum};
 pub use delta::{
     ColumnChange, ComponentTable, Delta, DeltaSchema, DeltaStats, DeltaWriter, Granularity, GroupView,
     GroupWriter, ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,

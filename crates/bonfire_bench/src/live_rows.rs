@@ -46,7 +46,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Which entities change between two captures.
 #[derive(Clone, Copy)]
-enum Spread {
+pub(crate) enum Spread {
     /// One in a hundred, which lie together.
     Run,
     /// One in a hundred, which were spawned together: some rows in each archetype.
@@ -57,13 +57,13 @@ enum Spread {
 }
 
 /// All entities of the set, archetype by archetype, in the order of their rows.
-fn by_row(world: &World) -> Vec<Entity> {
+pub(crate) fn by_row(world: &World) -> Vec<Entity> {
     let archetypes = world.archetypes().iter().flat_map(Archetype::entities);
     archetypes.map(ArchetypeEntity::id).filter(|&entity| world.get::<Color>(entity).is_some()).collect()
 }
 
 /// What the next turn changes: all three components of each entity.
-fn change(world: &mut World, entities: &[Entity], spread: Spread, turn: usize) {
+pub(crate) fn change(world: &mut World, entities: &[Entity], spread: Spread, turn: usize) {
     let count = entities.len() / 100;
     let chosen: Vec<Entity> = match spread {
         Spread::Run => {

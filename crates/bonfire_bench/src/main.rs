@@ -25,6 +25,8 @@ mod measure;
 mod plain;
 mod rpg;
 mod store_rows;
+#[cfg(feature = "replicon")]
+mod sync_peers;
 
 use clap::{Parser, Subcommand};
 use measure::Row;
@@ -59,6 +61,8 @@ fn main() {
     let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows()).chain(chunk_peers::rows());
+    #[cfg(feature = "replicon")]
+    let rows = rows.chain(sync_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(&only)).collect();
     if targets {
         let map: serde_json::Map<_, _> =

@@ -9,12 +9,16 @@ pub mod edit;
 pub mod fixture;
 mod generate;
 pub mod life;
+mod link;
+mod mirror;
 pub mod raw;
 pub mod script;
 pub mod shape;
 mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};
+pub use link::{Link, Weather};
+pub use mirror::Followed;
 pub use world::{CaptureOptions, Loaded, Mode, ModelWorld};
 
 /// How much more than in CI a long run does: `BONFIRE_TEST_SCALE`, 1 if it is not set.

@@ -9,24 +9,24 @@ use bonfire::{
     StagedColumn, Unknown, Value,
 };
 
-type Boxed = Box<dyn Any>;
+pub(crate) type Boxed = Box<dyn Any>;
 type LayerOf = Box<dyn Fn(&ModelWorld, EntityId) -> Option<u8>>;
 
 /// How columns of one component leave and enter the world.
-struct Storage {
+pub(crate) struct Storage {
     write: fn(&[Option<&Boxed>], &Descriptor, &mut ArchetypeWriter<'_, '_>) -> Result<()>,
-    read: fn(StagedColumn<'_>) -> Result<Vec<Boxed>>,
+    pub(crate) read: fn(StagedColumn<'_>) -> Result<Vec<Boxed>>,
 }
 
 /// Entities with generations, boxed components, resources, hooks, and what was carried.
 #[derive(Default)]
 pub struct ModelWorld {
-    registry: Registry,
-    storages: BTreeMap<usize, Storage>,
+    pub(crate) registry: Registry,
+    pub(crate) storages: BTreeMap<usize, Storage>,
     /// Per slot: the current generation, and whether it is taken.
-    slots: Vec<(u32, bool)>,
-    components: BTreeMap<usize, BTreeMap<EntityId, Boxed>>,
-    resources: BTreeMap<usize, Boxed>,
+    pub(crate) slots: Vec<(u32, bool)>,
+    pub(crate) components: BTreeMap<usize, BTreeMap<EntityId, Boxed>>,
+    pub(crate) resources: BTreeMap<usize, Boxed>,
     /// Entities that are never saved.
     transient: Vec<EntityId>,
     /// Tells an entity's layer.
@@ -340,7 +340,7 @@ impl ModelWorld {
     }
 }
 
-fn take_slot(slots: &mut Vec<(u32, bool)>) -> EntityId {
+pub(crate) fn take_slot(slots: &mut Vec<(u32, bool)>) -> EntityId {
     let index = slots.iter().position(|(_, taken)| !taken).unwrap_or_else(|| {
         slots.push((0, false));
         slots.len() - 1

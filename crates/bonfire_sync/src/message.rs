@@ -1,0 +1,108 @@
+//! What a server sends: all of a world, or what has changed in it.
+
+use bonfire::{Compression, Error, Fingerprint, Result};
+use bytes::Bytes;
+
+use crate::envelope::Head;
+use crate::limits::MessageLimits;
+
+/// What a message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All of a world: whatever was there before is replaced.
+    Baseline,
+    /// What has changed since a tick.
+    Delta,
+}
+
+impl Kind {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Baseline => 1,
+            Self::Delta => 2,
+        }
+    }
+}
+
+/// A message of a stream. Its payload is looked at by who applies it.
+///
+/// ```
+/// use bonfire::{Compression, Fingerprint};
+/// use bonfire_sync::{Kind, Message, MessageLimits};
+///
+/// let message = Message {
+///     kind: Kind::Delta,
+///     stream: 7,
+///     sequence: 12,
+///     since: 30,
+///     tick: 31,
+///     schema: Fingerprint([9; 16]),
+///     payload: vec![5; 1000].into(),
+/// };
+/// let bytes = message.encode(Compression::Lz4)?;
+/// assert!(bytes.len() < 100);
+/// assert_eq!(Message::decode(&bytes, &MessageLimits::default())?, message);
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What the payload is.
+    pub kind: Kind,
+    /// The number of the stream: whoever makes a stream chooses one at random, so that two are never taken for one.
+    pub stream: u64,
+    /// Counts the messages of a stream, for people who look for one that is missing. After 2^32 it starts again.
+    pub sequence: u32,
+    /// The tick after which the changes were made. 0 for a baseline.
+    pub since: u64,
+    /// The tick that a mirror is at when it has applied this.
+    pub tick: u64,
+    /// The fingerprint of the stream's components.
+    pub schema: Fingerprint,
+    /// A baseline: the components and all rows. A delta: what has changed.
+    pub payload: Bytes,
+}
+
+impl Message {
+    pub(crate) fn head(&self) -> Head {
+        let Self { stream, since, tick, schema, sequence, .. } = *self;
+        Head { kind: self.kind.number(), stream, since, tick, schema, sequence }
+    }
+
+    /// The message as bytes. What compression does not make smaller is stored as it is, so a message is never larger than
+    /// its payload and 64 bytes.
+    pub fn encode(&self, compression: Compression) -> Result<Bytes> {
+        self.encode_parts(&[&self.payload], compression)
+    }
+
+    /// As [`Message::encode`], with a payload in pieces in the place of its own.
+    pub(crate) fn encode_parts(&self, payload: &[&[u8]], compression: Compression) -> Result<Bytes> {
+        check_ticks(self.kind, self.since, self.tick).map_err(Error::misuse)?;
+        self.head().encode(payload, compression)
+    }
+
+    /// The message that these bytes are, all of them. A payload that is not compressed shares their memory.
+    pub fn decode(bytes: &Bytes, limits: &MessageLimits) -> Result<Self> {
+        let (head, payload) = Head::decode(bytes, limits)?;
+        let Head { stream, since, tick, schema, sequence, kind } = head;
+        let kind = match kind {
+            1 => Kind::Baseline,
+            2 => Kind::Delta,
+            3 | 4 => return Err(Error::corrupt("a request came where messages of a stream are expected")),
+            5 => return Err(Error::corrupt("a structural log came where messages of a stream are expected")),
+            kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
+        };
+        check_ticks(kind, since, tick).map_err(Error::corrupt)?;
+        Ok(Self { kind, stream, sequence, since, tick, schema, payload })
+    }
+}
+
+/// A baseline starts from nothing, and a delta ends after it starts.
+fn check_ticks(kind: Kind, since: u64, tick: u64) -> Result<(), String> {
+    match kind {
+        Kind::Baseline if since != 0 => {
+            Err(format!("a baseline starts from tick {since} and not from nothing"))
+        }
+        Kind::Delta if since >= tick => Err(format!("a delta from tick {since} ends at tick {tick}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! The side that follows: messages to a world.
+//!
+//! A message is applied as a whole or not at all, with one exception: a mirror that fails half-way. The receiver is poisoned
+//! then, and takes nothing but a baseline. Everything that can be known without the world is checked before it is touched.
+//!
+//! | a delta comes, and | answer |
+//! |---|---|
+//! | nothing was applied yet | `NeedBaseline(Nothing)` |
+//! | it is of another stream | `NeedBaseline(OtherStream)` |
+//! | the last one failed half-way | `NeedBaseline(Poisoned)` |
+//! | it ends at the tick that the mirror has, or before | `Skipped` |
+//! | it starts at another tick than the mirror has | `NeedBaseline(Gap)` |
+//! | else | `Delta` |
+//!
+//! A baseline is applied, unless the mirror is sound, follows the same stream, and has that tick or a later one.
+
+use std::sync::Arc;
+
+use bonfire::{
+    ComponentTable, Delta, EntityId, EntityMap, Error, Fingerprint, Limits, LoadContext, Reader, Result,
+};
+use bytes::Bytes;
+
+use crate::limits::MessageLimits;
+use crate::message::{Kind, Message};
+use crate::request::Request;
+use crate::sides::Mirror;
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The mirror is what the source was.
+    Baseline,
+    /// The mirror has followed.
+    Delta,
+    /// The mirror has this already.
+    Skipped,
+    /// Nothing was done: the mirror cannot follow from here. Send [`Receiver::request`], once, and go on.
+    NeedBaseline(Reason),
+}
+
+/// Why a mirror cannot follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It has nothing yet.
+    Nothing,
+    /// It follows another stream.
+    OtherStream,
+    /// It failed half-way through a message.
+    Poisoned,
+    /// Messages between these ticks are missing.
+    Gap {
+        /// Where the mirror is.
+        have: u64,
+        /// Where the message starts.
+        since: u64,
+    },
+}
+
+/// What is followed, and how far.
+#[derive(Clone, Debug)]
+struct Following {
+    stream: u64,
+    tick: u64,
+    /// The source's components, with the layouts of its rows.
+    table: Arc<ComponentTable>,
+}
+
+/// Applies the messages of a stream to a mirror, and knows which entity of the source is which of the mirror.
+///
+/// One receiver belongs to one mirror for as long as it lives, through any number of streams.
+#[derive(Debug)]
+pub struct Receiver {
+    table: Arc<ComponentTable>,
+    limits: Limits,
+    message_limits: MessageLimits,
+    following: Option<Following>,
+    poisoned: bool,
+    map: EntityMap,
+}
+
+impl Receiver {
+    /// For a mirror that knows these components and has nothing yet, with default limits.
+    pub fn new(table: Arc<ComponentTable>) -> Self {
+        Self::with_limits(table, Limits::default(), MessageLimits::default())
+    }
+
+    /// As [`Receiver::new`], with limits on what messages may cost.
+    pub fn with_limits(table: Arc<ComponentTable>, limits: Limits, message_limits: MessageLimits) -> Self {
+        let (following, poisoned, map) = (None, false, EntityMap::default());
+        Self { table, limits, message_limits, following, poisoned, map }
+    }
+
+    /// Applies a message. An error means that it was refused and nothing has changed, unless
+    /// [`is_poisoned`](Self::is_poisoned) says otherwise. Either way the next message may come.
+    pub fn apply(&mut self, mirror: &mut impl Mirror, bytes: &Bytes) -> Result<Applied> {
+        let message = Message::decode(bytes, &self.message_limits)?;
+        match message.kind {
+            Kind::Baseline => self.apply_baseline(mirror, message),
+            Kind::Delta => self.apply_delta(mirror, message),
+        }
+    }
+
+    fn apply_baseline(&mut self, mirror: &mut impl Mirror, message: Message) -> Result<Applied> {
+        let Message { stream, tick, schema, payload, .. } = message;
+        let same = self.following.as_ref().filter(|following| following.stream == stream);
+        if !self.poisoned && same.is_some_and(|following| tick <= following.tick) {
+            return Ok(Applied::Skipped);
+        }
+        let (table, content) = self.split(schema, &payload)?;
+        let delta = Delta::from_content(&table, 0, tick, true, content, &self.limits)?;
+        self.touch(mirror, &delta)?;
+        self.following = Some(Following { stream, tick, table });
+        Ok(Applied::Baseline)
+    }
+
+    fn apply_delta(&mut self, mirror: &mut impl Mirror, message: Message) -> Result<Applied> {
+        let Message { stream, since, tick, schema, payload, .. } = message;
+        if schema != self.table.fingerprint() {
+            let own = self.table.fingerprint();
+            return Err(Error::schema(format!(
+                "a delta about other components ({schema}, here {own}): a baseline says which"
+            )));
+        }
+        let Some(following) = &self.following else {
+            return Ok(Applied::NeedBaseline(if self.poisoned { Reason::Poisoned } else { Reason::Nothing }));
+        };
+        let have = following.tick;
+        if following.stream != stream {
+            return Ok(Applied::NeedBaseline(Reason::OtherStream));
+        }
+        if self.poisoned {
+            return Ok(Applied::NeedBaseline(Reason::Poisoned));
+        }
+        if tick <= have {
+            return Ok(Applied::Skipped);
+        }
+        if since != have {
+            return Ok(Applied::NeedBaseline(Reason::Gap { have, since }));
+        }
+        let table = Arc::clone(&following.table);
+        let delta = Delta::from_content(&table, since, tick, false, payload, &self.limits)?;
+        self.touch(mirror, &delta)?;
+        self.following = Some(Following { stream, tick, table });
+        Ok(Applied::Delta)
+    }
+
+    /// The components and the content of a baseline. Components that differ from the mirror's are an error that names them.
+    fn split(&self, schema: Fingerprint, payload: &Bytes) -> Result<(Arc<ComponentTable>, Bytes)> {
+        let context = LoadContext::new(&self.limits);
+        let mut input = Reader::new(payload, &context);
+        let table = ComponentTable::decode(input.blob()?, &self.limits)?;
+        if table.fingerprint() != schema {
+            return Err(Error::corrupt("a baseline brings other components than it says"));
+        }
+        if schema != self.table.fingerprint() {
+            let mut differences = self.table.differences(&table);
+            let more = differences.len().saturating_sub(DIFFERENCES_SHOWN);
+            differences.truncate(DIFFERENCES_SHOWN);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            return Err(Error::schema(format!("other components: {}{more}", differences.join(", "))));
+        }
+        Ok((table, payload.slice(input.offset()..)))
+    }
+
+    /// Lets the mirror change. Whatever goes wrong in there, a panic too, leaves the receiver poisoned.
+    fn touch(&mut self, mirror: &mut impl Mirror, delta: &Delta) -> Result<()> {
+        self.poisoned = true;
+        mirror.apply(delta, &mut self.map)?;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    /// The tick that the mirror is at; `None` if it is at none.
+    pub fn tick(&self) -> Option<u64> {
+        self.following.as_ref().filter(|_| !self.poisoned).map(|following| following.tick)
+    }
+
+    /// The stream that the mirror follows.
+    pub fn stream(&self) -> Option<u64> {
+        self.following.as_ref().map(|following| following.stream)
+    }
+
+    /// Whether a message failed half-way, so that the mirror waits for a baseline.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// What to ask the server for: all that is missing.
+    pub fn request(&self) -> Request {
+        let stream = self.stream().unwrap_or(0);
+        Request { stream, have: self.tick(), schema: self.table.fingerprint() }
+    }
+
+    /// The mirror's entity for one of the source.
+    pub fn entity(&self, remote: EntityId) -> Option<EntityId> {
+        self.map.get(remote)
+    }
+
+    /// The source's entity for one of the mirror. Looks at all of them.
+    pub fn remote(&self, local: EntityId) -> Option<EntityId> {
+        self.map.iter().find(|(_, mirrored)| *mirrored == local).map(|(remote, _)| remote)
+    }
+
+    /// Entities of the source and what they are in the mirror.
+    pub fn map(&self) -> &EntityMap {
+        &self.map
+    }
+}
+
+/// Differences between components that an error names.
+const DIFFERENCES_SHOWN: usize = 3;

@@ -1,0 +1,166 @@
+//! Streams as files: every message with its length in front, as it was sent.
+//!
+//! A recording is appended to and never changed, so a process that dies leaves whole messages and at most one that is
+//! torn; a reader says so and gives all others. Messages have their own checksums: one that is damaged does not hide those
+//! after it.
+//!
+//! | at | bytes | |
+//! |---|---|---|
+//! | 0 | 4 | magic `BNFR` |
+//! | 4 | 2 | version |
+//! | 6 | 2 | zero |
+//! | 8 | | messages: 4 bytes of length, then the message |
+
+use std::io::Write;
+
+use bonfire::{Error, Result};
+use bytes::{Buf, Bytes};
+
+use crate::envelope::HEAD_BYTES;
+use crate::limits::MessageLimits;
+use crate::message::Message;
+
+const MAGIC: [u8; 4] = *b"BNFR";
+const VERSION: u16 = 1;
+const FILE_HEAD_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 4;
+
+/// Writes the messages of a stream one after the other.
+///
+/// ```
+/// # use bonfire::{Compression, Fingerprint};
+/// # use bonfire_sync::{Kind, Message, MessageLimits, Recorder, Recording};
+/// # let schema = Fingerprint([0; 16]);
+/// # let payload = bytes::Bytes::new();
+/// # let message = Message { kind: Kind::Baseline, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
+/// let mut recorder = Recorder::new(Vec::new())?;
+/// recorder.write(&message.encode(Compression::None)?)?;
+/// let file = recorder.into_inner();
+///
+/// let mut recording = Recording::open(file.into(), &MessageLimits::default())?;
+/// assert_eq!(recording.next().expect("one was written")?.message, message);
+/// assert!(recording.next().is_none() && recording.torn().is_none());
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Recorder<W> {
+    out: W,
+}
+
+impl<W: Write> Recorder<W> {
+    /// Starts a recording.
+    pub fn new(mut out: W) -> Result<Self> {
+        let mut head = [0; FILE_HEAD_BYTES];
+        head[0..4].copy_from_slice(&MAGIC);
+        head[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        out.write_all(&head).map_err(|error| Error::io("cannot start a recording", &error))?;
+        Ok(Self { out })
+    }
+
+    /// Appends a message as it was sent.
+    pub fn write(&mut self, message: &[u8]) -> Result<()> {
+        let Ok(length) = u32::try_from(message.len()) else {
+            return Err(Error::limit(format!("{} bytes are too many for one message", message.len())));
+        };
+        let length = length.to_le_bytes();
+        let written = self.out.write_all(&length).and_then(|()| self.out.write_all(message));
+        written.map_err(|error| Error::io("cannot record a message", &error))
+    }
+
+    /// Hands what is buffered to the system.
+    pub fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(|error| Error::io("cannot record a message", &error))
+    }
+
+    /// Where the messages were written to.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+/// One message of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// How many bytes it was sent as.
+    pub sent_bytes: u32,
+    /// The message.
+    pub message: Message,
+}
+
+/// The end of a recording that was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Where whole messages end.
+    pub offset: u64,
+    /// How many bytes there are after them.
+    pub bytes: u64,
+}
+
+/// Gives back what a [`Recorder`] took. A message that is damaged is an error, and the next one follows.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    rest: Bytes,
+    offset: u64,
+    torn: Option<Torn>,
+    limits: MessageLimits,
+}
+
+impl Recording {
+    /// Reads the contents of a file.
+    pub fn open(file: Bytes, limits: &MessageLimits) -> Result<Self> {
+        let Some(head) = file.first_chunk::<FILE_HEAD_BYTES>() else {
+            return Err(Error::corrupt(format!("{} bytes are no recording", file.len())));
+        };
+        let [m0, m1, m2, m3, v0, v1, zeros @ ..] = *head;
+        if [m0, m1, m2, m3] != MAGIC {
+            return Err(Error::corrupt("not a recorded stream"));
+        }
+        match u16::from_le_bytes([v0, v1]) {
+            VERSION => {}
+            0 => return Err(Error::corrupt("a recording has version 0, which never was")),
+            version => {
+                let text = format!("a recording has version {version}, this build knows up to {VERSION}");
+                return Err(Error::newer_format(text));
+            }
+        }
+        if zeros != [0; 2] {
+            return Err(Error::corrupt("bytes of a recording that must be zero are not"));
+        }
+        let rest = file.slice(FILE_HEAD_BYTES..);
+        Ok(Self { rest, offset: FILE_HEAD_BYTES as u64, torn: None, limits: limits.clone() })
+    }
+
+    /// The message at the end that is not whole, if there is one. Known when all others were read.
+    pub fn torn(&self) -> Option<Torn> {
+        self.torn
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (offset, left) = (self.offset, self.rest.len());
+        let length = self.rest.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
+        let Some(length) = length.filter(|length| *length <= left - LENGTH_BYTES) else {
+            self.torn = Some(Torn { offset, bytes: left as u64 });
+            self.rest.clear();
+            return None;
+        };
+        // A length that no message has means that the lengths cannot be trusted from here on.
+        if length < HEAD_BYTES {
+            self.rest.clear();
+            return Some(Err(Error::corrupt(format!("{length} bytes at byte {offset} are no message"))));
+        }
+        self.rest.advance(LENGTH_BYTES);
+        let sent = self.rest.split_to(length);
+        self.offset += (LENGTH_BYTES + length) as u64;
+        let record = |message| Record { offset, sent_bytes: length as u32, message };
+        Some(Message::decode(&sent, &self.limits).map(record))
+    }
+}

@@ -1,0 +1,92 @@
+//! The last messages of a stream, for mirrors that have missed a few.
+//!
+//! Invariant: each message starts where the one before it ends, or is a baseline.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+#[derive(Debug)]
+struct Sent {
+    /// `None` for a baseline: it can be applied whatever a mirror has.
+    since: Option<u64>,
+    message: Bytes,
+}
+
+/// A bounded queue of messages.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    sent: VecDeque<Sent>,
+    bytes: usize,
+    bytes_max: usize,
+    messages_max: usize,
+}
+
+impl Ring {
+    pub(crate) fn new(bytes_max: usize, messages_max: usize) -> Self {
+        Self { sent: VecDeque::new(), bytes: 0, bytes_max, messages_max }
+    }
+
+    /// Adds the newest message, and forgets the oldest ones.
+    pub(crate) fn push(&mut self, since: Option<u64>, message: Bytes) {
+        // Nobody needs what is before a baseline.
+        if since.is_none() {
+            self.clear();
+        }
+        self.bytes += message.len();
+        self.sent.push_back(Sent { since, message });
+        while self.bytes > self.bytes_max || self.sent.len() > self.messages_max {
+            let Some(oldest) = self.sent.pop_front() else { break };
+            self.bytes -= oldest.message.len();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.sent.clear();
+        self.bytes = 0;
+    }
+
+    /// What a mirror at tick `have` has missed: from the message that starts there, or from a baseline.
+    pub(crate) fn after(&self, have: u64) -> Option<Vec<Bytes>> {
+        let start = self.sent.iter().position(|sent| sent.since.is_none_or(|since| since == have))?;
+        Some(self.sent.range(start..).map(|sent| sent.message.clone()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(byte: u8) -> Bytes {
+        vec![byte; 10].into()
+    }
+
+    fn first_bytes(messages: Option<Vec<Bytes>>) -> Option<Vec<u8>> {
+        messages.map(|messages| messages.iter().map(|message| message[0]).collect())
+    }
+
+    #[test]
+    fn it_is_bounded_by_count_and_by_bytes() {
+        for (bytes_max, messages_max) in [(1000, 3), (39, 100)] {
+            let mut ring = Ring::new(bytes_max, messages_max);
+            (0..10).for_each(|tick| ring.push(Some(tick), message(tick as u8)));
+            assert_eq!(first_bytes(ring.after(7)), Some(vec![7, 8, 9]));
+            assert_eq!(first_bytes(ring.after(9)), Some(vec![9]));
+            assert_eq!(ring.after(6), None, "forgotten");
+            assert_eq!(ring.after(10), None, "not sent yet");
+        }
+        let mut ring = Ring::new(5, 100);
+        ring.push(Some(0), message(0));
+        assert_eq!((ring.after(0), ring.bytes), (None, 0), "one that is too large alone is not kept");
+    }
+
+    #[test]
+    fn a_baseline_serves_whoever_is_behind_it() {
+        let mut ring = Ring::new(1000, 100);
+        ring.push(Some(4), message(4));
+        ring.push(None, message(5));
+        ring.push(Some(6), message(6));
+        assert_eq!(first_bytes(ring.after(2)), Some(vec![5, 6]));
+        assert_eq!(ring.bytes, 20, "what is before a baseline is not kept");
+    }
+}

@@ -1,0 +1,22 @@
+//! What a world must be able to do to be followed, and to follow.
+
+use bonfire::{Delta, EntityMap, Result};
+
+/// A world that others follow. Front ends implement it; ticks are counted by the stream.
+pub trait Source {
+    /// Everything, as it is now. What counts as changed is not touched by this.
+    fn baseline(&mut self) -> Result<Delta>;
+
+    /// What has changed since the last call. A source that cannot tell gives everything, as a whole delta.
+    fn changes(&mut self) -> Result<Delta>;
+}
+
+/// A world that follows another one, and nothing else: a baseline drops whatever it does not mention.
+pub trait Mirror {
+    /// Makes the world what the delta says, and keeps the map of the source's ids to its own: entities that come are added,
+    /// those that go are removed.
+    ///
+    /// Telling twice what is there already changes nothing. A failure may leave the world half changed: the receiver asks for a
+    /// baseline then.
+    fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()>;
+}

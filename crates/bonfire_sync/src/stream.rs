@@ -1,0 +1,241 @@
+//! The side that is followed: a world to messages.
+//!
+//! Invariants: every message that [`ReplicationStream::tick`] gives starts at the tick where the one before it ended, or is a
+//! baseline. A baseline for somebody who joins is the world exactly as it was when the next message starts. So what has
+//! changed since the last message is put into one of its own before a baseline is made: what came since then and goes before
+//! the next tick would not be told in one that spans both, and stay with the joiner for ever.
+
+use std::sync::Arc;
+
+use bonfire::{ComponentTable, Compression, Delta, Error, Fingerprint, Granularity, Result, SentValues};
+use bytes::Bytes;
+
+use crate::message::{Kind, Message};
+use crate::request::Request;
+use crate::ring::Ring;
+use crate::sides::Source;
+
+/// How a stream is made.
+#[derive(Clone, Debug)]
+pub struct StreamOptions {
+    /// Tells this stream from all others, also from those of earlier runs of the same server: a random number.
+    pub stream: u64,
+    /// How payloads are compressed. Default: not at all.
+    pub compression: Compression,
+    /// A delta that is larger is not sent: a baseline is. Default: 16 MiB.
+    pub delta_bytes_max: usize,
+    /// Bytes of recent messages that are kept for mirrors that have missed some. Default: 4 MiB.
+    pub recent_bytes_max: usize,
+    /// How many recent messages are kept. Default: 256.
+    pub recent_messages_max: usize,
+    /// Numbers that have moved by no more than this since they were sent are held back. Text, lists, references and
+    /// structure never are. Costs a copy of what was sent. Default: everything is sent.
+    pub epsilon: Option<f64>,
+    /// What is told of a component that has changed. [`Granularity::Field`] costs a copy of what was sent. Default: all of it.
+    pub granularity: Granularity,
+}
+
+impl StreamOptions {
+    /// The defaults, for a stream with this number.
+    pub fn new(stream: u64) -> Self {
+        Self {
+            stream,
+            compression: Compression::None,
+            delta_bytes_max: 16 << 20,
+            recent_bytes_max: 4 << 20,
+            recent_messages_max: 256,
+            epsilon: None,
+            granularity: Granularity::Component,
+        }
+    }
+}
+
+/// Tells others about a world: once everything, then what has changed, tick by tick. Messages are encoded once, whoever gets
+/// them.
+///
+/// Call [`tick`](Self::tick) at a regular point of the game's loop and send what it gives to all mirrors;
+/// [`answer`](Self::answer) those that ask.
+#[derive(Debug)]
+pub struct ReplicationStream {
+    options: StreamOptions,
+    tick: u64,
+    sequence: u32,
+    /// The components of the last message.
+    table: Option<Arc<ComponentTable>>,
+    /// What was sent, if small changes or single fields are told apart.
+    sent: Option<SentValues>,
+    recent: Ring,
+    /// The baseline for those who join at this tick.
+    joiners: Option<Bytes>,
+    /// What changed before that baseline, for everybody else.
+    unsent: Vec<Bytes>,
+    /// A call has failed after the source was asked: what it told is lost to the stream.
+    lost_changes: bool,
+}
+
+impl ReplicationStream {
+    /// A stream at tick 0, before its first message.
+    pub fn new(options: StreamOptions) -> Self {
+        let recent = Ring::new(options.recent_bytes_max, options.recent_messages_max);
+        let remembers = options.epsilon.is_some() || options.granularity == Granularity::Field;
+        let sent = remembers.then(|| match options.epsilon {
+            Some(epsilon) => SentValues::new(options.granularity).epsilon(epsilon),
+            None => SentValues::new(options.granularity),
+        });
+        Self {
+            options,
+            tick: 0,
+            sequence: 0,
+            table: None,
+            sent,
+            recent,
+            joiners: None,
+            unsent: Vec::new(),
+            lost_changes: false,
+        }
+    }
+
+    /// The number of the stream.
+    pub fn stream(&self) -> u64 {
+        self.options.stream
+    }
+
+    /// The tick of the last message.
+    pub fn current_tick(&self) -> u64 {
+        self.tick
+    }
+
+    /// Everything, for a mirror that joins or has lost its way. The next messages of [`tick`](Self::tick) follow it. All who
+    /// ask before then get the same bytes.
+    ///
+    /// Right after a tick this is all that it does. If the world has changed since, those changes become a message that the
+    /// next tick gives to everybody else.
+    pub fn baseline(&mut self, source: &mut impl Source) -> Result<Bytes> {
+        if let Some(message) = &self.joiners {
+            return Ok(message.clone());
+        }
+        // Of the same moment: nobody else has the source.
+        let whole = source.baseline()?;
+        let lost_changes = std::mem::replace(&mut self.lost_changes, true);
+        let delta = self.changes(source, lost_changes)?;
+        if !delta.is_empty() || lost_changes || self.is_about_others(&delta) {
+            let message = self.advance(source, delta, lost_changes)?;
+            self.unsent.push(message);
+        }
+        self.lost_changes = false;
+        let message = self.encode_baseline(whole, self.tick)?;
+        self.joiners = Some(message.clone());
+        Ok(message)
+    }
+
+    /// The next messages for everybody, in their order: what has changed since the last call. It is one message; two, if
+    /// somebody was given a baseline in between.
+    ///
+    /// A message is a baseline by itself if the source cannot tell what has changed, if that is larger than
+    /// [`delta_bytes_max`](StreamOptions::delta_bytes_max), if there are other components than before, or if the call before
+    /// has failed.
+    pub fn tick(&mut self, source: &mut impl Source) -> Result<Vec<Bytes>> {
+        let lost_changes = std::mem::replace(&mut self.lost_changes, true);
+        let delta = self.changes(source, lost_changes)?;
+        let message = self.advance(source, delta, lost_changes)?;
+        self.lost_changes = false;
+        self.unsent.push(message);
+        Ok(std::mem::take(&mut self.unsent))
+    }
+
+    /// What the source tells, without what need not go out.
+    fn changes(&mut self, source: &mut impl Source, lost_changes: bool) -> Result<Delta> {
+        let delta = source.changes()?;
+        match &mut self.sent {
+            Some(sent) if !lost_changes => sent.filter(&delta),
+            _ => Ok(delta),
+        }
+    }
+
+    /// Whether it speaks of other components than the last message.
+    fn is_about_others(&self, delta: &Delta) -> bool {
+        self.table.as_ref().is_some_and(|table| table.fingerprint() != delta.table().fingerprint())
+    }
+
+    /// Makes the next message.
+    fn advance(&mut self, source: &mut impl Source, delta: Delta, lost_changes: bool) -> Result<Bytes> {
+        let next = self.tick + 1;
+        let small = match delta.is_whole() || lost_changes || self.is_about_others(&delta) {
+            true => None,
+            false => self.encode_delta(&delta, next)?,
+        };
+        let (since, message) = match small {
+            Some(message) => (Some(self.tick), message),
+            None if delta.is_whole() => (None, self.encode_baseline(delta, next)?),
+            None => (None, self.encode_baseline(source.baseline()?, next)?),
+        };
+        self.recent.push(since, message.clone());
+        self.tick = next;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.joiners = None;
+        Ok(message)
+    }
+
+    /// What a mirror at tick `have` has missed, if that is still known. Nothing at all if it has missed nothing.
+    pub fn catch_up(&self, have: u64) -> Option<Vec<Bytes>> {
+        match have == self.tick {
+            true => Some(Vec::new()),
+            false if have < self.tick => self.recent.after(have),
+            false => None,
+        }
+    }
+
+    /// What a mirror asks for: the messages that it has missed, or a baseline. Whoever knows other components gets the baseline,
+    /// which tells it what is different.
+    pub fn answer(&mut self, request: &Request, source: &mut impl Source) -> Result<Vec<Bytes>> {
+        let known = request.stream == self.options.stream
+            && self.table.as_ref().is_some_and(|table| table.fingerprint() == request.schema);
+        match request.have.filter(|_| known).and_then(|have| self.catch_up(have)) {
+            Some(messages) => Ok(messages),
+            None => Ok(vec![self.baseline(source)?]),
+        }
+    }
+
+    /// The message, unless its payload is too large.
+    fn encode_delta(&mut self, delta: &Delta, tick: u64) -> Result<Option<Bytes>> {
+        let mut delta = delta.clone().for_mirrors();
+        delta.set_ticks(self.tick, tick);
+        let content = delta.content()?;
+        if content.len() > self.options.delta_bytes_max {
+            return Ok(None);
+        }
+        let parts: Vec<&[u8]> = content.parts().iter().map(|part| &**part).collect();
+        let message = self.message(Kind::Delta, tick, delta.table().fingerprint());
+        let message = message.encode_parts(&parts, self.options.compression)?;
+        self.table = Some(Arc::clone(delta.table()));
+        Ok(Some(message))
+    }
+
+    fn encode_baseline(&mut self, delta: Delta, tick: u64) -> Result<Bytes> {
+        if !delta.is_whole() {
+            return Err(Error::misuse("a source gave changes where everything was asked for"));
+        }
+        let mut delta = delta.for_mirrors();
+        delta.set_ticks(0, tick);
+        let content = delta.content()?;
+        let table = delta.table().encode();
+        let mut length = bonfire::Writer::new();
+        length.varint(table.len() as u64);
+        let mut parts = vec![length.as_bytes(), &table];
+        parts.extend(content.parts().iter().map(|part| &**part));
+        let message = self.message(Kind::Baseline, tick, delta.table().fingerprint());
+        let message = message.encode_parts(&parts, self.options.compression)?;
+        // Whoever gets this has newer values than the others, so what is close to theirs may be far from its own.
+        if let Some(sent) = &mut self.sent {
+            sent.clear();
+        }
+        self.table = Some(Arc::clone(delta.table()));
+        Ok(message)
+    }
+
+    fn message(&self, kind: Kind, tick: u64, schema: Fingerprint) -> Message {
+        let since = if kind == Kind::Delta { self.tick } else { 0 };
+        let (stream, sequence) = (self.options.stream, self.sequence);
+        Message { kind, stream, sequence, since, tick, schema, payload: Bytes::new() }
+    }
+}
