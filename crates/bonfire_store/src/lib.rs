@@ -20,6 +20,7 @@ mod disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod generation;
+mod journal;
 mod live;
 #[cfg(not(target_arch = "wasm32"))]
 mod lock;
