@@ -248,6 +248,51 @@ impl EntityMap {
         }
     }
 
+    /// Adds a pair, or gives a saved id another new one. Returns what it was before. Fails if the id is null.
+    pub fn insert(&mut self, saved: EntityId, new: EntityId) -> Result<Option<EntityId>> {
+        if saved.is_null() {
+            return Err(Error::corrupt("an entity has the null id"));
+        }
+        if let Lookup::Later(later) = &self.lookup {
+            *self = later.table().clone();
+        }
+        let index = saved.index() as usize;
+        if let Lookup::Dense(table) = &mut self.lookup {
+            if index >= table.len() && index < self.len * 4 + 1024 {
+                table.resize(index + 1, (EntityId::NULL, EntityId::NULL));
+            }
+            if let Some(slot) = table.get_mut(index).filter(|slot| slot.0.is_null() || slot.0 == saved) {
+                let before = (!slot.0.is_null()).then_some(slot.1);
+                self.len += usize::from(before.is_none());
+                *slot = (saved, new);
+                return Ok(before);
+            }
+            // Far away, or two ids that share a slot.
+            self.lookup = Lookup::Sparse(self.iter().collect());
+        }
+        let Lookup::Sparse(table) = &mut self.lookup else { return Ok(None) };
+        let before = table.insert(saved, new);
+        self.len += usize::from(before.is_none());
+        Ok(before)
+    }
+
+    /// Forgets a saved id. Returns what it was.
+    pub fn remove(&mut self, saved: EntityId) -> Option<EntityId> {
+        if let Lookup::Later(later) = &self.lookup {
+            *self = later.table().clone();
+        }
+        let before = match &mut self.lookup {
+            Lookup::Dense(table) => {
+                let slot = table.get_mut(saved.index() as usize).filter(|slot| slot.0 == saved)?;
+                std::mem::replace(slot, (EntityId::NULL, EntityId::NULL)).1
+            }
+            Lookup::Sparse(table) => table.remove(&saved)?,
+            Lookup::Later(_) => return None,
+        };
+        self.len -= 1;
+        Some(before)
+    }
+
     /// The number of entities.
     pub fn len(&self) -> usize {
         self.len
@@ -276,6 +321,30 @@ impl EntityMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn maps_grow_and_shrink() {
+        let mut map = EntityMap::default();
+        let mut model = HashMap::new();
+        let mut random = 1_u64;
+        for _ in 0..5000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let id = EntityId::new((random >> 33) as u32 % 3000, (random >> 20) as u32 % 2);
+            if random % 3 == 0 {
+                assert_eq!(map.remove(id), model.remove(&id));
+            } else {
+                let new = EntityId::from_bits(random >> 1);
+                assert_eq!(map.insert(id, new).unwrap(), model.insert(id, new));
+            }
+            assert_eq!(map.len(), model.len());
+        }
+        assert_eq!(map.iter().collect::<HashMap<_, _>>(), model);
+        assert!(model.iter().all(|(id, new)| map.get(*id) == Some(*new)));
+        assert!(map.insert(EntityId::NULL, EntityId::new(0, 0)).unwrap_err().is_corrupt());
+        let mut far = EntityMap::identity(&[EntityId::new(0, 0)]).unwrap();
+        far.insert(EntityId::new(u32::MAX, 7), EntityId::new(1, 1)).unwrap();
+        assert_eq!((far.len(), far.get(EntityId::new(u32::MAX, 7))), (2, Some(EntityId::new(1, 1))));
+    }
 
     #[test]
     fn odd_numberings_work_too() {

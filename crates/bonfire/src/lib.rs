@@ -49,6 +49,7 @@ mod buffer;
 mod bulk;
 mod context;
 mod crc;
+mod delta;
 mod descriptor;
 mod entity;
 mod error;
@@ -74,6 +75,10 @@ pub use bonfire_derive::Persist;
 pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
+pub use delta::{
+    ColumnChange, ComponentTable, Delta, DeltaSchema, DeltaStats, DeltaWriter, Granularity, GroupView, GroupWriter,
+    ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,
+};
 pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
 pub use entity::{EntityId, EntityMap, WorldNumber};
 pub use error::{Error, Result};

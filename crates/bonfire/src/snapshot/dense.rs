@@ -127,6 +127,24 @@ pub(crate) fn column_from<'a>(
     component: &Component,
     rows: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
 ) -> Result<Option<Column>> {
+    column_with(number, component, rows, true)
+}
+
+/// As [`column_from`], never as a dictionary.
+pub(crate) fn plain_column_from<'a>(
+    number: u32,
+    component: &Component,
+    rows: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+) -> Result<Option<Column>> {
+    column_with(number, component, rows, false)
+}
+
+fn column_with<'a>(
+    number: u32,
+    component: &Component,
+    rows: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+    repeats: bool,
+) -> Result<Option<Column>> {
     let count = rows.clone().flatten().count();
     if count == 0 {
         return Ok(None);
@@ -145,7 +163,7 @@ pub(crate) fn column_from<'a>(
             permute(from, size, to, stride, &moves);
         }
         Body::Raw(raw.share().into())
-    } else if let Some(body) = dictionary_from(rows.clone().flatten(), count) {
+    } else if let Some(body) = repeats.then(|| dictionary_from(rows.clone().flatten(), count)).flatten() {
         body
     } else {
         let groups = groups_from(rows.flatten());

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// Not text, and broken visibly by anything that treats it as text.
-pub(super) const MAGIC: [u8; 8] = *b"\x89BNF\r\n\x1a\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89BNF\r\n\x1a\n";
 
 /// What kind of container a file is. Deltas, journals and chunk snapshots have numbers already.
 pub(super) const CONTAINER_SNAPSHOT: u16 = 1;

@@ -24,7 +24,7 @@ mod decode;
 pub(crate) mod dense;
 mod encode;
 mod file;
-mod header;
+pub(crate) mod header;
 mod note;
 pub(crate) mod page;
 mod prelude;

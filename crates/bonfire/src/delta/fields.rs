@@ -1,0 +1,157 @@
+//! Fields instead of whole components: some leaves of raw rows, one after the other in the order of the schema.
+
+use super::{Change, ComponentTable, Delta, DeltaSchema, Op};
+use crate::buffer::AlignedBuf;
+use crate::bulk::RawRows;
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::registry::Registry;
+use crate::row::{Move, RowLayout};
+use crate::schema::FixedLeaf;
+use crate::snapshot::Component;
+use crate::snapshot::column::{Body, Column, Rope};
+
+/// Leaves beyond these are not told apart: such components are told whole.
+pub(super) const FIELDS_MAX: usize = 64;
+
+/// The leaves of a component whose fields may be told apart.
+pub(super) fn leaves(component: &Component) -> Option<Vec<FixedLeaf>> {
+    let schema = component.schema.as_ref().filter(|schema| !schema.has_entities())?;
+    let leaves = component.row.check(schema).ok()?;
+    (component.row.stride > 0 && leaves.len() > 1 && leaves.len() <= FIELDS_MAX).then_some(leaves)
+}
+
+/// The bytes of some leaves of a row.
+pub(super) fn fields_size(component: &Component, fields: u64) -> Result<usize> {
+    let leaves = leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
+    let known = u64::MAX >> (FIELDS_MAX - leaves.len());
+    if fields == 0 || fields & !known != 0 {
+        return Err(Error::corrupt(format!("fields {fields:#x} of {}", leaves.len())));
+    }
+    Ok(chosen(&leaves, fields).map(|(_, leaf)| leaf.size as usize).sum())
+}
+
+pub(super) fn chosen(leaves: &[FixedLeaf], fields: u64) -> impl Iterator<Item = (usize, &FixedLeaf)> {
+    leaves.iter().enumerate().filter(move |(number, _)| fields >> number & 1 == 1)
+}
+
+/// From a packed row of some leaves to a whole row.
+pub(super) fn moves(leaves: &[FixedLeaf], row: &RowLayout, fields: u64) -> Vec<Move> {
+    let mut from = 0;
+    let step = |(number, leaf): (usize, &FixedLeaf)| {
+        let len = leaf.size as usize;
+        from += len;
+        Move { from: from - len, to: row.offsets[number] as usize, len }
+    };
+    chosen(leaves, fields).map(step).collect()
+}
+
+/// A whole row's leaves, packed.
+pub(super) fn pack(row: &[u8], moves: &[Move], out: &mut Vec<u8>) {
+    for step in moves {
+        out.extend_from_slice(&row[step.to..step.to + step.len]);
+    }
+}
+
+/// Packed leaves, where they belong in a whole row.
+pub(super) fn unpack(packed: &[u8], moves: &[Move], row: &mut [u8]) {
+    for step in moves {
+        row[step.to..step.to + step.len].copy_from_slice(&packed[step.from..step.from + step.len]);
+    }
+}
+
+impl Delta {
+    /// Whether some columns have only some of the fields of their component.
+    pub fn has_fields(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.changes).any(|change| change.fields != 0)
+    }
+
+    /// The same with whole components: fields that are not told are what they are now. `current` finds the value that an
+    /// entity has of a component (its number in the registry); what is not there is left out.
+    ///
+    /// # Safety
+    /// What `current` returns points to a live value of the component's Rust type that nobody writes to during the call.
+    #[expect(unsafe_code, reason = "values without their type")]
+    pub unsafe fn with_whole_components(
+        &self,
+        registry: &Registry,
+        schema: &DeltaSchema,
+        mut current: impl FnMut(usize, EntityId) -> Option<*const u8>,
+    ) -> Result<Self> {
+        let mut delta = self.clone();
+        for group in &mut delta.groups {
+            for change in group.changes.iter_mut().filter(|change| change.fields != 0) {
+                let number = schema.registered(change.column.component);
+                let descriptor = &registry.descriptors()[number];
+                let component = self.table.get(change.column.component);
+                let own = descriptor.row_layout();
+                let stride = own.stride as usize;
+                // The rows that this build has, in its own layout.
+                let read = |id: EntityId, row: &mut [u8]| {
+                    let Some(value) = current(number, id) else { return false };
+                    // SAFETY: the caller vouches for the value.
+                    unsafe { descriptor.column.gather(RawRows::Pointers(&[value]), 0..1, row) };
+                    true
+                };
+                *change = widened(change, component, own, stride, &group.ids, read)
+                    .map_err(|error| error.in_key(&component.key))?;
+            }
+        }
+        // The table's rows may be laid out in another way than this build's, and widened ones are this build's.
+        delta.table = own_layouts(&self.table, schema)?;
+        Ok(delta)
+    }
+}
+
+/// A table for rows of this build. Whole columns that came from elsewhere are still in the sender's layout.
+fn own_layouts(
+    table: &std::sync::Arc<ComponentTable>,
+    schema: &DeltaSchema,
+) -> Result<std::sync::Arc<ComponentTable>> {
+    match table.same_rows(schema.table()) {
+        true => Ok(std::sync::Arc::clone(table)),
+        false => Err(Error::unsupported(
+            "fields are told apart only between builds whose rows are laid out alike: use `Granularity::Component`",
+        )),
+    }
+}
+
+fn widened(
+    change: &Change,
+    component: &Component,
+    own: &RowLayout,
+    stride: usize,
+    ids: &[EntityId],
+    mut read: impl FnMut(EntityId, &mut [u8]) -> bool,
+) -> Result<Change> {
+    let leaves = leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
+    let packed_size = fields_size(component, change.fields)?;
+    let moves = moves(&leaves, own, change.fields);
+    let Body::Raw(rope) = &change.column.body else {
+        return Err(Error::corrupt("some fields of values that have none"));
+    };
+    let packed = rope.contiguous();
+    let mut packed = packed.chunks_exact(packed_size);
+    let mut rows = AlignedBuf::zeroed(stride * change.column.rows);
+    let mut kept = 0;
+    let mut present = Vec::with_capacity(ids.len());
+    for (place, id) in ids.iter().enumerate() {
+        let told = change.column.present.as_ref().is_none_or(|present| present.get(place));
+        let Some(fields) = told.then(|| packed.next()).flatten() else {
+            present.push(false);
+            continue;
+        };
+        let row = &mut rows.as_mut()[kept * stride..(kept + 1) * stride];
+        let found = read(*id, row);
+        present.push(found);
+        if found {
+            unpack(fields, &moves, row);
+            kept += 1;
+        }
+    }
+    let bytes = rows.share().slice(..kept * stride);
+    let present = crate::snapshot::bitmap::Bitmap::from_rows(present.into_iter());
+    let column =
+        Column { component: change.column.component, present, rows: kept, body: Body::Raw(Rope::from(bytes)) };
+    Ok(Change { op: Op::Changed, fields: 0, column })
+}

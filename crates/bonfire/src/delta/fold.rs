@@ -1,0 +1,365 @@
+//! A snapshot and what has changed since, as a snapshot: how a journal is read, and how it is folded.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::cell_map::{Cell, CellMap, EntityCells};
+use super::compose::overlay;
+use super::order::{self, ORDER_KEY};
+use super::{ComponentTable, DataEdit, Delta, Op};
+use crate::buffer::AlignedBuf;
+use crate::descriptor::permute;
+use crate::entity::EntityId;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::snapshot::column::{Body, Column};
+use crate::snapshot::dense::column_from;
+use crate::snapshot::{Archetype, Component, DataEntry, Snapshot};
+
+impl Snapshot {
+    /// The world after a delta. Many deltas are composed first: see [`Delta::compose`].
+    pub fn with_delta(&self, delta: &Delta) -> Result<Self> {
+        let mut folded = if delta.whole {
+            Self { metadata: self.metadata.clone(), world: self.world, ..Self::default() }
+        } else {
+            self.clone()
+        };
+        (folded.sections, folded.notes) = (Vec::new(), Vec::new());
+        let mut fold = Fold::new(folded, &delta.table)?;
+        fold.entities(delta)?;
+        fold.resources(delta)?;
+        let mut folded = fold.snapshot;
+        let mut order = order::folded(order::of(&folded)?, &delta.table, &delta.lists);
+        let gone: HashSet<&EntityId> = delta.despawned.iter().collect();
+        order.values_mut().for_each(|lists| lists.retain(|target, _| !gone.contains(target)));
+        order.retain(|_, lists| !lists.is_empty());
+        folded.data = data(&folded.data, delta.data.as_deref())?;
+        if !order.is_empty() {
+            folded.data.insert(0, DataEntry::new(ORDER_KEY, &order)?);
+        }
+        if let Some(metadata) = &delta.metadata {
+            folded.metadata.clone_from(metadata);
+        }
+        folded.next_entity_id = folded.next_entity_id.max(delta.next_entity_id);
+        folded.order_components();
+        Ok(folded)
+    }
+}
+
+fn data(before: &[DataEntry], edits: Option<&[DataEdit]>) -> Result<Vec<DataEntry>> {
+    let before: Vec<&DataEntry> = before.iter().filter(|entry| entry.key() != ORDER_KEY).collect();
+    let Some(edits) = edits else { return Ok(before.into_iter().cloned().collect()) };
+    let resolve = |edit: &DataEdit| match edit {
+        DataEdit::New(entry) => Ok(entry.clone()),
+        DataEdit::Kept(place) => before
+            .get(*place as usize)
+            .map(|entry| (*entry).clone())
+            .ok_or_else(|| Error::corrupt(format!("data entry {place} of {}", before.len()))),
+    };
+    edits.iter().map(resolve).collect()
+}
+
+/// An entity that gets a new place: its values, encoded, by number in the snapshot.
+type Row = BTreeMap<u32, Bytes>;
+
+struct Fold<'d> {
+    snapshot: Snapshot,
+    table: &'d ComponentTable,
+    /// By number in the table, the number in the snapshot.
+    numbers: Vec<u32>,
+    limits: Limits,
+}
+
+impl<'d> Fold<'d> {
+    fn new(mut snapshot: Snapshot, table: &'d ComponentTable) -> Result<Self> {
+        let carried: HashSet<u32> =
+            snapshot.carried.iter().map(|record| record.column.component).collect();
+        let mut numbers = Vec::new();
+        for component in table.components() {
+            let known = (snapshot.components.iter().zip(0..))
+                .find(|(known, number)| known.key == component.key && !carried.contains(number));
+            if let Some((known, _)) = known
+                && known.schema_fingerprint != component.schema_fingerprint
+            {
+                let message = "the delta is of a build with another type than the save";
+                return Err(Error::schema(message).in_key(&component.key));
+            }
+            numbers.push(match known {
+                Some((_, number)) => number,
+                None => {
+                    snapshot.components.push(component.clone());
+                    snapshot.components.len() as u32 - 1
+                }
+            });
+        }
+        Ok(Self { snapshot, table, numbers, limits: Limits::default() })
+    }
+
+    /// A value of the table's component as it is encoded.
+    fn encoded(&self, number: u32, bytes: &Bytes) -> Result<Bytes> {
+        let component = self.table.get(number);
+        if component.row.stride == 0 {
+            return Ok(bytes.clone());
+        }
+        let leaves = component.row.check(component.schema()?)?;
+        let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
+        let moves = component.row.moves_encoded(&leaves, true);
+        let mut dense = vec![0; size];
+        permute(bytes, component.row.stride as usize, &mut dense, size, &moves);
+        Ok(dense.into())
+    }
+
+    fn entities(&mut self, delta: &Delta) -> Result<()> {
+        let mut cells = CellMap::of(delta)?;
+        let gone: HashSet<EntityId> = delta.despawned.iter().copied().collect();
+        let mut new_rows: Vec<(EntityId, Row)> = Vec::new();
+        let mut archetypes = std::mem::take(&mut self.snapshot.archetypes);
+        for archetype in &mut archetypes {
+            *archetype = self.archetype(archetype, &gone, &mut cells, &mut new_rows)?;
+        }
+        for (id, entity) in cells.into_entities() {
+            if !entity.spawned {
+                return Err(Error::corrupt(format!("entity {id} has changed, and is not there")));
+            }
+            new_rows.push((id, self.applied(Row::new(), &entity)?));
+        }
+        archetypes.retain(|archetype| archetype.rows > 0);
+        self.place(&mut archetypes, new_rows)?;
+        self.snapshot.archetypes = archetypes;
+        if !gone.is_empty() && !self.snapshot.carried.is_empty() {
+            let mut carried = Vec::new();
+            for record in &self.snapshot.carried {
+                match record.ids().iter().any(|id| gone.contains(id)) {
+                    true => {
+                        carried.extend(self.snapshot.pick_carried(record, &self.limits, |id| !gone.contains(&id))?);
+                    }
+                    false => carried.push(record.clone()),
+                }
+            }
+            self.snapshot.carried = carried;
+        }
+        Ok(())
+    }
+
+    /// What stays in an archetype, with its changes. What does not goes to `new_rows`.
+    fn archetype(
+        &self,
+        archetype: &Archetype,
+        gone: &HashSet<EntityId>,
+        cells: &mut CellMap,
+        new_rows: &mut Vec<(EntityId, Row)>,
+    ) -> Result<Archetype> {
+        let ids = archetype.ids();
+        let has = |number: u32, row: usize| {
+            let column = archetype.columns.iter().find(|column| column.component == self.numbers[number as usize]);
+            column.is_some_and(|column| column.present.as_ref().is_none_or(|present| present.get(row)))
+        };
+        let mut kept: Vec<usize> = Vec::with_capacity(ids.len());
+        let mut patches: HashMap<u32, Vec<(usize, u32, Cell)>> = HashMap::new();
+        let mut leaving: Vec<(usize, EntityCells)> = Vec::new();
+        for (row, id) in ids.iter().enumerate() {
+            let Some(told) = cells.get(*id) else {
+                if !gone.contains(id) {
+                    kept.push(row);
+                }
+                continue;
+            };
+            if told.spawned {
+                continue;
+            }
+            let in_place = told.cells.iter().all(|(number, cell)| match cell {
+                Cell::Removed => !has(*number, row),
+                Cell::Value { .. } => has(*number, row),
+            });
+            let Some(told) = cells.remove(*id) else { continue };
+            if !in_place {
+                leaving.push((row, told));
+                continue;
+            }
+            for (number, cell) in told.cells {
+                if let Cell::Value { .. } = cell {
+                    patches.entry(self.numbers[number as usize]).or_default().push((row, number, cell));
+                }
+            }
+            kept.push(row);
+        }
+        if !leaving.is_empty() {
+            let dense = |column: &Column| {
+                let dense = self.snapshot.dense(column, ids.len(), &self.limits, &|_| false)?;
+                Ok((column.component, dense))
+            };
+            let columns = archetype.columns.iter().map(dense).collect::<Result<Vec<_>>>()?;
+            for (row, told) in leaving {
+                let values = columns.iter().filter_map(|(number, dense)| Some((*number, dense.shared(row)?)));
+                new_rows.push((ids[row], self.applied(values.collect(), &told)?));
+            }
+        }
+        let whole = kept.len() == ids.len();
+        let mut folded = Archetype { rows: kept.len(), ids: archetype.ids.clone(), columns: Vec::new() };
+        if !whole {
+            let left: Vec<EntityId> = kept.iter().map(|&row| ids[row]).collect();
+            folded.set_ids(&left);
+        }
+        for column in &archetype.columns {
+            match patches.get(&column.component) {
+                None if whole => folded.columns.push(column.clone()),
+                patches => folded.columns.extend(self.column(column, ids.len(), &kept, patches)?),
+            }
+        }
+        Ok(folded)
+    }
+
+    /// A column with some of its rows, and some of these changed.
+    fn column(
+        &self,
+        column: &Column,
+        rows: usize,
+        kept: &[usize],
+        patches: Option<&Vec<(usize, u32, Cell)>>,
+    ) -> Result<Option<Column>> {
+        let component = &self.snapshot.components[column.component as usize];
+        let none = Vec::new();
+        let patches = patches.unwrap_or(&none);
+        if let Some(column) = self.patched_raw(column, component, rows, kept, patches)? {
+            return Ok(Some(column));
+        }
+        let dense = self.snapshot.dense(column, rows, &self.limits, &|_| false)?;
+        let mut changed: HashMap<usize, Bytes> = HashMap::new();
+        for (row, number, cell) in patches {
+            let Cell::Value { fields, bytes, .. } = cell else { continue };
+            if *fields != 0 {
+                return Err(Error::unsupported("fields of a component whose rows are laid out in another way"));
+            }
+            changed.insert(*row, self.encoded(*number, bytes)?);
+        }
+        let values: Vec<Option<&[u8]>> =
+            kept.iter().map(|row| changed.get(row).map(|bytes| &**bytes).or_else(|| dense.get(*row))).collect();
+        column_from(column.component, component, values.into_iter())
+    }
+
+    /// The usual case: raw rows of the table's layout, some of them written over.
+    fn patched_raw(
+        &self,
+        column: &Column,
+        component: &Component,
+        rows: usize,
+        kept: &[usize],
+        patches: &[(usize, u32, Cell)],
+    ) -> Result<Option<Column>> {
+        let Body::Raw(rope) = &column.body else { return Ok(None) };
+        let same = patches.iter().all(|(_, number, _)| self.table.get(*number).row == component.row);
+        if column.present.is_some() || !same {
+            return Ok(None);
+        }
+        let stride = component.row.stride as usize;
+        let mut bytes = AlignedBuf::copy_from(&rope.contiguous());
+        for (row, number, cell) in patches {
+            let Cell::Value { fields, bytes: value, .. } = cell else { continue };
+            let place = &mut bytes.as_mut()[row * stride..(row + 1) * stride];
+            match fields {
+                0 => place.copy_from_slice(value),
+                _ => {
+                    let merged = overlay(self.table.get(*number), place, *fields, value)?;
+                    place.copy_from_slice(&merged);
+                }
+            }
+        }
+        if kept.len() < rows {
+            let mut left = AlignedBuf::zeroed(kept.len() * stride);
+            for (to, row) in left.as_mut().chunks_exact_mut(stride).zip(kept) {
+                to.copy_from_slice(&bytes.as_ref()[row * stride..(row + 1) * stride]);
+            }
+            bytes = left;
+        }
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        let body = Body::Raw(bytes.share().into());
+        Ok(Some(Column { component: column.component, present: None, rows: kept.len(), body }))
+    }
+
+    /// Values of an entity after what is told of it.
+    fn applied(&self, mut row: Row, told: &EntityCells) -> Result<Row> {
+        for (number, cell) in &told.cells {
+            let place = self.numbers[*number as usize];
+            match cell {
+                Cell::Removed => drop(row.remove(&place)),
+                Cell::Value { fields: 0, bytes, .. } => {
+                    row.insert(place, self.encoded(*number, bytes)?);
+                }
+                Cell::Value { fields, bytes, op } => {
+                    let component = self.table.get(*number);
+                    let Some(before) = row.get(&place).filter(|_| *op == Op::Changed) else { continue };
+                    let raw = raw_row(component, before)?;
+                    let merged = overlay(component, &raw, *fields, bytes)?;
+                    row.insert(place, self.encoded(*number, &merged)?);
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    /// Puts entities into the archetypes that have just their components.
+    fn place(&self, archetypes: &mut Vec<Archetype>, rows: Vec<(EntityId, Row)>) -> Result<()> {
+        let mut sets: BTreeMap<Vec<u32>, Vec<(EntityId, Row)>> = BTreeMap::new();
+        for (id, row) in rows {
+            sets.entry(row.keys().copied().collect()).or_default().push((id, row));
+        }
+        for (set, rows) in sets {
+            let fits = |archetype: &Archetype| {
+                let mut numbers: Vec<u32> = archetype.columns.iter().map(|column| column.component).collect();
+                numbers.sort_unstable();
+                numbers == set && archetype.columns.iter().all(|column| column.present.is_none())
+            };
+            let old = archetypes.iter().position(fits);
+            let before = old.map_or_else(Archetype::default, |at| archetypes[at].clone());
+            let mut ids = before.ids().into_owned();
+            ids.extend(rows.iter().map(|(id, _)| *id));
+            let mut archetype = Archetype { rows: ids.len(), ..Archetype::default() };
+            archetype.set_ids(&ids);
+            for &number in &set {
+                let column = before.columns.iter().find(|column| column.component == number);
+                let dense = column
+                    .map(|column| self.snapshot.dense(column, before.rows, &self.limits, &|_| false))
+                    .transpose()?;
+                let old = (0..before.rows).map(|row| dense.as_ref().and_then(|dense| dense.get(row)));
+                let new = rows.iter().map(|(_, row)| row.get(&number).map(|bytes| &**bytes));
+                let values: Vec<Option<&[u8]>> = old.chain(new).collect();
+                let component = &self.snapshot.components[number as usize];
+                archetype.columns.extend(column_from(number, component, values.into_iter())?);
+            }
+            match old {
+                Some(at) => archetypes[at] = archetype,
+                None => archetypes.push(archetype),
+            }
+        }
+        Ok(())
+    }
+
+    fn resources(&mut self, delta: &Delta) -> Result<()> {
+        for (number, told) in &delta.resources {
+            let place = self.numbers[*number as usize];
+            self.snapshot.resources.retain(|column| column.component != place);
+            let Some(column) = told else { continue };
+            let bytes = match &column.body {
+                Body::Tag => Bytes::new(),
+                Body::Raw(rope) => self.encoded(*number, &rope.shared())?,
+                Body::Rows(groups) => groups.bytes.clone(),
+                _ => return Err(Error::misuse("a delta has plain rows only")),
+            };
+            let component = &self.snapshot.components[place as usize];
+            self.snapshot.resources.extend(column_from(place, component, [Some(&*bytes)].into_iter())?);
+        }
+        Ok(())
+    }
+}
+
+/// An encoded value as a raw row.
+fn raw_row(component: &Component, encoded: &[u8]) -> Result<Vec<u8>> {
+    let leaves = component.row.check(component.schema()?)?;
+    let moves = component.row.moves_encoded(&leaves, false);
+    let mut row = vec![0; component.row.stride as usize];
+    permute(encoded, encoded.len(), &mut row, component.row.stride as usize, &moves);
+    Ok(row)
+}
