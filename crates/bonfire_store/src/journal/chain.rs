@@ -4,7 +4,7 @@ use bonfire::{Error, Fingerprint, Result, Rope};
 use bytes::Bytes;
 
 use super::RECORDS_MAX;
-use super::format::{Base, RecordHeader};
+use super::format::{JournalHead, RecordHeader};
 
 /// What is to be appended.
 pub(crate) struct Entry {
@@ -22,8 +22,8 @@ pub(crate) struct Chain {
     link: u32,
     /// How many records there are.
     pub(crate) records: u64,
-    /// Where the world is after the last of them; `None` if there is none.
-    now: Option<u64>,
+    /// The tick that they lead to.
+    now: u64,
     table: Option<Fingerprint>,
     /// Bytes of all records.
     pub(crate) bytes: u64,
@@ -33,18 +33,20 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// A journal without records, and the bytes of its head.
-    pub(crate) fn begin(base: Base) -> (Self, Bytes) {
-        let (head, link) = base.encode();
-        let chain = Self { link, records: 0, now: None, table: None, bytes: 0, base_bytes: base.len };
-        (chain, Bytes::copy_from_slice(&head))
+    pub(crate) fn begin(head: JournalHead) -> (Self, Bytes) {
+        let (bytes, link) = head.encode();
+        let base_bytes = head.base.len;
+        let chain = Self { link, records: 0, now: head.tick, table: None, bytes: 0, base_bytes };
+        (chain, Bytes::copy_from_slice(&bytes))
     }
 
-    /// The next record, and where the journal ends with it. `table` is asked only if the record needs to bring it along.
+    /// The next record, and where the journal ends with it. The first one brings the
+    /// table of components along.
     pub(crate) fn record(&self, entry: &Entry, table: impl FnOnce() -> Vec<u8>) -> Result<(Rope, Self)> {
-        if let Some(now) = self.now.filter(|now| *now != entry.since) {
+        if self.now != entry.since {
             return Err(Error::conflict(format!(
-                "the journal is at tick {now}, and the delta begins at {}: save as a whole",
-                entry.since
+                "the journal is at tick {}, and the delta begins at {}: save as a whole",
+                self.now, entry.since
             )));
         }
         if entry.now < entry.since {
@@ -54,13 +56,21 @@ impl Chain {
             )));
         }
         if self.records >= RECORDS_MAX {
-            return Err(Error::limit(format!("a journal has at most {RECORDS_MAX} records: save as a whole")));
+            return Err(Error::limit(format!(
+                "a journal has at most {RECORDS_MAX} records: save as a whole"
+            )));
+        }
+        if self.table.is_some_and(|table| table != entry.table) {
+            return Err(Error::conflict(
+                "components were registered since the journal began: save as a whole",
+            ));
         }
         let mut payload = Rope::default();
-        let has_table = self.table != Some(entry.table);
+        let has_table = self.table.is_none();
         if has_table {
             let table = table();
-            let len = u32::try_from(table.len()).map_err(|_| Error::limit("a table of components above 4 GiB"))?;
+            let len =
+                u32::try_from(table.len()).map_err(|_| Error::limit("a table of components above 4 GiB"))?;
             payload.push(Bytes::copy_from_slice(&len.to_le_bytes()));
             payload.push(table.into());
         }
@@ -83,7 +93,7 @@ impl Chain {
         let after = Self {
             link,
             records: self.records + 1,
-            now: Some(entry.now),
+            now: entry.now,
             table: Some(entry.table),
             bytes: self.bytes + record.len() as u64,
             base_bytes: self.base_bytes,

@@ -4,8 +4,8 @@ use bonfire::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"\x89BNJ\r\n\x1a\n";
 const VERSION: u16 = 1;
-pub(crate) const HEAD_BYTES: usize = 32;
-const HEAD_CHECKED_BYTES: usize = 28;
+pub(crate) const HEAD_BYTES: usize = 40;
+const HEAD_CHECKED_BYTES: usize = 36;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"BREC";
 pub(crate) const RECORD_HEADER_BYTES: usize = 60;
@@ -18,7 +18,7 @@ const RECORD_FRAME_BYTES: u64 = (RECORD_HEADER_BYTES + TRAILER_BYTES) as u64;
 /// The payload begins with a table of components.
 const FLAG_TABLE: u32 = 1;
 
-/// Which save a journal belongs to: one with these bytes.
+/// The bytes of the save that a journal belongs to, as far as it knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) len: u64,
@@ -29,20 +29,31 @@ impl Base {
     pub(crate) fn of(save: &[u8]) -> Self {
         Self { len: save.len() as u64, crc: crc32c::crc32c(save) }
     }
+}
 
-    /// The head of a journal of this save, and its checksum: what the first record follows.
-    pub(crate) fn encode(self) -> ([u8; HEAD_BYTES], u32) {
+/// How a journal begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JournalHead {
+    pub(crate) base: Base,
+    /// The tick that the save is at: where the first record begins.
+    pub(crate) tick: u64,
+}
+
+impl JournalHead {
+    /// The bytes, and their checksum: what the first record follows.
+    pub(crate) fn encode(&self) -> ([u8; HEAD_BYTES], u32) {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.crc.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.len.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.base.crc.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.base.len.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.tick.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEAD_CHECKED_BYTES]);
         bytes[HEAD_CHECKED_BYTES..].copy_from_slice(&crc.to_le_bytes());
         (bytes, crc)
     }
 
-    /// The save that the head of a journal names, and the checksum of the head.
+    /// The head at the start of these bytes, and its checksum.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32)> {
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
             return Err(Error::corrupt("the journal ends inside its head"));
@@ -67,10 +78,11 @@ impl Base {
         if flags != 0 {
             return Err(Error::newer_format(format!("this build does not know the flags {flags:#06x}")));
         }
-        if head[24..28] != [0; 4] {
+        if head[32..36] != [0; 4] {
             return Err(Error::corrupt("a field of the journal's head that nobody uses is not zero"));
         }
-        Ok((Self { crc: u32_at(head, 12), len: u64_at(head, 16) }, crc))
+        let base = Base { crc: u32_at(head, 12), len: u64_at(head, 16) };
+        Ok((Self { base, tick: u64_at(head, 24) }, crc))
     }
 }
 
@@ -170,6 +182,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
+    const HEAD: JournalHead = JournalHead { base: Base { len: 1088, crc: 7 }, tick: 100 };
     const HEADER: RecordHeader = RecordHeader {
         has_table: true,
         sequence: 7,
@@ -183,13 +196,12 @@ mod tests {
 
     #[test]
     fn heads_and_headers_are_what_was_written_and_every_flipped_bit_is_noticed() {
-        let base = Base { len: 1088, crc: 7 };
-        let (head, crc) = base.encode();
-        assert_eq!(Base::decode(&head).unwrap(), (base, crc));
+        let (head, crc) = HEAD.encode();
+        assert_eq!(JournalHead::decode(&head).unwrap(), (HEAD, crc));
         for at in 0..HEAD_BYTES * 8 {
             let mut changed = head;
             changed[at / 8] ^= 1 << (at % 8);
-            assert!(Base::decode(&changed).unwrap_err().is_corrupt(), "bit {at}");
+            assert!(JournalHead::decode(&changed).unwrap_err().is_corrupt(), "bit {at}");
         }
         let (bytes, crc) = HEADER.encode();
         assert_eq!(RecordHeader::decode(&bytes).unwrap(), (HEADER, crc));
@@ -202,13 +214,13 @@ mod tests {
 
     #[test]
     fn what_a_later_build_writes_is_newer_and_not_damaged() {
-        let (head, _) = Base { len: 1088, crc: 7 }.encode();
+        let (head, _) = HEAD.encode();
         for at in [8, 10] {
             let mut newer = head;
             newer[at] = 2;
             let crc = crc32c::crc32c(&newer[..HEAD_CHECKED_BYTES]);
             newer[HEAD_CHECKED_BYTES..].copy_from_slice(&crc.to_le_bytes());
-            assert!(Base::decode(&newer).unwrap_err().is_newer_format(), "byte {at}");
+            assert!(JournalHead::decode(&newer).unwrap_err().is_newer_format(), "byte {at}");
         }
         let (mut newer, _) = HEADER.encode();
         newer[4] |= 2;

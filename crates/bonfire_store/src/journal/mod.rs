@@ -16,13 +16,17 @@
 
 mod chain;
 mod format;
+mod replay;
 mod report;
 mod scan;
 
 pub(crate) use self::chain::{Chain, Entry};
-pub(crate) use self::format::{Base, HEAD_BYTES, RECORD_HEADER_BYTES, RecordHeader, TRAILER_BYTES, is_journal};
-pub use self::report::{Appended, Compaction, JournalInfo, Lost, Replay};
-pub(crate) use self::scan::{Record, Scan, scan};
+pub(crate) use self::format::{
+    Base, HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RecordHeader, TRAILER_BYTES, is_journal,
+};
+pub(crate) use self::replay::replay;
+pub use self::report::{Appended, Compaction, JournalBase, JournalInfo, Lost, Replay};
+pub(crate) use self::scan::{Scan, count, scan};
 
 /// More records than this are neither written nor read: at one per second a journal of 18 hours, which nobody wants to wait
 /// for when it is loaded.

@@ -5,6 +5,25 @@ use std::time::Duration;
 
 use bonfire::Error;
 
+/// A save that deltas may be appended to: which one, and at which tick the world was when it was captured. The first delta
+/// begins there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalBase {
+    /// The slot of the save.
+    pub slot: String,
+    /// The number of the save in its slot: [`SaveReport::generation`](crate::SaveReport::generation).
+    pub generation: u64,
+    /// The tick of the capture, counted as the deltas count.
+    pub tick: u64,
+}
+
+impl JournalBase {
+    /// A save that this process has made.
+    pub fn new(slot: impl Into<String>, generation: u64, tick: u64) -> Self {
+        Self { slot: slot.into(), generation, tick }
+    }
+}
+
 /// What became of a delta that was appended to the journal of a save. It is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,7 +103,7 @@ pub struct Replay {
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The tick that the loaded world is at, counted as the deltas count; `None` if it is the save without any.
+    /// The tick that the loaded world is at, counted as the deltas count; `None` if the journal does not say.
     pub now: Option<u64>,
     /// When the last of them was appended: time since the start of 1970, UTC.
     pub saved_at: Option<Duration>,
@@ -103,17 +122,25 @@ pub struct Lost {
     pub reason: Error,
     /// How many follow it.
     pub later: u64,
+    /// The journal is not of this save.
+    foreign: bool,
 }
 
 impl Lost {
     pub(crate) fn new(record: u64, reason: &Error, later: u64) -> Self {
-        Self { record, reason: reason.clone(), later }
+        Self { record, reason: reason.clone(), later, foreign: false }
+    }
+
+    /// All of a journal that belongs to another save.
+    pub(crate) fn foreign(records: u64) -> Self {
+        let reason = Error::corrupt("the journal belongs to another save than the one that is here");
+        Self { record: 1, reason, later: records.saturating_sub(1), foreign: true }
     }
 
     /// Whether nothing follows it: what an append leaves that was cut short by a crash or an error, and that nobody was
     /// told was safe. Damage of the very last delta cannot be told from it.
     pub fn is_tail(&self) -> bool {
-        self.later == 0
+        self.later == 0 && !self.foreign
     }
 }
 

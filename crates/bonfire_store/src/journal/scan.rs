@@ -4,17 +4,18 @@ use bonfire::{Error, Result};
 use bytes::Bytes;
 
 use super::RECORDS_MAX;
-use super::format::{Base, HEAD_BYTES, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader, TRAILER_BYTES};
+use super::format::{
+    HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader, TRAILER_BYTES,
+};
 use super::report::Lost;
 
 /// A record that is whole and has its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    pub(crate) sequence: u64,
     pub(crate) since: u64,
     pub(crate) now: u64,
     pub(crate) time_ms: u64,
-    /// The table that this delta and those behind it need.
+    /// What all deltas of the journal need: the first record has it.
     pub(crate) table: Option<Bytes>,
     pub(crate) delta: Bytes,
     /// Its length with all that is around the delta.
@@ -24,7 +25,7 @@ pub(crate) struct Record {
 /// What a journal holds.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    pub(crate) base: Base,
+    pub(crate) head: JournalHead,
     pub(crate) records: Vec<Record>,
     /// The first record that is not there, or not whole, although there is something behind the last good one.
     pub(crate) lost: Option<Lost>,
@@ -34,8 +35,8 @@ pub(crate) struct Scan {
 /// Reads a journal that is one blob. Damage is no error but [`Scan::lost`], unless it is in the head; what a newer build has
 /// written is an error.
 pub(crate) fn scan(journal: &Bytes) -> Result<Scan> {
-    let (base, link) = Base::decode(journal)?;
-    let mut scan = Scan { base, records: Vec::new(), lost: None, link };
+    let (head, link) = JournalHead::decode(journal)?;
+    let mut scan = Scan { head, records: Vec::new(), lost: None, link };
     let mut at = HEAD_BYTES;
     while at < journal.len() {
         match scan.take(&journal.slice(at..)) {
@@ -56,7 +57,8 @@ pub(crate) fn scan(journal: &Bytes) -> Result<Scan> {
 pub(crate) fn count(bytes: &[u8], first: u64) -> u64 {
     let mut found = 0;
     let mut at = 0;
-    while let Some(place) = bytes[at..].windows(RECORD_MAGIC.len()).position(|window| window == RECORD_MAGIC) {
+    while let Some(place) = bytes[at..].windows(RECORD_MAGIC.len()).position(|window| window == RECORD_MAGIC)
+    {
         at += place;
         let len = match RecordHeader::decode(&bytes[at..]) {
             Ok((header, _)) if header.sequence >= first => {
@@ -106,14 +108,14 @@ impl Scan {
         }
         self.check_place(&header)?;
         let (table, delta) = if header.has_table { split_table(&payload)? } else { (None, payload) };
-        if self.records.is_empty() && table.is_none() {
-            return Err(Error::corrupt("it is the first and does not say what components there are"));
+        if self.records.is_empty() != table.is_some() {
+            return Err(Error::corrupt("the first record says what components there are, and no other"));
         }
         if self.next() > RECORDS_MAX {
             return Err(Error::limit(format!("a journal has more than {RECORDS_MAX} records")));
         }
-        let RecordHeader { sequence, since, now, time_ms, .. } = header;
-        self.records.push(Record { sequence, since, now, time_ms, table, delta, bytes: len as u64 });
+        let RecordHeader { since, now, time_ms, .. } = header;
+        self.records.push(Record { since, now, time_ms, table, delta, bytes: len as u64 });
         self.link = link;
         Ok(len)
     }
@@ -126,8 +128,8 @@ impl Scan {
         if header.link != self.link {
             return Err(Error::corrupt("it follows another record than the one before it"));
         }
-        let last = self.records.last().map(|record| record.now);
-        if let Some(now) = last.filter(|now| *now != header.since) {
+        let now = self.records.last().map_or(self.head.tick, |record| record.now);
+        if now != header.since {
             return Err(Error::corrupt(format!("it begins at tick {}, not at {now}", header.since)));
         }
         if header.now < header.since {
@@ -150,19 +152,20 @@ mod tests {
     use bonfire::{Fingerprint, Rope};
 
     use super::super::chain::{Chain, Entry};
+    use super::super::format::Base;
     use super::*;
 
-    const BASE: Base = Base { len: 1088, crc: 99 };
+    const HEAD: JournalHead = JournalHead { base: Base { len: 1088, crc: 99 }, tick: 10 };
 
     fn entry(number: u64) -> Entry {
         let delta = Rope::from(Bytes::from(vec![number as u8; 10 * number as usize]));
-        let table = Fingerprint([u8::from(number >= 3); 16]);
-        Entry { since: 10 * number, now: 10 * number + 10, time_ms: 1000 + number, table, delta }
+        let (table, time_ms) = (Fingerprint([1; 16]), 1000 + number);
+        Entry { since: 10 * number, now: 10 * number + 10, time_ms, table, delta }
     }
 
     /// A journal of so many records, and where each begins.
     fn journal(records: u64) -> (Vec<u8>, Vec<usize>) {
-        let (mut chain, head) = Chain::begin(BASE);
+        let (mut chain, head) = Chain::begin(HEAD);
         let (mut bytes, mut starts) = (head.to_vec(), Vec::new());
         for number in 1..=records {
             let (record, after) = chain.record(&entry(number), || vec![7; 30]).unwrap();
@@ -179,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn all_records_come_back_in_order_and_bring_a_table_when_it_is_another() {
+    fn all_records_come_back_in_order() {
         let (bytes, _) = journal(4);
         let scan = scanned(&bytes);
         assert!(scan.lost.is_none());
-        assert_eq!(scan.base, BASE);
+        assert_eq!(scan.head, HEAD);
         for (record, number) in scan.records.iter().zip(1..) {
             assert_eq!((record.since, record.now), (10 * number, 10 * number + 10));
-            assert_eq!((record.sequence, record.time_ms), (number, 1000 + number));
+            assert_eq!(record.time_ms, 1000 + number);
             assert_eq!(record.delta, vec![number as u8; 10 * number as usize]);
-            assert_eq!(record.table.is_some(), number == 1 || number == 3, "record {number}");
+            assert_eq!(record.table.is_some(), number == 1, "record {number}");
         }
         assert_eq!(scan.records.len(), 4);
     }
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(lost(put_together(&[piece(2), piece(1)])).0, 1);
 
         let (other, _) = {
-            let (chain, head) = Chain::begin(Base { len: 1, crc: 1 });
+            let (chain, head) = Chain::begin(JournalHead { base: Base { len: 1, crc: 1 }, tick: 10 });
             let (record, _) = chain.record(&entry(1), || vec![7; 30]).unwrap();
             (record.to_vec(), head)
         };
@@ -260,12 +263,15 @@ mod tests {
 
     #[test]
     fn who_writes_is_refused_what_who_reads_would_refuse() {
-        let (chain, _) = Chain::begin(BASE);
+        let (chain, _) = Chain::begin(HEAD);
+        assert!(chain.record(&entry(2), Vec::new).unwrap_err().is_conflict(), "not from the save on");
         let (_, chain) = chain.record(&entry(1), Vec::new).unwrap();
         assert!(chain.record(&entry(3), Vec::new).unwrap_err().is_conflict(), "a hole");
         assert!(chain.record(&entry(1), Vec::new).unwrap_err().is_conflict(), "the same again");
         let back = Entry { since: 20, now: 19, ..entry(2) };
         assert!(chain.record(&back, Vec::new).unwrap_err().is_misuse());
+        let other = Entry { table: Fingerprint([2; 16]), ..entry(2) };
+        assert!(chain.record(&other, Vec::new).unwrap_err().is_conflict(), "other components");
         let mut full = chain;
         full.records = RECORDS_MAX;
         assert!(full.record(&entry(2), Vec::new).unwrap_err().is_limit());
@@ -281,10 +287,10 @@ mod tests {
                 now: 1,
                 time_ms: 0,
                 payload_len,
-                link: BASE.encode().1,
+                link: HEAD.encode().1,
                 payload_crc: 0,
             };
-            let bytes = [&BASE.encode().0[..], &header.encode().0[..], &[0; 100]].concat();
+            let bytes = [&HEAD.encode().0[..], &header.encode().0[..], &[0; 100]].concat();
             let scan = scanned(&bytes);
             assert_eq!((scan.records.len(), scan.lost.map(|lost| lost.record)), (0, Some(1)));
         }
