@@ -23,7 +23,8 @@ pub(super) struct SlotNames {
 }
 
 impl SlotNames {
-    /// Journals of saves that are gone. A number that no save has reached yet may be that of a copy which is being made.
+    /// Journals of saves that are gone. A number that no save has reached yet may be that of a copy which is being made, or
+    /// of a save that is on its way from another slot, the oldest first.
     pub(super) fn orphans(&self) -> impl Iterator<Item = &JournalName> {
         let newest = self.saves.iter().map(|save| save.generation).max();
         let is_orphan = |journal: &&JournalName| !self.saves.iter().any(|save| journal.is_of(save));
@@ -77,20 +78,10 @@ impl Slots {
 
     /// Removes the journals of saves that are gone.
     pub(super) async fn remove_orphans(&self, names: &SlotNames) -> Result<()> {
-        let orphans: Vec<_> = names.orphans().collect();
-        // A rename puts journals here before their saves.
-        if orphans.is_empty() || self.is_renamed_to(&orphans[0].slot).await? {
-            return Ok(());
-        }
-        for orphan in orphans {
+        for orphan in names.orphans() {
             self.store.remove(&orphan.to_string()).await?;
         }
         Ok(())
-    }
-
-    async fn is_renamed_to(&self, slot: &str) -> Result<bool> {
-        let (prefix, ending) = (self.prefix(), format!(".{slot}.renaming"));
-        Ok(self.store.list(&prefix).await?.iter().any(|name| name.ends_with(&ending)))
     }
 
     /// Copies the journal of a save for another that is about to be there. Whatever has its place is no journal of a save.

@@ -53,9 +53,17 @@ pub(crate) fn number(snapshot: &Snapshot) -> u64 {
 
 /// Whether entities and components are those of this world. What is written beside them is not compared.
 pub(crate) fn is_world(found: &Snapshot, number: u64) -> bool {
-    let expected = sized_world(number, found.entity_count() as u32);
-    let schema = DeltaSchema::new(&registry());
-    Delta::between(&schema, &expected, found, 0, 1).unwrap().for_mirrors().is_empty()
+    let mut rows = Vec::new();
+    for archetype in found.archetypes() {
+        let column = archetype.column("test.position").expect("all of them have one");
+        let positions = column.as_slice::<Position>().expect("raw rows of this build");
+        rows.extend(archetype.ids().iter().copied().zip(positions.iter().copied()));
+    }
+    rows.sort_by_key(|(id, _)| id.index());
+    let is_row = |(index, (id, position)): (usize, &(EntityId, Position))| {
+        *id == EntityId::new(index as u32, 1) && position.x == index as f32 && position.y == number as f32
+    };
+    rows.len() == 20 && rows.iter().enumerate().all(is_row)
 }
 
 /// Noon of a day.

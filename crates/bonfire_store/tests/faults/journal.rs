@@ -3,6 +3,7 @@
 use bonfire::Result;
 use bonfire_store::{Details, DirStore, JournalBase, Keep, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat, litter};
+use bonfire_testkit::scale;
 
 use super::common::{delta, is_world, number, world};
 
@@ -113,7 +114,7 @@ fn trial(case: &Case, plan: Plan, explorer: &mut Explorer) -> bool {
     };
     check(&slots);
     let point = crash.crash_points().last().expect("at least the start");
-    for state in explorer.states(&point, 10) {
+    for state in explorer.states(&point, (2 * scale() as usize).min(10)) {
         check(&slots_on(DirStore::on(state.disk()).expect("a disk in memory")));
     }
     if plan.repeat == Repeat::Once {
@@ -131,7 +132,7 @@ fn trial(case: &Case, plan: Plan, explorer: &mut Explorer) -> bool {
     slots.append(&base, &delta(10, 11)).wait().unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(load(&slots), 11, "{what}");
     let point = crash.crash_points().last().expect("at least the start");
-    for state in explorer.states(&point, 3) {
+    for state in explorer.states(&point, (scale() as usize).min(3)) {
         assert_eq!(load(&slots_on(DirStore::on(state.disk()).expect("a disk in memory"))), 11, "{what}");
     }
     assert_eq!(disk.syncs_after_failure(), 0, "{what}");
@@ -144,7 +145,9 @@ fn what_was_acknowledged_stays_and_errors_are_reported() {
     let mut trials = 0;
     for case in &CASES {
         for fault in Fault::ALL {
-            for repeat in [Repeat::Once, Repeat::Forever] {
+            // A disk that stays broken does nothing that one broken call does not: a long run looks at it too.
+            let repeats = if scale() > 1 { &[Repeat::Once, Repeat::Forever][..] } else { &[Repeat::Once] };
+            for &repeat in repeats {
                 let fails =
                     |nth: &usize| trial(case, Plan { fault, nth: *nth, of: None, repeat }, &mut explorer);
                 trials += (1..).take_while(fails).count();
@@ -152,7 +155,7 @@ fn what_was_acknowledged_stays_and_errors_are_reported() {
         }
     }
     println!("{trials} trials, {} distinct states after errors", explorer.distinct());
-    assert!(trials > 500, "{trials}");
+    assert!(trials > 250, "{trials}");
 }
 
 #[test]
