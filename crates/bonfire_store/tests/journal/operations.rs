@@ -95,7 +95,7 @@ fn a_rename_that_was_stopped_after_any_step_is_finished_by_the_next() {
         },
         &|store| leave(store, "auto.00000001.journal", "old.00000001.journal"),
         &|store| store.rename("auto.00000001.bonfire", "old.00000001.bonfire").wait().unwrap(),
-        &|store| drop(store.remove("auto.00000001.journal").wait().unwrap()),
+        &|store| assert!(store.remove("auto.00000001.journal").wait().unwrap()),
     ];
     for done in 1..=steps.len() {
         let store = MemoryStore::new();
