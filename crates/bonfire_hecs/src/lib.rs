@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod capture;
+mod delta;
 mod load;
 mod place;
 mod registry;
@@ -15,6 +16,7 @@ pub use bonfire_derive::PersistInHecs as Persist;
 pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
 pub use capture::{SaveOptions, SaveSummary};
+pub use delta::{AppliedDelta, DeltaCapture, Mirrored};
 pub use load::{LoadMode, Loaded};
 pub use registry::{Bonfire, Saved};
 pub use selection::{SaveScope, Selection};

@@ -2,6 +2,7 @@
 //! brings a function for each thing that is done with them.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use bonfire::{
     ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions, NonFinite,
     Persist, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, Upgrader, WorldEdit, WorldNumber,
 };
-use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
+use hecs::{Archetype, ColumnBatchType, Component, Entity, EntityBuilder, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::capture::{self, SaveOptions, SaveSummary};
+use crate::delta;
 use crate::load::{self, LoadMode, Loaded};
 use crate::place::{self, Placement};
 use crate::selection::SaveScope;
@@ -45,6 +47,9 @@ pub(crate) struct Entry {
     pub(crate) write: fn(&mut ArchetypeWriter<'_, '_>, &Archetype, Option<&[u32]>) -> Result<()>,
     pub(crate) place: fn(StagedColumn<'_>, &mut Placement<'_>),
     pub(crate) insert: fn(StagedColumn<'_>, &mut World, &[Option<Entity>]),
+    pub(crate) update:
+        fn(StagedColumn<'_>, &mut World, &[Option<Entity>], &mut BTreeMap<usize, EntityBuilder>),
+    pub(crate) pointer: fn(&World, Entity) -> Option<*const u8>,
     pub(crate) remove: fn(&mut World, Entity),
     pub(crate) resource: fn(StagedColumn<'_>) -> Option<Box<dyn Any + Send + Sync>>,
 }
@@ -57,6 +62,8 @@ impl Entry {
             write: capture::write_column::<T>,
             place: place::place_column::<T>,
             insert: place::insert_column::<T>,
+            update: delta::update_column::<T>,
+            pointer: |world, entity| Some(std::ptr::from_ref(&*world.get::<&T>(entity).ok()?).cast()),
             remove: |world, entity| _ = world.remove_one::<T>(entity),
             resource: |column| Some(Box::new(column.into_values::<T>().ok()?.next()?)),
         }

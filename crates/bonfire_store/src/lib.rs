@@ -5,6 +5,7 @@
 //! | [`Disk`], [`OsDisk`], [`MemoryDisk`] | one directory of files, and when its changes are durable |
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
 //! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
+//! | [`Slots::append`], [`JournalBase`] | the journal of a save: what has changed since, at the cost of what has changed |
 //! | [`Saver`], [`Handle`] | the same off the game's thread: in order, in the background |
 //! | [`Rotating`] | the last few states of every blob |
 //! | `Sealed` (feature `seal`) | blobs that nobody without a key reads, or changes unnoticed |
@@ -20,6 +21,7 @@ mod disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod generation;
+mod journal;
 mod live;
 #[cfg(not(target_arch = "wasm32"))]
 mod lock;
@@ -38,6 +40,7 @@ pub use disk::OsDisk;
 pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{read, write};
+pub use journal::{Appended, Compaction, JournalBase, JournalInfo, Lost, Replay};
 pub use live::{
     Handle, HandleFuture, LoadHandle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver,
     SaverStatus, Stage, Watch,

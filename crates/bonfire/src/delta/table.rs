@@ -157,9 +157,15 @@ pub struct DeltaSchema {
 impl DeltaSchema {
     /// For everything in the registry that is not transient.
     pub fn new(registry: &Registry) -> Self {
+        Self::without(registry, None)
+    }
+
+    /// As [`DeltaSchema::new`], without the components that have these numbers in the registry.
+    pub fn without(registry: &Registry, left_out: impl IntoIterator<Item = usize>) -> Self {
+        let left_out: Vec<usize> = left_out.into_iter().collect();
         let descriptors = registry.descriptors();
-        let mut registered: Vec<usize> =
-            (0..descriptors.len()).filter(|&number| !descriptors[number].is_transient()).collect();
+        let is_told = |number: &usize| !descriptors[*number].is_transient() && !left_out.contains(number);
+        let mut registered: Vec<usize> = (0..descriptors.len()).filter(is_told).collect();
         registered.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
         let mut numbers = vec![None; descriptors.len()];
         registered.iter().zip(0..).for_each(|(&number, place)| numbers[number] = Some(place));

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;
 
-use bonfire::{EncodeOptions, Error, OpenOptions, Result, Snapshot};
+use bonfire::{Delta, EncodeOptions, Error, OpenOptions, Result, Snapshot};
 use bytes::Bytes;
 use tracing::{debug_span, field, info_span};
 
@@ -11,6 +11,7 @@ use super::handle::Promise;
 use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
 use super::target::SaveTarget;
+use crate::journal::{Appended, JournalBase};
 use crate::maybe::MaybeSend;
 use crate::slots::{Details, LoadedSave, SaveInfo, Slots};
 use crate::store::{Precondition, Store, is_sealed};
@@ -46,6 +47,8 @@ pub(super) struct Ended {
 /// What counts.
 pub(super) enum Outcome {
     Durable(Durable),
+    /// So many bytes were appended to a journal.
+    Appended(Durable),
     SaveFailed(Error),
     Cancelled,
     Other,
@@ -83,6 +86,15 @@ pub(super) fn step<T: Clone + Send + 'static>(
     promise: Promise<T>,
     work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
 ) -> Step {
+    counted_step(promise, work, |_| Outcome::Other)
+}
+
+/// Work for a promise, with what counts of it.
+fn counted_step<T: Clone + Send + 'static>(
+    promise: Promise<T>,
+    work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
+    count: fn(&Result<T>) -> Outcome,
+) -> Step {
     Box::new(move |turn| {
         let result = match turn {
             Ok(_) if promise.is_cancelled() => Err(cancelled()),
@@ -91,7 +103,7 @@ pub(super) fn step<T: Clone + Send + 'static>(
         };
         let outcome = match &result {
             Err(error) if error.is_cancelled() => Outcome::Cancelled,
-            _ => Outcome::Other,
+            _ => count(&result),
         };
         let settle = move || {
             let settled = promise.settle(result);
@@ -209,6 +221,20 @@ impl SaveJob {
     }
 }
 
+/// A delta that goes to the journal of a save.
+pub(super) fn append(base: JournalBase, delta: Delta, promise: Promise<Appended>) -> Step {
+    let work = move |slots: &Slots, watch: &Watch| {
+        let span = debug_span!("bonfire.append", slot = base.slot, since = delta.since(), now = delta.now());
+        let _in_span = span.enter();
+        watch.set(Progress::new(Stage::Writing, 0, 0));
+        finished(slots.append(&base, &delta))
+    };
+    counted_step(promise, work, |result| match result {
+        Ok(appended) => Outcome::Appended(Durable::now(appended.bytes)),
+        Err(error) => Outcome::SaveFailed(error.clone()),
+    })
+}
+
 /// Opens what a target holds.
 pub(super) fn load(
     slots: &Slots,
@@ -250,7 +276,23 @@ fn open(place: String, bytes: Bytes, options: &OpenOptions<'_>, watch: &Watch) -
     }
     watch.set(Progress::new(Stage::Checking, 0, bytes.len() as u64));
     let snapshot = options.open_shared(bytes.clone())?;
-    Ok(LoadedSave { snapshot, info: SaveInfo::outside_of_slots(place, &bytes, options), skipped: Vec::new() })
+    Ok(LoadedSave {
+        snapshot,
+        info: SaveInfo::outside_of_slots(place, &bytes, options),
+        journal: None,
+        skipped: Vec::new(),
+    })
+}
+
+impl Durable {
+    /// Durable since a moment ago, however long it took.
+    fn now(bytes: u64) -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        let at = Some(SystemTime::now());
+        #[cfg(target_arch = "wasm32")]
+        let at = None;
+        Self { bytes, seconds: None, at }
+    }
 }
 
 /// Measures a save, where there is a clock.
@@ -266,7 +308,7 @@ impl Stopwatch {
     }
     #[cfg(not(target_arch = "wasm32"))]
     fn durable(&self, bytes: u64) -> Durable {
-        Durable { bytes, seconds: Some(self.start.elapsed().as_secs_f64()), at: Some(SystemTime::now()) }
+        Durable { seconds: Some(self.start.elapsed().as_secs_f64()), ..Durable::now(bytes) }
     }
 
     #[cfg(target_arch = "wasm32")]
@@ -275,6 +317,6 @@ impl Stopwatch {
     }
     #[cfg(target_arch = "wasm32")]
     fn durable(&self, bytes: u64) -> Durable {
-        Durable { bytes, seconds: None, at: None }
+        Durable::now(bytes)
     }
 }

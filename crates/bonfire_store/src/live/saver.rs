@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bonfire::{EncodeOptions, OpenOptions, Result, Snapshot};
+use bonfire::{Delta, EncodeOptions, OpenOptions, Result, Snapshot};
 
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, SaveJob, Step, Work, load, step};
+use super::job::{Job, SaveJob, Step, Work, append, load, step};
 use super::progress::Watch;
 use super::queue::Concern;
 use super::status::{SaveReport, SaverStatus};
 use super::target::SaveTarget;
 use super::worker::Shared;
+use crate::journal::{Appended, JournalBase};
 use crate::maybe::MaybeSend;
 use crate::slots::{Details, LoadedSave, Slots};
 use crate::wait::finished;
@@ -124,6 +125,26 @@ impl Saver {
         let save = SaveJob { target, snapshot, details, encode, promises };
         save.follow_last();
         self.owner.shared.submit(concern, Job { what, work: Work::Save(Box::new(save)) });
+    }
+
+    /// Appends what has changed to the journal of a save, at the cost of what has changed. When the handle is complete, it is
+    /// durable: see [`Slots::append`].
+    ///
+    /// If it fails, in whatever way, the delta is not saved, and neither are those that were asked for after it: save the
+    /// world as a whole, and go on from there. So a game that saves every second has one rule: a save first; then, when its
+    /// handle is complete, deltas; after an error, or when [`Appended::full_save_due`] says so, a save again.
+    pub fn append(&self, base: JournalBase, delta: Delta) -> Handle<Appended> {
+        let (promise, handle) = Promise::new();
+        self.append_with(base, delta, promise);
+        handle
+    }
+
+    /// The same, for a handle that was given out already.
+    pub fn append_with(&self, base: JournalBase, delta: Delta, promise: Promise<Appended>) {
+        promise.enter_queue(self.owner.shared.id);
+        let concern = Concern::Other(SaveTarget::Slot(base.slot.clone()));
+        let what = format!("append to slot `{}`", base.slot);
+        self.owner.shared.submit(concern, Job { what, work: Work::Other(append(base, delta, promise)) });
     }
 
     /// Opens and checks the newest good save of a slot, or the save at a path or in a blob.

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use bonfire::Error;
 
 use super::target::SaveTarget;
+use crate::journal::JournalBase;
 
 /// What a save in the background became.
 #[derive(Clone, Debug)]
@@ -39,6 +40,14 @@ impl SaveReport {
             prune_error: None,
         }
     }
+
+    /// The save as one that deltas may be appended to, if it is in a slot: the world was at this tick when it was captured.
+    /// Not that of another request which took its place.
+    pub fn journal_base(&self, tick: u64) -> Option<JournalBase> {
+        let SaveTarget::Slot(slot) = &self.target else { return None };
+        let generation = self.generation.filter(|_| !self.coalesced)?;
+        Some(JournalBase::new(slot, generation, tick))
+    }
 }
 
 /// How a [`Saver`](crate::Saver) is doing, since it was made.
@@ -51,7 +60,9 @@ pub struct SaverStatus {
     pub running: Option<String>,
     /// Saves that are durable.
     pub saves: u64,
-    /// Saves that failed. Those that were refused or cancelled are not among them.
+    /// Deltas that are durable in the journals of saves.
+    pub appends: u64,
+    /// Saves and deltas that failed. Those that were refused or cancelled are not among them.
     pub failures: u64,
     /// Saves that were not written because a newer one took their place.
     pub coalesced: u64,
@@ -59,12 +70,12 @@ pub struct SaverStatus {
     pub refused: u64,
     /// Requests that were cancelled before their turn came.
     pub cancelled: u64,
-    /// The bytes of all saves that are durable.
+    /// The bytes of all saves and deltas that are durable.
     pub bytes: u64,
     /// Of the last save, from the start of its encoding until it was durable. `None` on wasm32.
     pub bytes_per_second: Option<f64>,
-    /// When the last save became durable. `None` on wasm32.
+    /// When the last save or delta became durable. `None` on wasm32.
     pub last_durable: Option<SystemTime>,
-    /// Why the last save that failed did.
+    /// Why the last save or delta that failed did.
     pub last_error: Option<Error>,
 }

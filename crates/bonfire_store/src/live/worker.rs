@@ -89,6 +89,11 @@ impl State {
                 counted.bytes_per_second = seconds.map(|seconds| durable.bytes as f64 / seconds);
                 counted.last_durable = durable.at;
             }
+            Outcome::Appended(durable) => {
+                counted.appends += 1;
+                counted.bytes += durable.bytes;
+                counted.last_durable = durable.at;
+            }
             Outcome::SaveFailed(error) => {
                 counted.failures += 1;
                 counted.last_error = Some(error);

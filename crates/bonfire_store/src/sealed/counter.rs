@@ -17,6 +17,8 @@ use crate::maybe::{MaybeSend, MaybeSync};
 /// A save for after a crash, `quick.00000005.recovery`, gets the next number without taking it: it opens until the next save
 /// of the family. Of several such saves with no other between them, an older one can be put in the place of a newer.
 ///
+/// Journals of saves are refused with [`Error::is_unsupported`](bonfire::Error::is_unsupported): their end could be cut off.
+///
 /// Without such a place an old save that is put back cannot be told from the newest. Without
 /// [bound names](super::Sealed::bind_name) it can still be put back under a name that is not in use.
 ///

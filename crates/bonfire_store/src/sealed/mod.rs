@@ -32,6 +32,7 @@ use self::open::{Front, no_key, open_segments};
 use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
+use crate::slots::JournalName;
 use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
 
 /// Read first when a part is asked for: the header, and in most saves all that is open.
@@ -185,6 +186,11 @@ impl<S: Store> Sealed<S> {
         style: Style,
     ) -> Result<Version> {
         self.seal.check_signer()?;
+        if self.seal.counter.is_some() && JournalName::parse(name).is_some() {
+            return Err(Error::unsupported(
+                "nobody would notice that the end of a journal is cut off, and older saves are refused here: save as a whole",
+            ));
+        }
         let Some(counter) = &self.seal.counter else {
             let blob = self.seal.seal(name, &payload, 0, style)?;
             return self.store.put(name, Payload::from(blob).watched_as(&payload), when).await;

@@ -7,6 +7,7 @@ use bonfire::{Error, FileHead, OpenOptions, RESERVED_PREFIX, Result, Snapshot, V
 
 use super::HEAD_BYTES_MAX;
 use super::name::{Kind, SaveName};
+use crate::journal::JournalInfo;
 
 /// What to write beside a world, for lists of saves. All of it must fit 60 KiB, the thumbnail included.
 ///
@@ -111,7 +112,7 @@ pub struct SaveInfo {
     pub bytes: u64,
     /// What players read.
     pub label: Option<String>,
-    /// When it was saved: time since the start of 1970, UTC.
+    /// When it was saved: time since the start of 1970, UTC. With a journal, when the last delta was appended.
     pub saved_at: Option<Duration>,
     /// How long the game had been played.
     pub play_time: Option<Duration>,
@@ -125,6 +126,8 @@ pub struct SaveInfo {
     pub entities: Option<u64>,
     /// Whatever else the game wrote.
     pub custom: Vec<(String, Value)>,
+    /// What was appended to it. Only a load tells whether all of it can be used.
+    pub journal: Option<JournalInfo>,
     /// Why the head cannot be read, or why the rest cannot be whole. `None` is no promise: only a load checks it all.
     pub problem: Option<Error>,
 }
@@ -148,6 +151,7 @@ impl SaveInfo {
             thumbnail: None,
             entities: None,
             custom: Vec::new(),
+            journal: None,
             problem: None,
         }
     }

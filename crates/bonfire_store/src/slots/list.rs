@@ -133,6 +133,10 @@ impl Slots {
                 break;
             }
         }
+        if let Some(journal) = self.journal_info(save).await {
+            info.saved_at = journal.saved_at.or(info.saved_at);
+            info.journal = Some(journal);
+        }
         if info.sealed && info.problem.is_some() {
             info.problem = Some(Error::wrong_key("it is sealed, and no key at hand opens it"));
         }

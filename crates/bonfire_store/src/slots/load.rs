@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::Slots;
 use super::details::SaveInfo;
 use super::name::{Kind, SaveName};
+use crate::journal::Replay;
 use crate::live::{Progress, Stage, Watch};
 use crate::rotating::{RETRIES, missing};
 use crate::store::is_sealed;
@@ -21,6 +22,8 @@ pub struct LoadedSave {
     pub snapshot: Snapshot,
     /// Which save it is.
     pub info: SaveInfo,
+    /// What became of the journal of the save, if it has one.
+    pub journal: Option<Replay>,
     /// Newer saves that could not be read, newest first. If there are any, this is not what the player saved last.
     pub skipped: Vec<Skipped>,
 }
@@ -75,7 +78,9 @@ impl Slots {
             let mut vanished = false;
             for save in &saves {
                 match self.open_watched(save, options, watch).await {
-                    Ok((snapshot, info)) => return Ok(LoadedSave { snapshot, info, skipped }),
+                    Ok((snapshot, info, journal)) => {
+                        return Ok(LoadedSave { snapshot, info, journal, skipped });
+                    }
                     // Pruned, locked or renamed since the slot was listed.
                     Err(error) if error.is_not_found() => vanished = true,
                     Err(reason) if reason.is_corrupt() => {
@@ -110,15 +115,15 @@ impl Slots {
         generation: u64,
         options: &OpenOptions<'_>,
     ) -> Result<LoadedSave> {
-        let (snapshot, info) = self.open(&self.find(slot, generation).await?, options).await?;
-        Ok(LoadedSave { snapshot, info, skipped: Vec::new() })
+        let (snapshot, info, journal) = self.open(&self.find(slot, generation).await?, options).await?;
+        Ok(LoadedSave { snapshot, info, journal, skipped: Vec::new() })
     }
 
     pub(super) async fn open(
         &self,
         save: &SaveName,
         options: &OpenOptions<'_>,
-    ) -> Result<(Snapshot, SaveInfo)> {
+    ) -> Result<(Snapshot, SaveInfo, Option<Replay>)> {
         self.open_watched(save, options, &Watch::default()).await
     }
 
@@ -127,11 +132,13 @@ impl Slots {
         save: &SaveName,
         options: &OpenOptions<'_>,
         watch: &Watch,
-    ) -> Result<(Snapshot, SaveInfo)> {
+    ) -> Result<(Snapshot, SaveInfo, Option<Replay>)> {
         watch.set(Progress::new(Stage::Reading, 0, 0));
         let (bytes, info) = self.read(save).await?;
         watch.set(Progress::new(Stage::Checking, 0, bytes.len() as u64));
-        Ok((options.open_shared(bytes)?, info))
+        let snapshot = options.open_shared(bytes.clone())?;
+        let (snapshot, journal) = self.replayed(save, snapshot, &bytes).await?;
+        Ok((snapshot, info, journal))
     }
 
     pub(super) async fn read(&self, save: &SaveName) -> Result<(Bytes, SaveInfo)> {

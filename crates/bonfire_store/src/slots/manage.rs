@@ -19,7 +19,7 @@ impl Slots {
         }
         // The newest last: until then the slot means what it meant.
         for save in saves.iter().rev() {
-            self.store.remove(&save.to_string()).await?;
+            self.remove_save(save).await?;
         }
         Ok(!saves.is_empty())
     }
@@ -29,7 +29,7 @@ impl Slots {
         let mut removed = 0;
         // The newest last: until then the slot means what it meant.
         for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != Kind::Locked) {
-            removed += u64::from(self.store.remove(&save.to_string()).await?);
+            removed += u64::from(self.remove_save(save).await?);
         }
         Ok(removed)
     }
@@ -38,7 +38,7 @@ impl Slots {
     pub async fn remove_generation(&self, slot: &str, generation: u64) -> Result<bool> {
         match self.find(slot, generation).await {
             Ok(save) if save.kind == Kind::Locked => Err(is_locked(&save)),
-            Ok(save) => self.store.remove(&save.to_string()).await,
+            Ok(save) => self.remove_save(&save).await,
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
@@ -103,13 +103,17 @@ impl Slots {
         }
         let mut moved = begun;
         for save in saves.iter().rev() {
-            let renamed = self.store.rename(&save.to_string(), &save.in_slot(to).to_string()).await;
+            let renamed = self.move_save(save, &save.in_slot(to)).await;
             if renamed.is_err() && !moved {
                 // As if it had never begun.
                 let _ = self.store.remove(&mark).await;
             }
             renamed?;
             moved = true;
+        }
+        // What a crash on the way has left: the saves of these are in the new slot.
+        for journal in self.names_of(from).await?.journals {
+            self.store.remove(&journal.to_string()).await?;
         }
         self.store.remove(&mark).await.map(drop)
     }
@@ -121,7 +125,10 @@ impl Slots {
         let loaded = self.load(from).await?;
         match loaded.skipped.first() {
             Some(skipped) => Err(Error::corrupt(skipped).in_key(from)),
-            None => self.copy_generation(from, loaded.info.generation, to).await,
+            None => match loaded.journal.and_then(|journal| journal.lost).filter(|lost| !lost.is_tail()) {
+                Some(lost) => Err(Error::corrupt(lost).in_key(from)),
+                None => self.copy_generation(from, loaded.info.generation, to).await,
+            },
         }
     }
 
@@ -135,13 +142,13 @@ impl Slots {
         let save = self.find(from, generation).await?;
         let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
         // Only what is whole is worth a copy.
-        let (_, info) = self.open(&save, &self.open_options()).await?;
+        let (_, info, _) = self.open(&save, &self.open_options()).await?;
         let waiting = pending(&self.saves_of(to).await?).cloned();
-        let mut placed = self.put_next(to, Source::Save(&save.to_string()), kind).await?;
+        let mut placed = self.put_next(to, Source::Save(&save), kind).await?;
         if let Some(recovery) = waiting {
             // The player has not played on: what waits is still newer than anything that was.
             let newer = recovery.with_generation(placed.generation + 1);
-            if let Err(error) = self.store.rename(&recovery.to_string(), &newer.to_string()).await {
+            if let Err(error) = self.move_save(&recovery, &newer).await {
                 placed.trouble.get_or_insert(error);
             }
         }
@@ -150,7 +157,9 @@ impl Slots {
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
     pub async fn prune(&self, slot: &str) -> Result<Vec<u64>> {
-        let mut saves = self.saves_of(slot).await?;
+        let names = self.names_of(slot).await?;
+        self.remove_orphans(&names).await?;
+        let mut saves = names.saves;
         saves.retain(|save| save.kind == Kind::Free || save.kind == Kind::Value);
         if saves.len() <= self.keep.count() {
             return Ok(Vec::new());
@@ -162,7 +171,7 @@ impl Slots {
         let mut pruned = Vec::new();
         // The oldest first: whatever stops this, the newest are there.
         for place in self.keep.too_old(&conditions).into_iter().rev() {
-            if self.store.remove(&saves[place].to_string()).await? {
+            if self.remove_save(&saves[place]).await? {
                 pruned.push(saves[place].generation);
             }
         }

@@ -2,9 +2,12 @@
 //!
 //! A save is one blob of a [`Store`], and its name says all that may change after it was written: which slot and profile
 //! it belongs to, which number it has, and whether it is locked. So every change is one step of the store, and a crash
-//! leaves the state before it or the state after.
+//! leaves the state before it or the state after. A save may have a journal beside it, which belongs to it: `journal`,
+//! `companion`.
 
+mod companion;
 mod details;
+mod journal;
 mod keep;
 mod list;
 mod load;
@@ -14,7 +17,6 @@ mod recovery;
 mod value;
 mod write;
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,10 +24,13 @@ use std::time::Duration;
 use bonfire::{EncodeOptions, Limits, OpenOptions, Result, Snapshot};
 
 pub use self::details::{Details, SaveInfo, SlotInfo};
+use self::journal::OpenJournals;
 pub use self::keep::Keep;
 pub use self::load::{LoadedSave, Skipped};
+pub(crate) use self::name::JournalName;
 use self::name::{Kind, SaveName};
 pub use self::write::Saved;
+use crate::journal::Compaction;
 use crate::rotating::missing;
 use crate::store::{Store, check_slot};
 
@@ -63,6 +68,9 @@ pub struct Slots {
     clock: Clock,
     /// Blobs that a load has found damaged: they do not count as saves when others are pruned.
     damaged: Arc<Mutex<BTreeSet<String>>>,
+    /// Journals that can go on.
+    journals: Arc<Mutex<OpenJournals>>,
+    compaction: Compaction,
 }
 
 /// Time since the start of 1970, if this machine knows.
@@ -88,6 +96,8 @@ impl Slots {
             encode: EncodeOptions::default(),
             clock: system_clock,
             damaged: Arc::default(),
+            journals: Arc::default(),
+            compaction: Compaction::default(),
         }
     }
 
@@ -100,6 +110,12 @@ impl Slots {
     /// How worlds become bytes: compression, and what saves may hold.
     pub fn encode_options(mut self, options: EncodeOptions) -> Self {
         self.encode = options;
+        self
+    }
+
+    /// When the journal of a save is large enough that the whole world should be saved again.
+    pub fn compaction(mut self, compaction: Compaction) -> Self {
+        self.compaction = compaction;
         self
     }
 
@@ -152,11 +168,7 @@ impl Slots {
 
     /// All saves of a slot, newest first.
     async fn saves_of(&self, slot: &str) -> Result<Vec<SaveName>> {
-        check_slot(slot)?;
-        let mut saves = self.parsed(&format!("{}{slot}.", self.prefix())).await?;
-        saves.retain(|save| save.profile == self.profile && save.slot == slot);
-        saves.sort_by_key(|save| Reverse(save.generation));
-        Ok(saves)
+        Ok(self.names_of(slot).await?.saves)
     }
 
     async fn find(&self, slot: &str, generation: u64) -> Result<SaveName> {

@@ -1,4 +1,5 @@
-//! Names of saves: `slot.00000007.bonfire`, or `profile.slot.00000007.bonfire`.
+//! Names of saves: `slot.00000007.bonfire`, or `profile.slot.00000007.bonfire`; and of their journals,
+//! `slot.00000007.journal`, with `slot.00000007.journal.00000001` where records are blobs of their own.
 
 use crate::generation;
 
@@ -60,6 +61,12 @@ impl SaveName {
         Some(Self::new(profile, slot, generation::parse(generation)?, Kind::parse(kind)?))
     }
 
+    /// The name of its journal. It does not depend on the kind, so that what is locked or accepted keeps its journal.
+    pub(super) fn journal(&self) -> JournalName {
+        let Self { profile, slot, generation, .. } = self.clone();
+        JournalName { profile, slot, generation, record: None }
+    }
+
     /// The same save under another number.
     pub(super) fn with_generation(&self, generation: u64) -> Self {
         Self { generation, plain: false, ..self.clone() }
@@ -83,5 +90,92 @@ impl std::fmt::Display for SaveName {
             write!(f, "{profile}.")?;
         }
         write!(f, "{}.{}", generation::numbered(&self.slot, self.generation), self.kind.extension())
+    }
+}
+
+/// What the name of a journal ends with, or goes on from.
+const JOURNAL: &str = "journal";
+
+/// A blob of the journal of a save: all of it, or its head, or one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JournalName {
+    pub(super) profile: Option<String>,
+    pub(super) slot: String,
+    /// The number of the save.
+    pub(super) generation: u64,
+    /// The number of the record, if it is a blob of its own.
+    pub(super) record: Option<u64>,
+}
+
+impl JournalName {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (name, record) = match name.rsplit_once('.')? {
+            (name, JOURNAL) => (name, None),
+            (name, number) => {
+                (name.strip_suffix(JOURNAL)?.strip_suffix('.')?, Some(generation::parse(number)?))
+            }
+        };
+        let (profile, slot, number) = match *name.split('.').collect::<Vec<_>>() {
+            [slot, number] => (None, slot, number),
+            [profile, slot, number] => (Some(profile.to_owned()), slot, number),
+            _ => return None,
+        };
+        Some(Self { profile, slot: slot.to_owned(), generation: generation::parse(number)?, record })
+    }
+
+    /// The same journal's blob for one record.
+    pub(super) fn record(&self, record: u64) -> Self {
+        Self { record: Some(record), ..self.clone() }
+    }
+
+    /// Whether this is the journal of that save, or was before the save got another kind.
+    pub(super) fn is_of(&self, save: &SaveName) -> bool {
+        (&self.profile, &self.slot, self.generation) == (&save.profile, &save.slot, save.generation)
+    }
+}
+
+impl std::fmt::Display for JournalName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(profile) = &self.profile {
+            write!(f, "{profile}.")?;
+        }
+        let journal = format!("{}.{JOURNAL}", generation::numbered(&self.slot, self.generation));
+        match self.record {
+            Some(record) => f.write_str(&generation::numbered(&journal, record)),
+            None => f.write_str(&journal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_have_names_that_no_save_has() {
+        for (profile, slot) in
+            [(None, "quick"), (Some("alice"), "quick"), (None, "journal"), (Some("journal"), "journal")]
+        {
+            let save = SaveName::new(profile, slot, 7, Kind::Locked);
+            let journal = save.journal();
+            assert!(journal.is_of(&save) && !journal.is_of(&save.with_generation(8)));
+            for name in [journal.clone(), journal.record(1), journal.record(123_456_789)] {
+                let text = name.to_string();
+                assert_eq!(JournalName::parse(&text), Some(name), "{text}");
+                assert_eq!(SaveName::parse(&text), None, "{text}");
+                crate::store::check_name(&text).unwrap();
+            }
+            assert_eq!(JournalName::parse(&save.to_string()), None);
+        }
+        let names = [
+            "journal",
+            "quick.journal",
+            "quick.7.journal",
+            "quick.00000007.journal.1",
+            "a.b.c.00000007.journal",
+        ];
+        for name in names {
+            assert_eq!(JournalName::parse(name), None, "{name}");
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Slots {
     pub(super) async fn remove_recoveries(&self, slot: &str, generation: u64) -> Result<()> {
         for save in self.saves_of(slot).await? {
             if save.kind == Kind::Recovery && save.generation < generation {
-                self.store.remove(&save.to_string()).await?;
+                self.remove_save(&save).await?;
             }
         }
         Ok(())

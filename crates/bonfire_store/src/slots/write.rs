@@ -1,9 +1,11 @@
 //! Writing saves: each under a number of its own, the newest with the largest.
 
+use std::time::Duration;
+
 use bonfire::{EncodeOptions, Error, Result, Rope, Snapshot};
 
 use super::details::Details;
-use super::name::{Kind, SaveName};
+use super::name::{JournalName, Kind, SaveName};
 use super::{HEAD_BYTES_MAX, Slots};
 use crate::generation::next;
 use crate::rotating::RETRIES;
@@ -34,8 +36,8 @@ pub(crate) struct Placed {
 /// Where the bytes of a new save come from.
 pub(super) enum Source<'a> {
     Payload(Payload),
-    /// Another save, by the name of its blob.
-    Save(&'a str),
+    /// Another save, with its journal.
+    Save(&'a SaveName),
 }
 
 impl Slots {
@@ -63,9 +65,7 @@ impl Slots {
         options: Option<&EncodeOptions>,
     ) -> Result<Payload> {
         let snapshot = details.put_on(snapshot, (self.clock)())?;
-        let rope = snapshot.encode(options.unwrap_or(&self.encode))?;
-        let head = head_len(&rope)?;
-        Ok(Payload::from(rope).leave_open(head))
+        payload_of(&snapshot, options.unwrap_or(&self.encode))
     }
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
@@ -112,7 +112,8 @@ impl Slots {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
-            let all = self.parsed("").await?;
+            let names = self.store.list("").await?;
+            let all: Vec<SaveName> = names.iter().filter_map(|name| SaveName::parse(name)).collect();
             let slots = all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
             check_case(slot, slots)?;
             if let Some(profile) = &self.profile {
@@ -122,14 +123,17 @@ impl Slots {
             if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
                 return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
             }
-            let newest = here().map(|save| save.generation).max();
+            // The number of a journal whose save is gone is not given again: it would be the journal of the new one.
+            let journals = names.iter().filter_map(|name| JournalName::parse(name));
+            let journals = journals.filter(|name| name.profile == self.profile && name.slot == slot);
+            let newest = here().map(|save| save.generation).chain(journals.map(|name| name.generation)).max();
             let generation = next(newest.max(Some(taken)))?;
             let name = self.name(slot, generation, kind);
             let put = match &source {
                 Source::Payload(payload) => {
                     self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
                 }
-                Source::Save(from) => self.store.copy(from, &name.to_string()).await,
+                Source::Save(from) => self.copy_save(from, &name).await,
             };
             match put {
                 Ok(()) => return Ok(self.make_newest(name).await),
@@ -143,6 +147,30 @@ impl Slots {
             }
         }
         Err(Error::conflict(format!("`{slot}` changes faster than it can be written")))
+    }
+
+    /// Puts a copy of a save and of its journal under a name that nobody has yet.
+    async fn copy_save(&self, from: &SaveName, to: &SaveName) -> Result<()> {
+        self.copy_journal(from, to).await?;
+        let copied = self.store.copy(&from.to_string(), &to.to_string()).await;
+        if copied.is_err() && self.store.head(&to.to_string()).await.is_ok_and(|head| head.is_none()) {
+            let _ = self.remove_journal(to).await;
+        }
+        copied
+    }
+
+    /// Saves what a save and its journal have become, with what was written beside it.
+    pub(super) async fn save_folded(
+        &self,
+        slot: &str,
+        snapshot: &Snapshot,
+        saved_at: Option<Duration>,
+    ) -> Result<Saved> {
+        let snapshot = Details::new().put_on(snapshot, saved_at)?;
+        let payload = payload_of(&snapshot, &self.encode)?;
+        let bytes = payload.len();
+        let placed = self.put_next(slot, Source::Payload(payload), Kind::Free).await?;
+        Ok(self.tidied_after_save(slot, placed, bytes).await)
     }
 
     /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
@@ -169,9 +197,16 @@ impl Slots {
             return Ok(None);
         }
         let renumbered = save.with_generation(next(newest)?);
-        self.store.rename(&save.to_string(), &renumbered.to_string()).await?;
+        self.move_save(save, &renumbered).await?;
         Ok(Some(renumbered))
     }
+}
+
+/// A snapshot with its details as bytes, of which the head may be read by everybody.
+fn payload_of(snapshot: &Snapshot, options: &EncodeOptions) -> Result<Payload> {
+    let rope = snapshot.encode(options)?;
+    let head = head_len(&rope)?;
+    Ok(Payload::from(rope).leave_open(head))
 }
 
 /// How many bytes the head of a save has: what lists of saves may read without a key.

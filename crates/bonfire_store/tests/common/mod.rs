@@ -3,13 +3,30 @@
 
 use std::time::Duration;
 
-use bonfire::{EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::{Delta, DeltaSchema, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
 
 #[derive(Clone, Copy, Persist)]
 #[persist(key = "test.position")]
 struct Position {
     x: f32,
     y: f32,
+}
+
+pub(crate) fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.register::<Position>().unwrap();
+    registry
+}
+
+/// What leads from one world of a few entities to another; their numbers are the ticks.
+pub(crate) fn delta(from: u64, to: u64) -> Delta {
+    sized_delta(from, to, 20)
+}
+
+/// What leads from one world of `entities` entities to another.
+pub(crate) fn sized_delta(from: u64, to: u64, entities: u32) -> Delta {
+    let (before, after) = (sized_world(from, entities), sized_world(to, entities));
+    Delta::between(&DeltaSchema::new(&registry()), &before, &after, from, to).unwrap()
 }
 
 /// A world of a few entities, with `number` in it.
@@ -19,8 +36,7 @@ pub(crate) fn world(number: u64) -> Snapshot {
 
 /// A world of `entities` entities, with `number` in it.
 pub(crate) fn sized_world(number: u64, entities: u32) -> Snapshot {
-    let mut registry = Registry::new();
-    registry.register::<Position>().unwrap();
+    let registry = registry();
     let mut writer = SnapshotWriter::new(&registry);
     let ids: Vec<EntityId> = (0..entities).map(|id| EntityId::new(id, 1)).collect();
     let rows: Vec<Position> = (0..entities).map(|row| Position { x: row as f32, y: number as f32 }).collect();
@@ -33,6 +49,21 @@ pub(crate) fn sized_world(number: u64, entities: u32) -> Snapshot {
 pub(crate) fn number(snapshot: &Snapshot) -> u64 {
     let entry = snapshot.data().iter().find(|entry| entry.key() == "number").expect("a world of these tests");
     entry.get().unwrap()
+}
+
+/// Whether entities and components are those of this world. What is written beside them is not compared.
+pub(crate) fn is_world(found: &Snapshot, number: u64) -> bool {
+    let mut rows = Vec::new();
+    for archetype in found.archetypes() {
+        let column = archetype.column("test.position").expect("all of them have one");
+        let positions = column.as_slice::<Position>().expect("raw rows of this build");
+        rows.extend(archetype.ids().iter().copied().zip(positions.iter().copied()));
+    }
+    rows.sort_by_key(|(id, _)| id.index());
+    let is_row = |(index, (id, position)): (usize, &(EntityId, Position))| {
+        *id == EntityId::new(index as u32, 1) && position.x == index as f32 && position.y == number as f32
+    };
+    rows.len() == 20 && rows.iter().enumerate().all(is_row)
 }
 
 /// Noon of a day.

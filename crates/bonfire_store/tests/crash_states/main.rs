@@ -1,11 +1,16 @@
 //! A crash at any point leaves a store that opens, with every blob as it was acknowledged, or as the call that was under
 //! way makes it; nothing in between, nothing left over. Also if the machine stops again while the store is opened, and in
-//! the call after that. The same for what is built on it: blobs with several states, and the slots of a game.
+//! the call after that. The same for what is built on it: blobs with several states, the slots of a game, and
+//! journals beside their saves.
 //!
 //! What a crash may leave is written down in `bonfire_testkit::disk`. How many states were seen is printed
 //! (`--nocapture`).
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod blobs;
+mod journal;
 mod slots;
 
 use bonfire_testkit::disk::{CrashDisk, Explorer};

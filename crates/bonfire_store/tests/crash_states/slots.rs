@@ -13,7 +13,7 @@ const SLOTS: [&str; 3] = ["auto", "quick", "end-game"];
 
 /// What a save is to its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Free,
     Locked,
     Recovery,
@@ -21,9 +21,9 @@ enum Kind {
 
 /// All that a player can see. Saves are told apart by a number that is inside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct View {
-    saves: BTreeMap<(String, u64, Kind), u64>,
-    loaded: BTreeMap<String, u64>,
+pub(super) struct View {
+    pub(super) saves: BTreeMap<(String, u64, Kind), u64>,
+    pub(super) loaded: BTreeMap<String, u64>,
 }
 
 impl View {
@@ -36,7 +36,7 @@ impl View {
         self.saves.iter().filter(of).map(|((_, generation, _), number)| (*generation, *number))
     }
     /// The numbers of a slot's saves of some kind, in the slot.
-    fn generations(&self, slot: &str, kind: Kind) -> Vec<u64> {
+    pub(super) fn generations(&self, slot: &str, kind: Kind) -> Vec<u64> {
         let of = |(found, _, found_kind): &&(String, u64, Kind)| found == slot && *found_kind == kind;
         self.saves.keys().filter(of).map(|(_, generation, _)| *generation).collect()
     }
@@ -173,14 +173,25 @@ fn view(slots: &Slots) -> std::result::Result<View, String> {
 }
 
 /// What is there for certain, and what was being done and makes of it.
-struct Promise<'v> {
-    before: &'v View,
-    in_flight: Option<(&'v Deed, &'v View)>,
+pub(super) struct Promise<'v> {
+    pub(super) before: &'v View,
+    pub(super) in_flight: Option<InFlight<'v>>,
+    /// All slots that there may be.
+    pub(super) slots: &'v [&'v str],
+}
+
+/// What was being done when the machine stopped.
+#[derive(Clone, Copy)]
+pub(super) struct InFlight<'v> {
+    pub(super) deed: &'v dyn std::fmt::Debug,
+    /// If it gives a slot another name.
+    pub(super) renames: Option<(&'v str, &'v str)>,
+    pub(super) after: &'v View,
 }
 
 impl Promise<'_> {
-    fn check(&self, found: &View) -> std::result::Result<(), String> {
-        let Some((deed, after)) = self.in_flight else {
+    pub(super) fn check(&self, found: &View) -> std::result::Result<(), String> {
+        let Some(InFlight { deed, renames, after }) = self.in_flight else {
             return if found == self.before {
                 Ok(())
             } else {
@@ -206,7 +217,7 @@ impl Promise<'_> {
             return wrong("a save was lost on its way");
         }
         let loads = |view: &View, slot: &str| view.loaded.get(slot).copied();
-        if let Deed::Rename(from, to) = deed {
+        if let Some((from, to)) = renames {
             // Saves move one by one, the newest last: until then the old name has it.
             let newest =
                 self.before.of(from).max_by_key(|(generation, _)| *generation).map(|(_, number)| number);
@@ -223,7 +234,11 @@ impl Promise<'_> {
         }
         let is_old_or_new =
             |slot: &str| [loads(self.before, slot), loads(after, slot)].contains(&loads(found, slot));
-        if SLOTS.iter().all(|slot| is_old_or_new(slot)) { Ok(()) } else { wrong("an older save is loaded") }
+        if self.slots.iter().all(|slot| is_old_or_new(slot)) {
+            Ok(())
+        } else {
+            wrong("an older save is loaded")
+        }
     }
 }
 
@@ -234,6 +249,16 @@ struct Done {
     after: View,
     from: usize,
     to: usize,
+}
+
+impl Done {
+    fn in_flight(&self) -> InFlight<'_> {
+        let renames = match self.deed {
+            Deed::Rename(from, to) => Some((from, to)),
+            _ => None,
+        };
+        InFlight { deed: &self.deed, renames, after: &self.after }
+    }
 }
 
 fn run(disk: &CrashDisk, slots: &Slots, deed: Deed, before: View) -> Done {
@@ -251,9 +276,10 @@ fn promise_at<'d>(done: &'d [Done], operations: usize, at_last: &'d View) -> Pro
     match done.iter().find(|done| operations < done.to) {
         Some(done) => Promise {
             before: &done.before,
-            in_flight: (done.from < operations).then_some((&done.deed, &done.after)),
+            in_flight: (done.from < operations).then(|| done.in_flight()),
+            slots: &SLOTS,
         },
-        None => Promise { before: at_last, in_flight: None },
+        None => Promise { before: at_last, in_flight: None, slots: &SLOTS },
     }
 }
 

@@ -5,6 +5,10 @@
 //!
 //! The disk below also crashes: after every error, what it may leave is looked at too.
 
+#[path = "../common/mod.rs"]
+mod common;
+
+mod journal;
 mod slots;
 
 use bonfire_store::{DirStore, Disk};

@@ -8,6 +8,7 @@ mod ends;
 mod failures;
 mod gate;
 mod handles;
+mod journal;
 mod order;
 mod progress;
 mod targets;

@@ -1,0 +1,328 @@
+//! Deltas: what has changed in a world since it was last asked, by comparison, and into a world.
+//!
+//! hecs does not know what was touched, so the world is captured and compared with the capture before. What it finds is what is
+//! different, whoever has written it.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bonfire::{
+    Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, StagedColumn, StagedDelta,
+};
+use hecs::{Component, Entity, EntityBuilder, Without, World};
+
+use crate::capture::{self, SaveOptions};
+use crate::registry::{Bonfire, Saved};
+
+/// On an entity that follows one of another world. It comes and goes as that one does. A stream of this world does not tell of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored;
+
+/// Finds out what has changed in a world by comparing it with what it was.
+///
+/// ```
+/// use bonfire_hecs::{Bonfire, DeltaCapture, Persist, SaveOptions};
+///
+/// #[derive(Persist)]
+/// #[persist(key = "game.health")]
+/// struct Health(f32);
+///
+/// let mut bonfire = Bonfire::new();
+/// bonfire.persist::<Health>()?;
+/// let mut world = hecs::World::new();
+/// let entity = world.spawn((Health(3.0),));
+/// let mut deltas = DeltaCapture::of_replication();
+/// let options = SaveOptions::new();
+/// assert!(deltas.changes(&bonfire, &world, &options)?.is_whole());
+/// world.get::<&mut Health>(entity).unwrap().0 = 2.0;
+/// assert_eq!(deltas.changes(&bonfire, &world, &options)?.stats().changed_values, 1);
+/// # Ok::<(), bonfire_hecs::Error>(())
+/// ```
+pub struct DeltaCapture {
+    about: About,
+    last: Option<Snapshot>,
+    tick: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    Saves,
+    Replication { mirrored: bool },
+}
+
+impl DeltaCapture {
+    /// Deltas of everything that is saved.
+    pub fn of_saves() -> Self {
+        Self { about: About::Saves, last: None, tick: 0 }
+    }
+
+    /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
+    pub fn of_replication() -> Self {
+        Self { about: About::Replication { mirrored: false }, ..Self::of_saves() }
+    }
+
+    /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
+    pub fn with_mirrored(mut self) -> Self {
+        if let About::Replication { mirrored } = &mut self.about {
+            *mirrored = true;
+        }
+        self
+    }
+
+    /// The components that deltas are about.
+    pub fn schema(&self, bonfire: &Bonfire) -> Arc<DeltaSchema> {
+        match self.about {
+            About::Saves => Arc::new(DeltaSchema::new(&bonfire.registry)),
+            About::Replication { .. } => bonfire.replication_schema(),
+        }
+    }
+
+    fn capture(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Snapshot> {
+        match self.about {
+            About::Replication { mirrored: false } => {
+                let options = options.clone().matching::<Without<(), &Mirrored>>();
+                capture::capture(bonfire, world, &options, &[], &[])
+            }
+            _ => capture::capture(bonfire, world, options, &[], &[]),
+        }
+    }
+
+    fn finish(&self, delta: Delta) -> Delta {
+        if self.about == About::Saves { delta } else { delta.for_mirrors() }
+    }
+
+    /// Everything, as it is now. The next delta is still one since the last.
+    pub fn baseline(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
+        let snapshot = self.capture(bonfire, world, options)?;
+        Delta::whole(&self.schema(bonfire), &snapshot, self.tick).map(|delta| self.finish(delta))
+    }
+
+    /// What has changed since the last call, or everything if this is the first.
+    pub fn changes(&mut self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
+        let (snapshot, schema) = (self.capture(bonfire, world, options)?, self.schema(bonfire));
+        let tick = self.tick + 1;
+        let delta = match &self.last {
+            Some(last) => Delta::between(&schema, last, &snapshot, self.tick, tick)?,
+            None => Delta::whole(&schema, &snapshot, tick)?,
+        };
+        (self.last, self.tick) = (Some(snapshot), tick);
+        Ok(self.finish(delta))
+    }
+}
+
+/// What a delta brought that does not lie in the world.
+#[derive(Default)]
+pub struct AppliedDelta {
+    resources: Vec<Box<dyn Any + Send + Sync>>,
+    /// Keys of what is gone.
+    pub removed_resources: Vec<String>,
+}
+
+impl AppliedDelta {
+    /// Takes out something that exists once, beside the world.
+    pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
+        let index = self.resources.iter().position(|value| value.is::<T>())?;
+        self.resources.swap_remove(index).downcast().ok().map(|value| *value)
+    }
+}
+
+impl Bonfire {
+    /// The components that are told to mirrors: all but the mark of saves.
+    pub fn replication_schema(&self) -> Arc<DeltaSchema> {
+        let mark = self.registry.index_of::<Saved>();
+        Arc::new(DeltaSchema::without(&self.registry, mark))
+    }
+
+    /// Applies a delta for mirrors. `map` has the ids of the world that the delta is about and what they are here: it grows and
+    /// shrinks with what comes and goes. An error leaves world and map as they were. Entities that come get [`Mirrored`].
+    pub fn apply_delta(&self, world: &mut World, delta: &Delta, map: &mut EntityMap) -> Result<AppliedDelta> {
+        self.apply_delta_with(world, delta, map, &self.replication_schema(), &Limits::default())
+    }
+
+    pub(crate) fn apply_delta_with(
+        &self,
+        world: &mut World,
+        delta: &Delta,
+        map: &mut EntityMap,
+        schema: &DeltaSchema,
+        limits: &Limits,
+    ) -> Result<AppliedDelta> {
+        schema.check(delta.table())?;
+        world.flush();
+        let widened =
+            if delta.has_fields() { Some(self.whole_components(world, delta, map, schema)?) } else { None };
+        let delta = widened.as_ref().unwrap_or(delta);
+        let ids = Ids::new(world, delta, map)?;
+        let staged = ids.check(delta, map).and_then(|()| {
+            let context: Option<&dyn Any> = Some(&*world);
+            delta.stage(&self.registry, schema, map, limits, context)
+        });
+        match staged {
+            Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids)),
+            Err(error) => {
+                ids.undo(world, map);
+                Err(error)
+            }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "values without their type")]
+    fn whole_components(
+        &self,
+        world: &World,
+        delta: &Delta,
+        map: &EntityMap,
+        schema: &DeltaSchema,
+    ) -> Result<Delta> {
+        let current =
+            |number: usize, id: EntityId| (self.entries[number].pointer)(world, map.get(id)?.into());
+        // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
+        unsafe { delta.with_whole_components(&self.registry, schema, current) }
+    }
+
+    /// From here on nothing fails.
+    fn commit(
+        &self,
+        world: &mut World,
+        delta: &Delta,
+        staged: StagedDelta<'_>,
+        map: &EntityMap,
+        ids: &Ids,
+    ) -> AppliedDelta {
+        world.flush();
+        for &entity in &ids.new {
+            let _ = world.insert_one(entity, Mirrored);
+        }
+        let descriptors = self.registry.descriptors();
+        for group in staged.groups {
+            let entities: Vec<Option<Entity>> = group
+                .ids
+                .iter()
+                .map(|id| map.get(*id).map(Entity::from).filter(|id| world.contains(*id)))
+                .collect();
+            if group.spawned {
+                let told: Vec<usize> = group.changes.iter().map(|change| change.component).collect();
+                let rest = (0..descriptors.len())
+                    .filter(|number| !told.contains(number) && !descriptors[*number].is_transient());
+                for number in rest.filter(|number| self.registry.index_of::<Saved>() != Some(*number)) {
+                    entities
+                        .iter()
+                        .flatten()
+                        .for_each(|entity| (self.entries[number].remove)(world, *entity));
+                }
+            }
+            let mut inserted: BTreeMap<usize, EntityBuilder> = BTreeMap::new();
+            for change in group.changes {
+                let entry = &self.entries[change.component];
+                let absent: Vec<usize> = match &change.column {
+                    Some(column) if change.op != Op::Removed => {
+                        (0..entities.len()).filter(|&row| !column.is_present(row)).collect()
+                    }
+                    _ => (0..entities.len()).collect(),
+                };
+                for entity in absent.into_iter().filter_map(|row| entities[row]) {
+                    (entry.remove)(world, entity);
+                }
+                if let Some(column) = change.column.filter(|_| change.op != Op::Removed) {
+                    (entry.update)(column, world, &entities, &mut inserted);
+                }
+            }
+            for (row, mut builder) in inserted {
+                if let Some(entity) = entities[row] {
+                    let _ = world.insert(entity, builder.build());
+                }
+            }
+        }
+        for (_, local) in &ids.gone {
+            let _ = world.despawn((*local).into());
+        }
+        let mut applied = AppliedDelta::default();
+        for (number, column) in staged.resources {
+            match column {
+                Some(column) => applied.resources.extend((self.entries[number].resource)(column)),
+                None => applied.removed_resources.push(descriptors[number].key().to_owned()),
+            }
+        }
+        debug_assert!(delta.is_whole() || delta.since() <= delta.now());
+        applied
+    }
+}
+
+/// What becomes of ids.
+struct Ids {
+    /// Of the sender, and here; out of the map.
+    gone: Vec<(EntityId, EntityId)>,
+    new_remote: Vec<EntityId>,
+    /// Reserved in the world.
+    new: Vec<Entity>,
+    /// What the map had for them: entities that somebody here has despawned.
+    stale: Vec<(EntityId, EntityId)>,
+}
+
+impl Ids {
+    fn new(world: &World, delta: &Delta, map: &mut EntityMap) -> Result<Self> {
+        let mut gone: Vec<(EntityId, EntityId)> = Vec::new();
+        if delta.is_whole() {
+            let told: HashSet<EntityId> = delta.spawned().collect();
+            gone.extend(map.iter().filter(|(remote, _)| !told.contains(remote)));
+        }
+        gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
+        let is_new = |id: &EntityId| map.get(*id).is_none_or(|local| !world.contains(local.into()));
+        let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
+        let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
+        if distinct.len() < new_remote.len() {
+            return Err(Error::corrupt("an entity has come twice"));
+        }
+        let count = u32::try_from(new_remote.len());
+        let count = count.map_err(|_| Error::misuse("more entities than hecs can have"))?;
+        let new: Vec<Entity> = world.reserve_entities(count).collect();
+        gone.iter().for_each(|(remote, _)| _ = map.remove(*remote));
+        let mut ids = Self { gone, new_remote, new, stale: Vec::new() };
+        for (remote, local) in ids.new_remote.iter().zip(&ids.new) {
+            if let Some(before) = map.insert(*remote, (*local).into())? {
+                ids.stale.push((*remote, before));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Whoever has changed must be known.
+    fn check(&self, delta: &Delta, map: &EntityMap) -> Result<()> {
+        for group in delta.groups().filter(|group| !group.spawned()) {
+            if let Some(id) = group.ids().iter().find(|id| map.get(**id).is_none()) {
+                return Err(Error::corrupt(format!("entity {id} has changed, and was never told of")));
+            }
+        }
+        Ok(())
+    }
+
+    fn undo(self, world: &mut World, map: &mut EntityMap) {
+        self.new_remote.iter().for_each(|remote| _ = map.remove(*remote));
+        for (remote, local) in self.stale.into_iter().chain(self.gone) {
+            let _ = map.insert(remote, local);
+        }
+        world.flush();
+        self.new.iter().for_each(|entity| _ = world.despawn(*entity));
+    }
+}
+
+/// Gives the values of a column to entities: in the place of what they have, or together with others that they get.
+pub(crate) fn update_column<T: Component>(
+    column: StagedColumn<'_>,
+    world: &mut World,
+    entities: &[Option<Entity>],
+    inserted: &mut BTreeMap<usize, EntityBuilder>,
+) {
+    let rows: Vec<usize> = (0..entities.len()).filter(|&row| column.is_present(row)).collect();
+    let Ok(values) = column.into_values::<T>() else {
+        unreachable!("a staged column has its component's type")
+    };
+    for (row, value) in rows.into_iter().zip(values) {
+        let Some(entity) = entities[row] else { continue };
+        match world.get::<&mut T>(entity) {
+            Ok(mut live) => *live = value,
+            Err(_) => _ = inserted.entry(row).or_default().add(value),
+        }
+    }
+}

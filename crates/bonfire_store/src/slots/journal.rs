@@ -1,0 +1,383 @@
+//! The journal of a save: what is appended, and what is read again.
+//!
+//! A save is at its place first, then comes its journal; and where a save goes, its journal has been copied before and is
+//! removed after. So whoever finds a save finds its journal, whatever stops this on the way. A journal without its save is
+//! of no use, and goes with the next save of the slot.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bonfire::{Delta, Error, Result, Rope, Snapshot};
+use bytes::Bytes;
+
+use super::name::{JournalName, Kind, SaveName};
+use super::{Saved, Slots};
+use crate::journal::{
+    Appended, Base, Chain, Entry, HEAD_BYTES, JournalBase, JournalHead, JournalInfo, Lost,
+    RECORD_HEADER_BYTES, RecordHeader, Replay, Scan, TRAILER_BYTES, count, replay, scan,
+};
+use crate::rotating::missing;
+use crate::store::{Payload, Precondition, is_sealed};
+
+/// Journals that were begun here and can go on, by their names.
+pub(super) type OpenJournals = BTreeMap<String, OpenJournal>;
+
+/// A journal that can go on.
+pub(super) struct OpenJournal {
+    chain: Chain,
+    place: Place,
+    /// The tick of its save.
+    tick: u64,
+}
+
+/// Where the records of a journal are.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Behind its head, up to this length.
+    Behind(u64),
+    /// Each in a blob of its own.
+    Apart,
+}
+
+impl Slots {
+    fn journals(&self) -> MutexGuard<'_, OpenJournals> {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends what has changed to the journal of a save. When this returns, it is durable, and a load of the save leads to
+    /// the tick where the delta ends.
+    ///
+    /// The save is the newest of its slot that is not locked, made by this process, and the delta begins at its tick, or at
+    /// the tick where the delta before it ended. Whatever fails, the delta is not part of the save, those before it are,
+    /// and the next save is to be one of the whole world: [`Error::is_conflict`] says that there is no going on because the
+    /// save is gone, or locked, or not the newest, or because a delta before this one is missing.
+    ///
+    /// ```
+    /// # use bonfire::{Delta, DeltaSchema, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+    /// use bonfire_store::{Details, JournalBase, MemoryStore, Slots, Wait};
+    ///
+    /// # #[derive(Persist)]
+    /// # #[persist(key = "game.health")]
+    /// # struct Health(f32);
+    /// # let registry = Registry::new().with::<Health>()?;
+    /// # let schema = DeltaSchema::new(&registry);
+    /// # let world = |health: f32| -> bonfire::Result<Snapshot> {
+    /// #     let mut writer = SnapshotWriter::new(&registry);
+    /// #     writer.archetype(&[EntityId::new(0, 0)])?.column(&[Health(health)])?;
+    /// #     writer.finish()
+    /// # };
+    /// # let (at_tick_60, at_tick_120) = (world(1.0)?, world(2.0)?);
+    /// let slots = Slots::new(MemoryStore::new());
+    /// let saved = slots.save("auto", &at_tick_60, &Details::new()).wait()?;
+    /// let base = JournalBase::new("auto", saved.generation, 60);
+    ///
+    /// let delta = Delta::between(&schema, &at_tick_60, &at_tick_120, 60, 120)?;
+    /// slots.append(&base, &delta).wait()?;
+    ///
+    /// let loaded = slots.load("auto").wait()?;
+    /// assert_eq!(loaded.journal.unwrap().now, Some(120));
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub async fn append(&self, base: &JournalBase, delta: &Delta) -> Result<Appended> {
+        let time = (self.clock)().map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let entry = Entry {
+            since: delta.since(),
+            now: delta.now(),
+            time_ms: time,
+            table: delta.table().fingerprint(),
+            delta: delta.to_bytes()?,
+        };
+        self.append_entry(base, &entry, || delta.table().encode())
+            .await
+            .map_err(|error| error.in_key(&base.slot))
+    }
+
+    async fn append_entry(
+        &self,
+        base: &JournalBase,
+        entry: &Entry,
+        table: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Appended> {
+        let names = self.names_of(&base.slot).await?;
+        let save = base_of(&names.saves, base.generation)?;
+        let name = save.journal();
+        // Until this one is durable, the journal is not known to be whole.
+        let open = self.journals().remove(&name.to_string()).filter(|open| open.tick == base.tick);
+        let before = open.as_ref().map(|open| open.chain.bytes + HEAD_BYTES as u64);
+        let appended = match open {
+            Some(OpenJournal { chain, place, tick }) => {
+                let (record, chain) = self.next_record(&chain, entry, table)?;
+                let place = match place {
+                    Place::Behind(len) => {
+                        Place::Behind(self.store.append(&name.to_string(), len, record.into()).await?)
+                    }
+                    Place::Apart => self.put_record(&name, chain.records, record).await?,
+                };
+                OpenJournal { chain, place, tick }
+            }
+            None if names.journals.iter().any(|journal| journal.is_of(save)) => {
+                return Err(Error::conflict(format!(
+                    "save {} has a journal that cannot go on: save as a whole",
+                    base.generation
+                )));
+            }
+            None => {
+                let (bytes, _) = self.read(save).await?;
+                let (chain, head) = Chain::begin(JournalHead { base: Base::of(&bytes), tick: base.tick });
+                let (record, chain) = self.next_record(&chain, entry, table)?;
+                let place = self.begin(&name, head, record).await?;
+                OpenJournal { chain, place, tick: base.tick }
+            }
+        };
+        // Somebody may have removed, locked or moved the save meanwhile, without what was just appended.
+        if self.store.head(&save.to_string()).await?.is_none() {
+            return Err(gone(base.generation));
+        }
+        let (records, journal_bytes) = (appended.chain.records, appended.chain.bytes + HEAD_BYTES as u64);
+        let full_save_due = self.compaction.is_due(records, journal_bytes, appended.chain.base_bytes);
+        {
+            // Who goes on with a journal has left those of older saves behind.
+            let mut journals = self.journals();
+            let of_slot = |other: &JournalName| other.profile == name.profile && other.slot == name.slot;
+            journals.retain(|other, _| JournalName::parse(other).is_some_and(|other| !of_slot(&other)));
+            journals.insert(name.to_string(), appended);
+        }
+        if names.saves.iter().any(|save| save.kind == Kind::Recovery) {
+            // This is newer. If they stay, nothing is lost.
+            let _ = self.remove_recoveries(&base.slot, u64::MAX).await;
+        }
+        Ok(Appended {
+            slot: base.slot.clone(),
+            generation: base.generation,
+            record: records,
+            now: entry.now,
+            bytes: journal_bytes - before.unwrap_or(0),
+            journal_bytes,
+            full_save_due,
+        })
+    }
+
+    /// The next record, if who loads it with the same limits may.
+    fn next_record(
+        &self,
+        chain: &Chain,
+        entry: &Entry,
+        table: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(Rope, Chain)> {
+        let (record, after) = chain.record(entry, table)?;
+        if after.bytes > self.open_options().file_bytes_max() {
+            return Err(Error::limit("the journal would be longer than the limits allow: save as a whole"));
+        }
+        Ok((record, after))
+    }
+
+    /// A new journal with its first record: in one blob, or in two where nothing can be appended.
+    async fn begin(&self, name: &JournalName, head: Bytes, record: Rope) -> Result<Place> {
+        let mut both = Rope::from(head.clone());
+        record.parts().iter().for_each(|part| both.push(part.clone()));
+        match self.store.append(&name.to_string(), 0, both.into()).await {
+            Ok(len) => Ok(Place::Behind(len)),
+            Err(error) if error.is_unsupported() => {
+                self.store.put(&name.to_string(), Payload::from(head), Precondition::Absent).await?;
+                self.put_record(name, 1, record).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_record(&self, name: &JournalName, number: u64, record: Rope) -> Result<Place> {
+        let name = name.record(number).to_string();
+        self.store.put(&name, record.into(), Precondition::Absent).await?;
+        Ok(Place::Apart)
+    }
+
+    /// A save with its journal, if it has one: the world as it was when the last delta was appended.
+    pub(super) async fn replayed(
+        &self,
+        save: &SaveName,
+        snapshot: Snapshot,
+        bytes: &[u8],
+    ) -> Result<(Snapshot, Option<Replay>)> {
+        if save.kind == Kind::Value {
+            return Ok((snapshot, None));
+        }
+        let name = save.journal();
+        let Some(head) = self.store.head(&name.to_string()).await? else {
+            // It goes after its save: if that is here, there was none.
+            return match self.store.head(&save.to_string()).await? {
+                Some(_) => Ok((snapshot, None)),
+                None => Err(missing(&save.to_string())),
+            };
+        };
+        let scan = match self.read_journal(&name, head.len, bytes).await? {
+            Ok(scan) => scan,
+            Err(lost) => {
+                let none = Replay { records: 0, bytes: 0, now: None, saved_at: None, lost: Some(lost) };
+                return Ok((snapshot, Some(none)));
+            }
+        };
+        let Scan { head, records, mut lost, .. } = scan;
+        let all = records.len() as u64;
+        let (snapshot, used, refused) = replay(snapshot, &records, self.limits())?;
+        if let Some(error) = refused {
+            let behind = lost.map_or(0, |lost| lost.later + 1);
+            lost = Some(Lost::new(used as u64 + 1, &error, all - used as u64 - 1 + behind));
+        }
+        let used = &records[..used];
+        let last = used.last();
+        let replay = Replay {
+            records: used.len() as u64,
+            bytes: used.iter().map(|record| record.bytes).sum(),
+            now: Some(last.map_or(head.tick, |record| record.now)),
+            saved_at: last.and_then(|record| time_of(record.time_ms)),
+            lost,
+        };
+        Ok((snapshot, Some(replay)))
+    }
+
+    /// The records of a journal, or why none of it can be used.
+    async fn read_journal(
+        &self,
+        name: &JournalName,
+        len: u64,
+        save: &[u8],
+    ) -> Result<std::result::Result<Scan, Lost>> {
+        let journal = match self.get_bounded(&name.to_string(), len, 0).await {
+            Err(error) if error.is_corrupt() => return Ok(Err(Lost::new(1, &error, 0))),
+            journal => journal?,
+        };
+        let mut scan = match scan(&journal) {
+            Err(error) if error.is_corrupt() => {
+                let later = count(&journal, 1).saturating_sub(1);
+                return Ok(Err(Lost::new(1, &error, later)));
+            }
+            scan => scan?,
+        };
+        if scan.head.base != Base::of(save) {
+            return Ok(Err(Lost::foreign(scan.records.len() as u64)));
+        }
+        if journal.len() == HEAD_BYTES {
+            self.read_records(name, &mut scan).await?;
+        }
+        Ok(Ok(scan))
+    }
+
+    /// Adds the records that are blobs of their own.
+    async fn read_records(&self, name: &JournalName, scan: &mut Scan) -> Result<()> {
+        let numbers = self.record_numbers(name).await?;
+        let mut read = 0;
+        for (place, &number) in numbers.iter().enumerate() {
+            let behind = (numbers.len() - place - 1) as u64;
+            if number != scan.next() {
+                scan.lose(&Error::corrupt("it is missing"), behind + 1);
+                return Ok(());
+            }
+            let blob = name.record(number).to_string();
+            let head = self.store.head(&blob).await;
+            let record = match head {
+                Ok(Some(head)) => {
+                    let record = self.get_bounded(&blob, head.len, read).await;
+                    read += head.len;
+                    record
+                }
+                Ok(None) => return Err(missing(&blob)),
+                Err(error) => Err(error),
+            };
+            match record.and_then(|record| scan.take_blob(&record)) {
+                Ok(()) => {}
+                Err(error) if error.is_corrupt() => {
+                    scan.lose(&error, behind);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of all records that are blobs of their own, in order.
+    async fn record_numbers(&self, name: &JournalName) -> Result<Vec<u64>> {
+        let names = self.store.list(&format!("{name}.")).await?;
+        let mut numbers: Vec<u64> = names
+            .iter()
+            .filter_map(|found| JournalName::parse(found)?.record)
+            .filter(|number| *number > 0)
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// A blob, if it and what was `read` before are not more than the limits allow.
+    async fn get_bounded(&self, name: &str, len: u64, read: u64) -> Result<Bytes> {
+        if len.saturating_add(read) > self.open_options().file_bytes_max() {
+            return Err(Error::limit(format!("the journal `{name}` is longer than the limits allow")));
+        }
+        let bytes = self.store.get(name).await?;
+        if is_sealed(&bytes) {
+            return Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here")));
+        }
+        Ok(bytes)
+    }
+
+    /// What the last record of a journal says, by a few small reads; `None` if there is no journal, or if nothing can be
+    /// learned in this way.
+    pub(super) async fn journal_info(&self, save: &SaveName) -> Option<JournalInfo> {
+        if save.kind == Kind::Value {
+            return None;
+        }
+        let name = save.journal();
+        let text = name.to_string();
+        let head = self.store.head(&text).await.ok()??;
+        let header = if head.len <= HEAD_BYTES as u64 {
+            let last = *self.record_numbers(&name).await.ok()?.last()?;
+            let record = name.record(last).to_string();
+            self.store.get_range(&record, 0..RECORD_HEADER_BYTES as u64).await.ok()?
+        } else {
+            let trailer =
+                self.store.get_range(&text, head.len - TRAILER_BYTES as u64..head.len).await.ok()?;
+            let len = u64::from_le_bytes(*trailer.first_chunk()?);
+            let start = head.len.checked_sub(len).filter(|start| *start >= HEAD_BYTES as u64)?;
+            self.store.get_range(&text, start..start + RECORD_HEADER_BYTES as u64).await.ok()?
+        };
+        let (header, _) = RecordHeader::decode(&header).ok()?;
+        let RecordHeader { sequence, now, time_ms, .. } = header;
+        Some(JournalInfo { records: sequence, now, saved_at: time_of(time_ms) })
+    }
+
+    /// Makes the newest save of a slot and its journal one save, under the next number; `None` if it has no journal. What was
+    /// lost of the journal stays lost: [`load`](Self::load) tells. The save and its journal are kept as [`Keep`](crate::Keep)
+    /// says.
+    pub async fn fold(&self, slot: &str) -> Result<Option<Saved>> {
+        let loaded = self.load(slot).await?;
+        if let Some(skipped) = loaded.skipped.first() {
+            return Err(Error::corrupt(skipped).in_key(slot));
+        }
+        let Some(replay) = loaded.journal else { return Ok(None) };
+        let at = replay.saved_at.or(loaded.info.saved_at);
+        self.save_folded(slot, &loaded.snapshot, at).await.map(Some)
+    }
+}
+
+/// The save that is to get a journal.
+fn base_of(saves: &[SaveName], generation: u64) -> Result<&SaveName> {
+    let Some(save) = saves.iter().find(|save| save.generation == generation && save.kind == Kind::Free)
+    else {
+        return Err(gone(generation));
+    };
+    let newest = saves.iter().filter(|save| save.kind == Kind::Free).map(|save| save.generation).max();
+    match newest.filter(|newest| *newest > generation) {
+        Some(newest) => Err(Error::conflict(format!(
+            "save {generation} is not the newest any more, {newest} is: save as a whole"
+        ))),
+        None => Ok(save),
+    }
+}
+
+fn gone(generation: u64) -> Error {
+    Error::conflict(format!("save {generation} is gone, or locked: save as a whole"))
+}
+
+fn time_of(time_ms: u64) -> Option<Duration> {
+    (time_ms > 0).then(|| Duration::from_millis(time_ms))
+}

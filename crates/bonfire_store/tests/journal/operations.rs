@@ -1,0 +1,147 @@
+//! What is done to a save is done to its journal.
+
+use bonfire_store::{Keep, MemoryStore, Payload, Precondition, Slots, Store, Wait};
+
+use super::{append, loads, save, slots, stores};
+
+/// No journal is left without its save.
+fn journals(store: &dyn Store) -> Vec<String> {
+    let mut names = store.list("").wait().unwrap();
+    names.retain(|name| name.ends_with(".journal"));
+    names
+}
+
+#[test]
+fn pruned_and_removed_saves_take_their_journals_along() {
+    for (what, store) in stores() {
+        let store = std::sync::Arc::new(store);
+        let slots = Slots::new(store.clone()).keep(Keep::newest(2));
+        for number in [10, 20, 30] {
+            let base = save(&slots, "auto", number);
+            append(&slots, &base, number + 1..=number + 2);
+        }
+        assert_eq!(journals(&store), ["auto.00000002.journal", "auto.00000003.journal"], "{what}");
+        assert_eq!(loads(&slots, "auto"), 32, "{what}");
+        assert!(slots.remove_generation("auto", 3).wait().unwrap(), "{what}");
+        assert_eq!(loads(&slots, "auto"), 22, "{what}");
+        assert!(slots.remove("auto").wait().unwrap(), "{what}");
+        assert!(store.list("").wait().unwrap().is_empty(), "{what}: {:?}", store.list("").wait());
+    }
+}
+
+#[test]
+fn a_locked_save_keeps_its_journal_and_so_does_an_unlocked_one() {
+    for (what, store) in stores() {
+        let slots = slots(store);
+        let base = save(&slots, "auto", 1);
+        append(&slots, &base, 2..=3);
+        slots.lock("auto", 1).wait().unwrap();
+        save(&slots, "auto", 50);
+        assert_eq!(loads(&slots, "auto"), 50, "{what}");
+        let locked = slots.load_generation("auto", 1, &Default::default()).wait().unwrap();
+        super::assert_is(&locked, 3, what);
+        slots.unlock("auto", 1).wait().unwrap();
+        slots.remove_generation("auto", 2).wait().unwrap();
+        assert_eq!(loads(&slots, "auto"), 3, "{what}");
+    }
+}
+
+#[test]
+fn renamed_slots_have_their_journals() {
+    for (what, store) in stores() {
+        let store = std::sync::Arc::new(store);
+        let slots = slots(store.clone());
+        for number in [10, 20] {
+            let base = save(&slots, "auto", number);
+            append(&slots, &base, number + 1..=number + 2);
+        }
+        slots.rename("auto", "old").wait().unwrap();
+        assert!(slots.load("auto").wait().unwrap_err().is_not_found(), "{what}");
+        assert_eq!(loads(&slots, "old"), 22, "{what}");
+        let first = slots.load_generation("old", 1, &Default::default()).wait().unwrap();
+        super::assert_is(&first, 12, what);
+        assert_eq!(journals(&store), ["old.00000001.journal", "old.00000002.journal"], "{what}");
+        assert!(store.list("auto").wait().unwrap().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn copies_and_restored_saves_have_the_journal_too() {
+    for (what, store) in stores() {
+        let slots = slots(store);
+        let base = save(&slots, "auto", 1);
+        append(&slots, &base, 2..=4);
+        slots.copy("auto", "quick").wait().unwrap();
+        assert_eq!(loads(&slots, "quick"), 4, "{what}");
+        save(&slots, "auto", 50);
+        let restored = slots.restore("auto", base.generation).wait().unwrap();
+        assert_eq!((restored.generation, loads(&slots, "auto")), (3, 4), "{what}");
+        // The original is what it was.
+        let first = slots.load_generation("auto", 1, &Default::default()).wait().unwrap();
+        super::assert_is(&first, 4, what);
+    }
+}
+
+/// What lies in a store, as a crash in the middle of a call leaves it.
+fn leave(store: &MemoryStore, from: &str, to: &str) {
+    store.put(to, Payload::from(store.get(from).wait().unwrap()), Precondition::Absent).wait().unwrap();
+}
+
+#[test]
+fn a_rename_that_was_stopped_after_any_step_is_finished_by_the_next() {
+    let steps: [&dyn Fn(&MemoryStore); 4] = [
+        &|store| {
+            drop(store.put("auto.old.renaming", Payload::default(), Precondition::Absent).wait().unwrap())
+        },
+        &|store| leave(store, "auto.00000001.journal", "old.00000001.journal"),
+        &|store| store.rename("auto.00000001.bonfire", "old.00000001.bonfire").wait().unwrap(),
+        &|store| assert!(store.remove("auto.00000001.journal").wait().unwrap()),
+    ];
+    for done in 1..=steps.len() {
+        let store = MemoryStore::new();
+        let slots = slots(store.clone());
+        let base = save(&slots, "auto", 1);
+        append(&slots, &base, 2..=4);
+        steps[..done].iter().for_each(|step| step(&store));
+        let name = if done < 3 { "auto" } else { "old" };
+        assert_eq!(loads(&slots, name), 4, "after step {done}");
+        slots.rename("auto", "old").wait().unwrap();
+        assert_eq!(loads(&slots, "old"), 4, "after step {done}");
+        let names = ["old.00000001.bonfire", "old.00000001.journal"];
+        assert_eq!(store.list("").wait().unwrap(), names, "after step {done}");
+    }
+}
+
+#[test]
+fn of_a_save_with_two_names_one_may_go() {
+    let store = MemoryStore::new();
+    let slots = slots(store.clone());
+    let base = save(&slots, "auto", 1);
+    append(&slots, &base, 2..=4);
+    // A store that renames in two steps was stopped between them.
+    leave(&store, "auto.00000001.bonfire", "auto.00000001.locked");
+    slots.lock("auto", 1).wait().unwrap();
+    assert_eq!(loads(&slots, "auto"), 4);
+    leave(&store, "auto.00000001.locked", "auto.00000001.recovery");
+    slots.reject_recovery("auto").wait().unwrap();
+    assert_eq!(store.list("").wait().unwrap(), ["auto.00000001.journal", "auto.00000001.locked"]);
+    assert_eq!(loads(&slots, "auto"), 4, "the journal is of the one that is left");
+}
+
+#[test]
+fn journals_without_saves_go_with_the_next_save() {
+    for (what, store) in stores() {
+        let store = std::sync::Arc::new(store);
+        let slots = slots(store.clone());
+        for number in [10, 20] {
+            let base = save(&slots, "auto", number);
+            append(&slots, &base, number + 1..=number + 2);
+        }
+        // What a crash leaves of a removal.
+        store.remove("auto.00000001.bonfire").wait().unwrap();
+        let base = save(&slots, "auto", 30);
+        assert_eq!(journals(&store), ["auto.00000002.journal"], "{what}");
+        append(&slots, &base, 31..=31);
+        assert_eq!(loads(&slots, "auto"), 31, "{what}");
+    }
+}
