@@ -126,6 +126,9 @@ fn what_a_hostile_peer_seals_is_refused_with_a_reason() {
         assert!(with(6, &[kind]).to_string().contains("kind"), "kind {kind}");
     }
     assert!(with(7, &[2]).to_string().contains("codec 2"));
+    for stored in [stored - 1, stored + 1, 0, u32::MAX as usize] {
+        assert!(with(56, &(stored as u32).to_le_bytes()).to_string().contains("promises"), "{stored} bytes");
+    }
     assert!(with(7, &[0]).to_string().contains("two lengths"));
     assert!(with(24, &[0; 8]).to_string().contains("ends at tick 0"), "a delta that goes back");
     assert!(with(6, &[1]).to_string().contains("not from nothing"), "a baseline since a tick");

@@ -82,8 +82,11 @@ fn damage_to_a_message_does_not_hide_the_next() {
     let mut bad = file.to_vec();
     bad[starts[2]..starts[2] + 4].copy_from_slice(&3_u32.to_le_bytes());
     let mut recording = open(bad).unwrap();
-    assert_eq!(recording.by_ref().filter(Result::is_ok).count(), 2);
-    assert!(recording.next().is_none());
+    let found: Vec<_> = recording.by_ref().collect();
+    assert_eq!(found.iter().filter(|record| record.is_ok()).count(), 2);
+    assert_eq!(found.len(), 3, "one error, and no guesses after it");
+    assert!(found[2].as_ref().unwrap_err().to_string().contains("3 bytes"));
+    assert_eq!(recording.torn(), None);
 }
 
 #[test]

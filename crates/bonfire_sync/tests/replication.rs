@@ -270,6 +270,21 @@ fn other_components_are_refused_by_name() {
 }
 
 #[test]
+fn a_baseline_that_lies_about_its_components_is_refused() {
+    let (mut server, _) = joined();
+    let honest = decoded(&server.baseline());
+    let mut other = bonfire_testkit::ModelWorld::new();
+    other.register::<WidePosition>().unwrap();
+    let table = bonfire::ComponentTable::of(other.registry()).encode();
+    let mut payload = bonfire::Writer::new();
+    payload.blob(&table);
+    let lie = Message { payload: payload.finish().unwrap().into(), ..honest };
+    let mut client = Client::new();
+    let error = client.try_apply(&lie.encode(Compression::None).unwrap()).unwrap_err();
+    assert!(error.is_corrupt() && error.to_string().contains("than it says"), "{error}");
+}
+
+#[test]
 fn damage_is_refused_as_a_whole_and_the_stream_goes_on() {
     let (mut server, mut client) = joined();
     server.spawn(2.0);
@@ -347,6 +362,15 @@ fn a_failure_half_way_poisons_until_a_baseline() {
     assert_eq!(client.apply(&answer[0]), Applied::Baseline);
     assert_same(&client, &mut server);
     assert_eq!(client.apply(&server.tick()), Applied::Delta);
+
+    // The baseline of the tick that it was at heals too.
+    let tick = server.tick();
+    let baseline = server.baseline();
+    client.apply(&tick);
+    client.mirror.breaks = true;
+    client.try_apply(&server.tick()).unwrap_err();
+    assert_eq!(client.apply(&baseline), Applied::Baseline);
+    assert!(!client.receiver.is_poisoned());
 
     // A first baseline that fails, and one that panics.
     for panics in [false, true] {

@@ -17,6 +17,17 @@ fn decode(bytes: &Bytes) -> bonfire::Result<StructuralLog> {
     StructuralLog::decode(bytes, 100, &MessageLimits::default(), &Limits::default())
 }
 
+/// A log with another payload and everything in the head made right, as a hostile peer would do.
+fn sealed(head: &[u8], payload: &[u8]) -> Bytes {
+    let mut bytes = [head, payload].concat();
+    for at in [52, 56] {
+        bytes[at..at + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    }
+    let crc = bonfire::checksum_append(bonfire::checksum(&bytes[..60]), payload);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    bytes.into()
+}
+
 /// Which components each entity has, and whom it follows, in the source's ids.
 fn structure(world: &ModelWorld, map: Option<&EntityMap>) -> Vec<String> {
     let name = |id| match map {
@@ -161,6 +172,37 @@ fn every_flipped_bit_is_refused_and_so_is_what_a_hostile_peer_seals() {
             let _ = log.apply(&mut mirror(), &mut EntityMap::default());
         }
     }
+    // Ticks and components that are not those of the head.
+    for (at, what) in
+        [(16, "other ticks"), (24, "other ticks"), (32, "other components"), (48, "other ticks")]
+    {
+        let mut head = bytes[..64].to_vec();
+        head[at] ^= 1;
+        let error = decode(&sealed(&head, &bytes[64..])).unwrap_err();
+        assert!(error.is_corrupt() && error.to_string().contains(what), "{error}");
+    }
+    // Steps that do not follow each other, one that ends where it starts, and more than there can be.
+    let content = log.steps().next().unwrap().content().unwrap().to_vec();
+    let with_steps = |count: u64, steps: &[(u8, u64, u64)]| {
+        let mut payload = bonfire::Writer::new();
+        payload.blob(&followed.schema().table().encode());
+        payload.varint(count);
+        for (whole, since, now) in steps {
+            payload.u8(*whole);
+            payload.varint(*since);
+            payload.varint(*now);
+            payload.blob(&content);
+        }
+        decode(&sealed(&bytes[..64], payload.as_bytes()))
+    };
+    assert!(with_steps(2, &[(0, 0, 1), (0, 1, 2)]).is_ok());
+    for steps in
+        [[(0, 0, 1), (0, 0, 2)], [(0, 0, 1), (1, 1, 2)], [(0, 0, 0), (0, 0, 2)], [(0, 0, 1), (2, 1, 2)]]
+    {
+        assert!(with_steps(2, &steps).unwrap_err().is_corrupt(), "{steps:?}");
+    }
+    let error = with_steps(1 << 40, &[(0, 0, 1), (0, 1, 2)]).unwrap_err();
+    assert!(error.to_string().contains("steps"), "{error}");
     // It is not taken for a message of a stream, nor the other way round.
     let error = Message::decode(&bytes, &MessageLimits::default()).unwrap_err();
     assert!(error.to_string().contains("structural log"));
