@@ -23,6 +23,8 @@ pub use bonfire_derive::PersistInBevy as Persist;
 pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
 pub use bonfire_store::{Details, Handle, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus, Stage};
+/// Messages between worlds, without sockets.
+pub use bonfire_sync as sync;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::{DeltaCapture, IncrementalCapture, SaveOptions, UnseenChange};
@@ -33,7 +35,11 @@ pub use live::{
 };
 pub use load::{LoadMode, Loaded, SlicedLoad, Ticks};
 pub use plugin::{BonfirePlugin, SaveSystems, Saved};
-pub use replication::{Mirrored, ReplicateExt, Replicated, WorldDeltaExt};
+pub use replication::{
+    ClientId, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated, ReplicationClient,
+    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems, TwoApps,
+    WorldDeltaExt, WorldMirror, WorldSource,
+};
 pub use selection::{SaveScope, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};

@@ -171,6 +171,16 @@ impl Receiver {
         Ok(())
     }
 
+    /// The components that the mirror knows.
+    pub fn table(&self) -> &Arc<ComponentTable> {
+        &self.table
+    }
+
+    /// The mirror knows other components now: it needs a baseline, and keeps its entities.
+    pub fn set_table(&mut self, table: Arc<ComponentTable>) {
+        (self.table, self.following) = (table, None);
+    }
+
     /// The tick that the mirror is at; `None` if it is at none.
     pub fn tick(&self) -> Option<u64> {
         self.following.as_ref().filter(|_| !self.poisoned).map(|following| following.tick)

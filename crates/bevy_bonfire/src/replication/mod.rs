@@ -1,16 +1,34 @@
 //! Worlds in sync: what is replicated, and the marks on both sides.
 
+mod client;
+mod harness;
 mod registry;
+mod server;
+mod sides;
 
 use std::collections::HashSet;
 
 use bevy_ecs::component::{Component, ComponentId};
 use bevy_ecs::resource::Resource;
+use bevy_ecs::schedule::SystemSet;
 use bevy_ecs::world::World;
 use bonfire::{Delta, DeltaSchema, EntityMap, Limits, Result};
 
+pub use self::client::{MessageApplied, MessageRefused, ReplicationClient, ReplicationClientPlugin};
+pub use self::harness::TwoApps;
 pub use self::registry::ReplicateExt;
 pub(crate) use self::registry::ReplicationRegistry;
+pub use self::server::{ClientId, ReplicationServer, ReplicationServerPlugin};
+pub use self::sides::{WorldMirror, WorldSource};
+
+/// When an app replicates.
+#[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReplicationSystems {
+    /// What has arrived is applied: at the start of the frame, in [`First`](bevy_app::First).
+    Receive,
+    /// What has changed is made into messages: at the end of the frame, in [`Last`](bevy_app::Last).
+    Send,
+}
 
 /// Marks an entity that a server tells its clients of.
 ///

@@ -8,7 +8,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Descriptor, Keyed, Result};
 
-use super::Replicated;
+use super::{Mirrored, Replicated};
 use crate::registry::{Registered, SaveRegistry};
 
 /// The components of a world that are replicated. Cheap to share; changed by registration only.
@@ -24,6 +24,14 @@ impl ReplicationRegistry {
         let mark = world.register_component::<Replicated>();
         let registered = Arc::new(Registered::marked(mark));
         world.insert_resource(Self(Arc::clone(&registered)));
+        registered
+    }
+
+    /// The same components, of entities that are mirrored.
+    pub(crate) fn of_mirror(world: &mut World) -> Arc<Registered> {
+        let mut registered = Self::of(world);
+        let mark = world.register_component::<Mirrored>();
+        Arc::make_mut(&mut registered).other_mark = Some(mark);
         registered
     }
 

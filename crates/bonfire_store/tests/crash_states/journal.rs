@@ -209,18 +209,35 @@ fn check(state: &CrashState, promise: &Promise<'_>, open: Open) -> std::result::
     Ok(Game::new(disk, slots, found))
 }
 
+fn empty(open: Open) -> Game {
+    let disk = CrashDisk::new();
+    Game::new(disk.clone(), open(DirStore::on(disk).expect("an empty disk")), View::default())
+}
+
 fn explore(seed: u64, deeds: u64, life: Life, open: Open, explorer: &mut Explorer) {
     let mut random = Random::new(seed);
-    let disk = CrashDisk::new();
-    let mut game = Game::new(disk.clone(), open(DirStore::on(disk).expect("an empty disk")), View::default());
+    let mut game = empty(open);
     let mut done = Vec::new();
     for number in 1..=deeds {
         let deed = game.random_deed(&mut random, life, seed * 1000 + number);
         done.push(game.run(deed));
     }
+    explore_crashes(seed, &game, &done, life, open, &mut random, explorer);
+}
+
+/// Every crash of what a game has done.
+fn explore_crashes(
+    seed: u64,
+    game: &Game,
+    done: &[Done],
+    life: Life,
+    open: Open,
+    random: &mut Random,
+    explorer: &mut Explorer,
+) {
     let mut checked = HashSet::new();
     for point in game.disk.crash_points() {
-        let promise = promise_at(&done, point.after(), &game.now);
+        let promise = promise_at(done, point.after(), &game.now);
         let acknowledged = done.iter().filter(|done| done.to <= point.after()).count();
         for state in explorer.states(&point, STATES) {
             // The same again, under the same promise.
@@ -230,7 +247,7 @@ fn explore(seed: u64, deeds: u64, life: Life, open: Open, explorer: &mut Explore
             let survivor = check(&state, &promise, open)
                 .unwrap_or_else(|why| fail(seed, &game.disk, point.after(), &why));
             if random.chance(GOES_ON_PERCENT) {
-                explore_again(seed, survivor, life, open, &mut random, explorer);
+                explore_again(seed, survivor, life, open, random, explorer);
             }
         }
     }
@@ -274,6 +291,42 @@ fn every_crash_of_a_journal_leaves_the_last_acknowledged_tick() {
         explore(seed, 12, Life::Quiet, plain, &mut explorer);
     }
     report("journals", &explorer, 2_000);
+}
+
+/// Each of the things that can be done to a slot whose saves have journals.
+fn explore_each(open: Open, explorer: &mut Explorer) {
+    let (auto, kept) = (SLOTS[0], SLOTS[1]);
+    let deeds = [
+        Deed::Save(auto, 90),
+        Deed::Fold(auto),
+        Deed::Lock(auto, 2),
+        Deed::RemoveGeneration(auto, 2),
+        Deed::Remove(auto),
+        Deed::Rename(auto, kept),
+        Deed::Copy(auto, kept),
+        Deed::Copy(auto, auto),
+    ];
+    for (seed, deed) in (0..).zip(deeds) {
+        let mut game = empty(open);
+        let mut done = Vec::new();
+        for number in [10, 11, 12, 20, 21] {
+            let next = match number {
+                10 | 20 => Deed::Save(auto, number),
+                _ => game.append(auto, number).expect("a save of this process"),
+            };
+            done.push(game.run(next));
+        }
+        done.push(game.run(deed));
+        explore_crashes(seed, &game, &done, Life::Quiet, open, &mut Random::new(seed), explorer);
+    }
+}
+
+#[test]
+fn every_crash_of_each_thing_that_is_done_to_a_save_with_a_journal() {
+    let mut explorer = Explorer::new(24);
+    explore_each(plain, &mut explorer);
+    explore_each(sealed, &mut explorer);
+    report("each thing that is done to a save with a journal", &explorer, 1_000);
 }
 
 #[test]

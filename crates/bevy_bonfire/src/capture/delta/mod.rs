@@ -24,7 +24,11 @@ use crate::replication::{Mirrored, MirroredResources, ReplicationRegistry};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Saves,
-    Replication { mirrored: bool },
+    Replication {
+        mirrored: bool,
+    },
+    /// What is mirrored, and nothing else.
+    Mirror,
 }
 
 /// How it is found out what has changed.
@@ -118,6 +122,12 @@ impl DeltaCapture {
         Self::new(About::Replication { mirrored: false })
     }
 
+    /// Deltas of everything that follows another world: entities with [`Mirrored`], and their replicated components. For
+    /// those who compare both sides.
+    pub fn of_mirror() -> Self {
+        Self::new(About::Mirror)
+    }
+
     /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
         if let About::Replication { mirrored } = &mut self.about {
@@ -165,6 +175,7 @@ impl DeltaCapture {
         match self.about {
             About::Saves => SaveRegistry::of(world),
             About::Replication { .. } => Ok(ReplicationRegistry::of(world)),
+            About::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
         }
     }
 
@@ -371,9 +382,9 @@ impl DeltaCapture {
         let Some(tracked) = &self.tracked else { unreachable!("a world is followed before it is asked") };
         let last = self.last.take().unwrap_or_default();
         let mut delta = Delta::between(&tracked.schema, &last, &snapshot, self.tick - 1, self.tick)?;
-        if let About::Replication { mirrored } = self.about {
+        if self.about != About::Saves {
             delta = delta.for_mirrors();
-            if !mirrored {
+            if self.about == (About::Replication { mirrored: false }) {
                 delta = delta.without_resources(|key| is_mirrored(world, registry, key));
             }
         }

@@ -1,0 +1,77 @@
+//! Worlds as the two ends of a stream.
+
+use std::sync::Arc;
+
+use bevy_ecs::world::World;
+use bonfire::{ComponentTable, Delta, DeltaSchema, EntityMap, Limits, Result};
+use bonfire_sync::{Mirror, Source};
+
+use super::ReplicationRegistry;
+use crate::DeltaCapture;
+use crate::registry::Registered;
+
+/// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).
+pub struct WorldSource<'w> {
+    /// The world.
+    pub world: &'w mut World,
+    /// What is remembered of it: always the same one for a stream.
+    pub deltas: &'w mut DeltaCapture,
+}
+
+impl Source for WorldSource<'_> {
+    fn baseline(&mut self) -> Result<Delta> {
+        self.deltas.baseline(self.world)
+    }
+
+    fn changes(&mut self) -> Result<Delta> {
+        self.deltas.changes(self.world)
+    }
+}
+
+/// A world that follows another one, for [`Receiver`](bonfire_sync::Receiver). Entities that are not mirrored are left alone.
+pub struct WorldMirror<'w> {
+    world: &'w mut World,
+    registry: Arc<Registered>,
+    schema: Arc<DeltaSchema>,
+    limits: Limits,
+}
+
+impl<'w> WorldMirror<'w> {
+    /// With default limits.
+    pub fn new(world: &'w mut World) -> Self {
+        let registry = ReplicationRegistry::of(world);
+        let schema = Arc::new(DeltaSchema::new(&registry.registry));
+        Self { world, registry, schema, limits: Limits::default() }
+    }
+
+    /// With a schema that was made before, if the registry is still the one that it was made of.
+    pub(super) fn with_schema(world: &'w mut World, known: &mut Option<Schema>, limits: &Limits) -> Self {
+        let registry = ReplicationRegistry::of(world);
+        let schema = match known {
+            Some(known) if Arc::ptr_eq(&known.registry, &registry) => Arc::clone(&known.schema),
+            _ => {
+                let schema = Arc::new(DeltaSchema::new(&registry.registry));
+                *known = Some(Schema { registry: Arc::clone(&registry), schema: Arc::clone(&schema) });
+                schema
+            }
+        };
+        Self { world, registry, schema, limits: limits.clone() }
+    }
+
+    /// The components that it can follow.
+    pub fn table(&self) -> &Arc<ComponentTable> {
+        self.schema.table()
+    }
+}
+
+/// What was made of a registry.
+pub(super) struct Schema {
+    registry: Arc<Registered>,
+    schema: Arc<DeltaSchema>,
+}
+
+impl Mirror for WorldMirror<'_> {
+    fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
+        crate::load::apply(self.world, &self.registry, &self.schema, delta, map, &self.limits)
+    }
+}
