@@ -2,7 +2,7 @@
 
 mod common;
 
-use bonfire::{Compression, Error, Persist};
+use bonfire::{Compression, Error, Granularity, Persist};
 use bonfire_sync::{Applied, Kind, Message, MessageLimits, Reason, Receiver, Request, StreamOptions};
 use bytes::Bytes;
 use common::{Client, Follows, Frozen, Name, Position, Server, State, table, world};
@@ -507,4 +507,27 @@ fn small_changes_are_held_back_and_a_joiner_is_as_close_as_the_others() {
     old.apply(&server.tick());
     let local = old.receiver.entity(id).unwrap();
     assert_eq!(old.mirror.world.get::<Name>(local), Some(&Name("b".to_owned())));
+}
+
+#[test]
+fn single_fields_are_smaller_and_say_the_same() {
+    let options = |granularity| StreamOptions { granularity, ..StreamOptions::new(7) };
+    let mut sizes = Vec::new();
+    for granularity in [Granularity::Component, Granularity::Field] {
+        let (mut server, mut client) = (Server::with(options(granularity)), Client::new());
+        let ids: Vec<_> = (0..100).map(|x| server.spawn(x as f32)).collect();
+        server.tick();
+        client.apply(&server.baseline());
+        for x in [1000.0, 2000.0] {
+            for id in &ids {
+                server.world().insert(*id, Position { x, y: 0.0 });
+            }
+            let message = server.tick();
+            sizes.push(message.len());
+            assert_eq!(client.apply(&message), Applied::Delta);
+            assert_same(&client, &mut server);
+        }
+    }
+    assert_eq!(sizes[0], sizes[2], "what was not sent yet is told whole");
+    assert!(sizes[3] + 4 * 100 <= sizes[1] + 10, "4 of 8 bytes each: {sizes:?}");
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use bonfire::Compression;
+use bonfire::{Compression, Granularity};
 use bonfire_sync::{Applied, Request, StreamOptions};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Link, Weather};
@@ -118,6 +118,12 @@ proptest! {
     #[test]
     fn through_a_storm(seed in any::<u64>()) {
         run(seed, Weather::STORM, StreamOptions::new(seed))?;
+    }
+
+    #[test]
+    fn with_single_fields(seed in any::<u64>()) {
+        let options = StreamOptions { granularity: Granularity::Field, ..StreamOptions::new(seed) };
+        run(seed, Weather::STORM, options)?;
     }
 
     #[test]

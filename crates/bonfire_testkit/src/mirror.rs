@@ -72,6 +72,14 @@ impl ModelWorld {
             }
         }
 
+        let widened;
+        let delta = match delta.has_fields() {
+            true => {
+                widened = self.widened(delta, &schema, &new_map)?;
+                &widened
+            }
+            false => delta,
+        };
         // Decode into boxes first: everything after this cannot fail.
         let world: &dyn Any = self;
         let staged = delta.stage(&self.registry, &schema, &new_map, &Limits::default(), Some(world))?;
@@ -127,5 +135,16 @@ impl ModelWorld {
             }
         }
         Ok(())
+    }
+
+    /// The delta with whole components in the place of single fields.
+    #[expect(unsafe_code, reason = "values without their type")]
+    fn widened(&self, delta: &Delta, schema: &DeltaSchema, map: &EntityMap) -> Result<Delta> {
+        let current = |component: usize, remote: EntityId| {
+            let value: &dyn Any = &**self.components.get(&component)?.get(&map.get(remote)?)?;
+            Some(std::ptr::from_ref(value).cast::<u8>())
+        };
+        // SAFETY: a column has boxes of its component's type, and the world is borrowed for the call.
+        unsafe { delta.with_whole_components(&self.registry, schema, current) }
     }
 }
