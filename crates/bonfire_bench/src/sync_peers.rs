@@ -130,8 +130,7 @@ fn run(app: &mut App, schedule: impl ScheduleLabel + Clone) -> f64 {
 
 /// The bytes of all rows, in an order that does not depend on ids.
 fn values(world: &mut World) -> Vec<Vec<u8>> {
-    let rows = world.query::<(&Transform, &Circle, &Color, Option<&M1>, Option<&M2>)>();
-    let mut rows = rows;
+    let mut rows = world.query::<(&Transform, &Circle, &Color, Option<&M1>, Option<&M2>)>();
     let bytes = |row: (&Transform, &Circle, &Color, Option<&M1>, Option<&M2>)| {
         postcard::to_allocvec(&row).expect("rows are plain")
     };

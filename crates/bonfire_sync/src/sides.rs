@@ -11,7 +11,8 @@ pub trait Source {
     fn changes(&mut self) -> Result<Delta>;
 }
 
-/// A world that follows another one, and nothing else: a baseline drops whatever it does not mention.
+/// A world that follows another one: a baseline drops every mirrored entity that it does not mention. Whether entities that
+/// the mirror made itself stay is up to the front end.
 pub trait Mirror {
     /// Makes the world what the delta says, and keeps the map of the source's ids to its own: entities that come are added,
     /// those that go are removed.

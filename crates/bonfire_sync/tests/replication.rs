@@ -406,6 +406,7 @@ fn a_delta_that_is_too_large_is_a_baseline_that_chains() {
     assert_same(&client, &mut server);
     // Whoever missed the baseline gets it from the recent messages.
     assert_eq!(server.stream.catch_up(0).map(|messages| messages.len()), Some(2));
+    assert!(server.stream.catch_up(99).is_none(), "nobody is ahead of the server");
 }
 
 #[test]
@@ -530,4 +531,43 @@ fn single_fields_are_smaller_and_say_the_same() {
     }
     assert_eq!(sizes[0], sizes[2], "what was not sent yet is told whole");
     assert!(sizes[3] + 4 * 100 <= sizes[1] + 10, "4 of 8 bytes each: {sizes:?}");
+}
+
+#[test]
+fn a_server_with_other_components_starts_over_in_the_same_stream() {
+    let (mut server, mut old) = joined();
+    let mut wider = bonfire_testkit::ModelWorld::new();
+    wider.register::<Name>().unwrap();
+    server.followed = bonfire_testkit::Followed::new(wider).unwrap();
+    let id = server.world().spawn();
+    server.world().insert(id, Name("new".to_owned()));
+    let message = server.tick();
+    assert_eq!(decoded(&message).kind, Kind::Baseline, "a delta could not say what is different");
+    let error = old.try_apply(&message).unwrap_err();
+    assert!(error.is_schema() && error.to_string().contains("test."), "{error}");
+
+    let mut other = bonfire_testkit::ModelWorld::new();
+    other.register::<Name>().unwrap();
+    let mut new = Client::over(other);
+    assert_eq!(new.apply(&message), Applied::Baseline);
+    assert_eq!(new.apply(&server.tick()), Applied::Delta);
+}
+
+#[test]
+fn a_source_that_gives_too_little_for_a_baseline_is_found_out() {
+    let (mut server, mut client) = joined();
+    server.tick();
+    server.spawn(3.0);
+    let mut elsewhere = bonfire_testkit::Followed::new(world()).unwrap();
+    server.trouble.not_everything = Some(elsewhere.changes().unwrap());
+    assert!(server.try_baseline().unwrap_err().is_misuse());
+    // Nobody is left behind, and the next baseline is a real one.
+    server.ticks();
+    for message in server.answer(&client.receiver.request()) {
+        assert_eq!(client.apply(&message), Applied::Delta);
+    }
+    assert_same(&client, &mut server);
+    let mut other = Client::new();
+    assert_eq!(other.apply(&server.baseline()), Applied::Baseline);
+    assert_same(&other, &mut server);
 }
