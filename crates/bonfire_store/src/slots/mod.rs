@@ -27,6 +27,7 @@ pub use self::details::{Details, SaveInfo, SlotInfo};
 use self::journal::OpenJournals;
 pub use self::keep::Keep;
 pub use self::load::{LoadedSave, Skipped};
+#[cfg(feature = "seal")]
 pub(crate) use self::name::JournalName;
 use self::name::{Kind, SaveName};
 pub use self::write::Saved;

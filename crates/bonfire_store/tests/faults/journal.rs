@@ -1,7 +1,7 @@
 //! The same for journals: whatever fails, what was acknowledged stays, the caller hears of it, and a whole save helps.
 
 use bonfire::Result;
-use bonfire_store::{Details, DirStore, JournalBase, Keep, Slots, Wait};
+use bonfire_store::{Details, DirStore, JournalBase, Keep, Lost, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat, litter};
 use bonfire_testkit::scale;
 
@@ -79,7 +79,7 @@ fn load(slots: &Slots) -> u64 {
     let number = number(&loaded.snapshot);
     assert!(is_world(&loaded.snapshot, number), "a mixture");
     let lost = loaded.journal.and_then(|journal| journal.lost);
-    assert!(lost.as_ref().is_none_or(|lost| lost.is_tail()), "{lost:?}");
+    assert!(lost.as_ref().is_none_or(Lost::is_tail), "{lost:?}");
     number
 }
 

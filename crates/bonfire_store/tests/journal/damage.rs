@@ -1,6 +1,6 @@
 //! Every byte of a journal flipped, every truncation, every missing record: what lies before it is loaded, and it is named.
 
-use bonfire_store::{MemoryStore, Payload, Precondition, Replay, SealKey, Sealed, Slots, Store, Wait};
+use bonfire_store::{Lost, MemoryStore, Payload, Precondition, Replay, SealKey, Sealed, Slots, Store, Wait};
 
 use super::common::number;
 use super::{append, save, slots};
@@ -45,7 +45,7 @@ fn every_truncation() {
         let whole = ends.iter().filter(|end| **end <= len).count() as u64;
         assert_eq!(found, 1 + whole, "{len} bytes");
         let at_border = len == 40 || ends.contains(&len);
-        assert_eq!(replay.lost.as_ref().is_none_or(|lost| lost.is_tail()), true, "{len} bytes");
+        assert!(replay.lost.as_ref().is_none_or(Lost::is_tail), "{len} bytes");
         assert_eq!(replay.lost.is_none(), at_border, "{len} bytes");
     }
 }

@@ -91,7 +91,7 @@ fn leave(store: &MemoryStore, from: &str, to: &str) {
 fn a_rename_that_was_stopped_after_any_step_is_finished_by_the_next() {
     let steps: [&dyn Fn(&MemoryStore); 4] = [
         &|store| {
-            drop(store.put("auto.old.renaming", Payload::default(), Precondition::Absent).wait().unwrap())
+            drop(store.put("auto.old.renaming", Payload::default(), Precondition::Absent).wait().unwrap());
         },
         &|store| leave(store, "auto.00000001.journal", "old.00000001.journal"),
         &|store| store.rename("auto.00000001.bonfire", "old.00000001.bonfire").wait().unwrap(),
