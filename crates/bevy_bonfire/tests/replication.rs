@@ -3,7 +3,6 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::prelude::*;
 use bevy_bonfire::sync::{Applied, Reason};
 use bevy_bonfire::{
     ClientId, Compression, Granularity, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated,

@@ -27,6 +27,7 @@ mod rpg;
 mod store_rows;
 #[cfg(feature = "replicon")]
 mod sync_peers;
+mod sync_rows;
 
 use clap::{Parser, Subcommand};
 use measure::Row;
@@ -58,7 +59,7 @@ fn main() {
     let Command::Ratios { json, targets, only } = Arguments::parse().command;
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
-    let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows());
+    let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(sync_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows()).chain(chunk_peers::rows());
     #[cfg(feature = "replicon")]

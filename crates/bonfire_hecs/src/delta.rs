@@ -4,16 +4,16 @@
 //! different, whoever has written it.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bonfire::{
     Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, StagedColumn, StagedDelta,
 };
-use hecs::{Component, Entity, EntityBuilder, Without, World};
+use hecs::{Component, Entity, Without, World};
 
 use crate::capture::{self, SaveOptions};
-use crate::registry::{Bonfire, Saved};
+use crate::registry::{Bonfire, NewComponents, Saved};
 
 /// On an entity that follows one of another world. It comes and goes as that one does. A stream of this world does not tell of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct DeltaCapture {
 enum About {
     Saves,
     Replication { mirrored: bool },
+    Mirror,
 }
 
 impl DeltaCapture {
@@ -60,6 +61,11 @@ impl DeltaCapture {
     /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
     pub fn of_replication() -> Self {
         Self { about: About::Replication { mirrored: false }, ..Self::of_saves() }
+    }
+
+    /// Deltas of everything that follows another world: for those who compare both sides.
+    pub fn of_mirror() -> Self {
+        Self { about: About::Mirror, ..Self::of_saves() }
     }
 
     /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
@@ -74,7 +80,7 @@ impl DeltaCapture {
     pub fn schema(&self, bonfire: &Bonfire) -> Arc<DeltaSchema> {
         match self.about {
             About::Saves => Arc::new(DeltaSchema::new(&bonfire.registry)),
-            About::Replication { .. } => bonfire.replication_schema(),
+            About::Replication { .. } | About::Mirror => bonfire.replication_schema(),
         }
     }
 
@@ -83,6 +89,9 @@ impl DeltaCapture {
             About::Replication { mirrored: false } => {
                 let options = options.clone().matching::<Without<(), &Mirrored>>();
                 capture::capture(bonfire, world, &options, &[], &[])
+            }
+            About::Mirror => {
+                capture::capture(bonfire, world, &options.clone().matching::<&Mirrored>(), &[], &[])
             }
             _ => capture::capture(bonfire, world, options, &[], &[]),
         }
@@ -212,7 +221,7 @@ impl Bonfire {
                         .for_each(|entity| (self.entries[number].remove)(world, *entity));
                 }
             }
-            let mut inserted: BTreeMap<usize, EntityBuilder> = BTreeMap::new();
+            let mut inserted = NewComponents::new();
             for change in group.changes {
                 let entry = &self.entries[change.component];
                 let absent: Vec<usize> = match &change.column {
@@ -312,7 +321,7 @@ pub(crate) fn update_column<T: Component>(
     column: StagedColumn<'_>,
     world: &mut World,
     entities: &[Option<Entity>],
-    inserted: &mut BTreeMap<usize, EntityBuilder>,
+    inserted: &mut NewComponents,
 ) {
     let rows: Vec<usize> = (0..entities.len()).filter(|&row| column.is_present(row)).collect();
     let Ok(values) = column.into_values::<T>() else {

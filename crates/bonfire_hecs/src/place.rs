@@ -10,7 +10,7 @@ use hecs::{
     Archetype, ColumnBatch, ColumnBatchBuilder, ColumnBatchType, Component, Entity, EntityBuilder, World,
 };
 
-use crate::registry::Bonfire;
+use crate::registry::{Bonfire, NewComponents};
 use crate::slots::FreeIds;
 
 /// Where rows that follow each other in the save go.
@@ -41,7 +41,7 @@ pub(crate) struct Placement<'a> {
     archetypes: &'a [&'a Archetype],
     batches: &'a [ColumnBatchBuilder],
     /// By row of the saved archetype, what an entity is given.
-    inserted: &'a mut BTreeMap<usize, EntityBuilder>,
+    inserted: &'a mut NewComponents,
 }
 
 /// Places all rows of a column.

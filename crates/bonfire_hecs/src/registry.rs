@@ -39,6 +39,9 @@ pub struct Bonfire {
     pub(crate) pool: BufferPool,
 }
 
+/// By row, components that entities get which did not have them.
+pub(crate) type NewComponents = BTreeMap<usize, EntityBuilder>;
+
 /// What is done with columns of one component.
 pub(crate) struct Entry {
     /// Saved where it is met, but no reason to save an entity.
@@ -47,8 +50,7 @@ pub(crate) struct Entry {
     pub(crate) write: fn(&mut ArchetypeWriter<'_, '_>, &Archetype, Option<&[u32]>) -> Result<()>,
     pub(crate) place: fn(StagedColumn<'_>, &mut Placement<'_>),
     pub(crate) insert: fn(StagedColumn<'_>, &mut World, &[Option<Entity>]),
-    pub(crate) update:
-        fn(StagedColumn<'_>, &mut World, &[Option<Entity>], &mut BTreeMap<usize, EntityBuilder>),
+    pub(crate) update: fn(StagedColumn<'_>, &mut World, &[Option<Entity>], &mut NewComponents),
     pub(crate) pointer: fn(&World, Entity) -> Option<*const u8>,
     pub(crate) remove: fn(&mut World, Entity),
     pub(crate) resource: fn(StagedColumn<'_>) -> Option<Box<dyn Any + Send + Sync>>,

@@ -59,6 +59,10 @@ impl<'a> Groups<'a> {
     }
 
     /// Adds the rows of an archetype that have changed. `all` are numbers of components of which every row is told.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what has changed about an archetype, and where it is noted"
+    )]
     pub(super) fn add(
         &mut self,
         world: &'a World,

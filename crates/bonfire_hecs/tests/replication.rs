@@ -1,0 +1,297 @@
+//! Mirrors that follow a server over a bad connection, of Bevy and of hecs: whenever a mirror is at a tick, it has what the
+//! server had at that tick.
+
+#[path = "../../bevy_bonfire/tests/common/mod.rs"]
+mod bevy_common;
+mod common;
+
+use std::collections::HashMap;
+
+use bevy_bonfire::ReplicateExt;
+use bonfire_hecs::replication::{Applied, Receiver, ReplicationStream, Request, StreamOptions};
+use bonfire_hecs::{Bonfire, Compression, DeltaCapture, Granularity, SaveOptions, SaveScope, Snapshot};
+use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
+use bonfire_testkit::{Link, Weather, scale};
+use bytes::Bytes;
+use common::HecsWorld;
+use proptest::prelude::*;
+
+type BevyWorld = bevy_common::script::BevyWorld<128>;
+
+/// What is the same, whatever the ids and the rows.
+fn text(whole: bonfire_hecs::Delta) -> String {
+    let snapshot = Snapshot::default().with_delta(&whole.for_mirrors()).unwrap().canonical_sorted().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&snapshot.to_json().unwrap()).unwrap();
+    format!("{}\n{}", json["archetypes"], json["resources"])
+}
+
+/// A world of some engine, on either side.
+trait Side {
+    fn server() -> Self;
+    fn mirror() -> Self;
+    fn go_on(&mut self, script: &[Step]);
+    fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes>;
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes>;
+    fn receiver(&mut self) -> Receiver;
+    fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied>;
+    fn told(&mut self) -> String;
+    fn mirrored(&mut self) -> String;
+}
+
+struct Bevy {
+    world: BevyWorld,
+    life: Life<BevyWorld>,
+    deltas: bevy_bonfire::DeltaCapture,
+}
+
+fn replicate(world: &mut bevy_ecs::world::World) {
+    use bevy_common::{
+        Burning, DockedAt, Enemy, Follows, Health, Hover, Inventory, Mood, Position, Quest, Score, Team,
+        script,
+    };
+    use bevy_ecs::prelude::{ChildOf, Name};
+    world
+        .replicate::<Name>()
+        .replicate::<ChildOf>()
+        .replicate::<Position>()
+        .replicate::<Health>()
+        .replicate::<Inventory>()
+        .replicate::<Enemy>()
+        .replicate::<Burning>()
+        .replicate::<Follows>()
+        .replicate::<Mood>()
+        .replicate::<Hover>()
+        .replicate::<Team>()
+        .replicate::<DockedAt>()
+        .replicate::<Quest>()
+        .replicate::<Score>()
+        .replicate::<script::Even>();
+}
+
+impl Side for Bevy {
+    fn server() -> Self {
+        let mut world = BevyWorld::fresh(false);
+        replicate(&mut world.0);
+        Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_replication() }
+    }
+    fn mirror() -> Self {
+        let mut world = BevyWorld::fresh(true);
+        replicate(&mut world.0);
+        Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_mirror() }
+    }
+    fn go_on(&mut self, script: &[Step]) {
+        use bevy_ecs::prelude::{Entity, With, Without};
+        self.life.go_on(&mut self.world, script);
+        let world = &mut self.world.0;
+        let filter =
+            world.query_filtered::<Entity, (With<bevy_bonfire::Saved>, Without<bevy_bonfire::Replicated>)>();
+        let unmarked: Vec<Entity> = { filter }.iter(world).collect();
+        for entity in unmarked {
+            world.entity_mut(entity).insert(bevy_bonfire::Replicated);
+        }
+    }
+    fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes> {
+        let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
+        stream.tick(&mut source).unwrap()
+    }
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes> {
+        let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
+        stream.answer(request, &mut source).unwrap()
+    }
+    fn receiver(&mut self) -> Receiver {
+        Receiver::new(bevy_bonfire::WorldMirror::new(&mut self.world.0).table().clone())
+    }
+    fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied> {
+        receiver.apply(&mut bevy_bonfire::WorldMirror::new(&mut self.world.0), message)
+    }
+    fn told(&mut self) -> String {
+        text(bevy_bonfire::DeltaCapture::of_replication().baseline(&mut self.world.0).unwrap())
+    }
+    fn mirrored(&mut self) -> String {
+        text(bevy_bonfire::DeltaCapture::of_mirror().baseline(&mut self.world.0).unwrap())
+    }
+}
+
+struct Hecs {
+    world: HecsWorld,
+    life: Life<HecsWorld>,
+    deltas: DeltaCapture,
+    options: SaveOptions,
+}
+
+impl Side for Hecs {
+    fn server() -> Self {
+        let options = SaveOptions::new();
+        Self {
+            world: HecsWorld::fresh(false),
+            life: Life::default(),
+            deltas: DeltaCapture::of_replication(),
+            options,
+        }
+    }
+    fn mirror() -> Self {
+        let mut side = Self::server();
+        let bonfire: Bonfire = std::mem::take(&mut side.world.bonfire);
+        side.world.bonfire = bonfire.scope(SaveScope::Persisted);
+        side
+    }
+    fn go_on(&mut self, script: &[Step]) {
+        self.life.go_on(&mut self.world, script);
+    }
+    fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes> {
+        let HecsWorld { world, bonfire } = &self.world;
+        let (options, deltas) = (&self.options, &mut self.deltas);
+        stream.tick(&mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
+    }
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes> {
+        let HecsWorld { world, bonfire } = &self.world;
+        let (options, deltas) = (&self.options, &mut self.deltas);
+        stream.answer(request, &mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
+    }
+    fn receiver(&mut self) -> Receiver {
+        Receiver::new(self.world.bonfire.replication_schema().table().clone())
+    }
+    fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied> {
+        let HecsWorld { world, bonfire } = &mut self.world;
+        receiver.apply(&mut bonfire_hecs::WorldMirror::new(bonfire, world), message)
+    }
+    fn told(&mut self) -> String {
+        let HecsWorld { world, bonfire } = &self.world;
+        text(DeltaCapture::of_replication().baseline(bonfire, world, &self.options).unwrap())
+    }
+    fn mirrored(&mut self) -> String {
+        let HecsWorld { world, bonfire } = &self.world;
+        text(DeltaCapture::of_mirror().baseline(bonfire, world, &SaveOptions::new()).unwrap())
+    }
+}
+
+/// What a schedule is made of.
+#[derive(Clone, Debug)]
+struct Schedule {
+    lives: Vec<Vec<Step>>,
+    seed: u64,
+    weather: u8,
+    compressed: bool,
+    by_field: bool,
+    /// A ring so small that it never reaches back, or one that does.
+    forgetful: bool,
+    /// A client that comes at this tick.
+    joins: usize,
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (proptest::collection::vec(scripts(8), 3..10), any::<u64>(), 0..3_u8, flags, 0..10_usize).prop_map(
+        |(lives, seed, weather, (compressed, by_field, forgetful), joins)| Schedule {
+            lives,
+            seed,
+            weather,
+            compressed,
+            by_field,
+            forgetful,
+            joins,
+        },
+    )
+}
+
+struct Follower<M> {
+    mirror: M,
+    receiver: Receiver,
+    link: Link<Bytes>,
+    asked: u64,
+}
+
+impl<M: Side> Follower<M> {
+    fn new(seed: u64, weather: Weather) -> Self {
+        let mut mirror = M::mirror();
+        let receiver = mirror.receiver();
+        Self { mirror, receiver, link: Link::new(seed, weather), asked: 0 }
+    }
+
+    /// What has arrived, and a request now and then.
+    fn step(&mut self, now: u64, states: &HashMap<u64, String>) -> Result<(), TestCaseError> {
+        for message in self.link.at_client() {
+            let applied = self.mirror.apply(&mut self.receiver, &message);
+            match applied {
+                Ok(Applied::Baseline | Applied::Delta) => {
+                    let tick = self.receiver.tick().unwrap();
+                    prop_assert_eq!(&self.mirror.mirrored(), &states[&tick], "tick {}", tick);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(TestCaseError::fail(error.to_string())),
+            }
+        }
+        if self.receiver.tick() != Some(now) && self.asked < now {
+            self.asked = now + 2;
+            self.link.to_server(&self.receiver.request().encode().unwrap());
+        }
+        self.link.tick();
+        Ok(())
+    }
+}
+
+fn run<S: Side, M: Side>(schedule: &Schedule) -> Result<(), TestCaseError> {
+    let weather = [Weather::FINE, Weather::RELIABLE, Weather::STORM][usize::from(schedule.weather)];
+    let mut options = StreamOptions::new(schedule.seed | 1);
+    options.compression = if schedule.compressed { Compression::Lz4 } else { Compression::None };
+    options.granularity = if schedule.by_field { Granularity::Field } else { Granularity::Component };
+    if schedule.forgetful {
+        options.recent_messages_max = 1;
+    }
+    let mut stream = ReplicationStream::new(options);
+    let mut server = S::server();
+    let mut followers = vec![Follower::<M>::new(schedule.seed, weather)];
+    let mut states = HashMap::new();
+    let quiet = [const { Vec::new() }; 14];
+    for (number, life) in schedule.lives.iter().chain(&quiet).enumerate() {
+        if number == schedule.joins {
+            let weather = if number < schedule.lives.len() { weather } else { Weather::FINE };
+            followers.push(Follower::new(schedule.seed ^ 99, weather));
+        }
+        if number == schedule.lives.len() {
+            followers.iter_mut().for_each(|follower| follower.link.set_weather(Weather::FINE));
+        }
+        server.go_on(life);
+        let messages = server.tick(&mut stream);
+        states.insert(stream.current_tick(), server.told());
+        for follower in &mut followers {
+            messages.iter().for_each(|message| follower.link.to_client(message));
+            for request in follower.link.at_server() {
+                let request = Request::decode(&request).unwrap();
+                for message in server.answer(&mut stream, &request) {
+                    follower.link.to_client(&message);
+                }
+            }
+            follower.step(stream.current_tick(), &states)?;
+        }
+    }
+    for follower in &mut followers {
+        prop_assert_eq!(follower.receiver.tick(), Some(stream.current_tick()), "all arrive in the end");
+        prop_assert_eq!(follower.mirror.mirrored(), server.told());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12 * scale(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bevy_follows_bevy(schedule in schedules()) {
+        run::<Bevy, Bevy>(&schedule)?;
+    }
+
+    #[test]
+    fn hecs_follows_bevy(schedule in schedules()) {
+        run::<Bevy, Hecs>(&schedule)?;
+    }
+
+    #[test]
+    fn bevy_follows_hecs(schedule in schedules()) {
+        run::<Hecs, Bevy>(&schedule)?;
+    }
+
+    #[test]
+    fn hecs_follows_hecs(schedule in schedules()) {
+        run::<Hecs, Hecs>(&schedule)?;
+    }
+}
