@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{Compression, LoadOptions, Registry, Result, Snapshot};
+use bonfire::{Compression, Delta, LoadOptions, Registry, Result, Snapshot};
 use bonfire_store::{Details, Handle, Promise, SaveHandle, SaveReport, SaveTarget};
 
 use crate::capture::{Sharing, capture};
@@ -13,7 +13,7 @@ use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStar
 use crate::live::{self, LoadHandle, LoadSettings, Request};
 use crate::load::{self, LoadMode, Loaded};
 use crate::registry::SaveRegistry;
-use crate::{IncrementalCapture, SaveOptions, Saves};
+use crate::{DeltaCapture, IncrementalCapture, SaveOptions, Saves};
 
 /// Saving and loading, on a [`World`].
 ///
@@ -85,7 +85,7 @@ impl WorldSaveExt for World {
     }
 
     fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
-        save_world(self, options, None, None).map(|(snapshot, _)| snapshot)
+        save_world(self, options, None, None, None).map(|(snapshot, _)| snapshot)
     }
 
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
@@ -93,7 +93,7 @@ impl WorldSaveExt for World {
         let mut options = options.clone();
         let encode = options.encode.clone().unwrap_or_default();
         options.checksums = encode.compression == Compression::None;
-        let result = save_world(self, &options, Some(&target), None).and_then(|(snapshot, details)| {
+        let result = save_world(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
             // Behind what was asked for before: an older save must not come last.
             if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
                 let (promise, handle) = Promise::new();
@@ -143,6 +143,7 @@ pub(crate) fn save_world(
     options: &SaveOptions,
     target: Option<&SaveTarget>,
     captures: Option<&mut IncrementalCapture>,
+    follow: Option<&mut DeltaCapture>,
 ) -> Result<(Snapshot, Details)> {
     let span = tracing::info_span!("bonfire.capture", entities = tracing::field::Empty);
     let _in_span = span.enter();
@@ -153,6 +154,7 @@ pub(crate) fn save_world(
     world.flush();
     let details = std::mem::take(&mut starting.details);
     let added = starting.finish(world)?;
+    let now = world.change_tick();
     let captured = match captures {
         Some(captures) => captures.capture_with(world, options, &added)?,
         None => {
@@ -160,6 +162,9 @@ pub(crate) fn save_world(
             capture(world, &registry, options, &added, Sharing::Alone)?
         }
     };
+    if let Some(deltas) = follow {
+        deltas.follow_capture(world, options, &added, &captured.snapshot, now)?;
+    }
     span.record("entities", captured.snapshot.entity_count());
     world.trigger(SaveCaptured {
         prelude: captured.snapshot.prelude(),
@@ -167,6 +172,23 @@ pub(crate) fn save_world(
         unregistered: captured.unregistered,
     });
     Ok((captured.snapshot, details))
+}
+
+/// What has changed since a capture, with what observers add to it.
+pub(crate) fn save_changes(
+    world: &mut World,
+    options: &SaveOptions,
+    target: &SaveTarget,
+    deltas: &mut DeltaCapture,
+) -> Result<Delta> {
+    let span = tracing::info_span!("bonfire.changes");
+    let _in_span = span.enter();
+    world.flush();
+    let mut starting = SaveStarting::new(Some(target.clone()), options.details.clone());
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let added = starting.finish(world)?;
+    deltas.changes_with(world, options, &added)
 }
 
 /// Saving and loading, as [`Commands`]. In an app with [`BonfirePlugin`](crate::BonfirePlugin) this is what [`Saves`](crate::Saves) does:

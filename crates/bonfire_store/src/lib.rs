@@ -42,8 +42,8 @@ pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 pub use file::{read, write};
 pub use journal::{Appended, Compaction, JournalBase, JournalInfo, Lost, Replay};
 pub use live::{
-    Handle, HandleFuture, LoadHandle, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver,
-    SaverStatus, Stage, Watch,
+    Handle, HandleFuture, LoadHandle, Progress, Promise, RequestedSave, SaveHandle, SaveReport, SaveTarget,
+    Saver, SaverStatus, Stage, Watch,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use lock::{check_schemas, read_lock, write_lock};

@@ -209,9 +209,17 @@ pub(super) fn end_load(
     if let Err(error) = &result {
         log_failure(&format!("the load of {source}"), error);
     }
+    forget_journal(world);
     promise.complete(result.clone());
     world.trigger(LoadFinished { source: Some(source), skipped, result });
     world.flush();
+}
+
+/// The world is another one: what has changed about it is everything.
+fn forget_journal(world: &mut World) {
+    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+        saves.journal.forget();
+    }
 }
 
 /// The saves are gone: back to the beginning.
@@ -228,6 +236,7 @@ pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, 
     if let Err(error) = &result {
         log_failure(&format!("starting slot `{slot}` over"), error);
     }
+    forget_journal(world);
     promise.complete(result.clone());
     world.trigger(StartedOver { slot, result });
     world.flush();

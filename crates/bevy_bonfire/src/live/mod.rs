@@ -7,6 +7,7 @@
 //! | `run` | what happens at the end of every tick: captures, loads, events |
 //! | `loading` | a load on its way |
 //! | `autosave` | the timer |
+//! | `journal` | [`SavePolicy::Journal`]: a save, and then what has changed |
 //! | `exit` | the last tick |
 //! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
 //!
@@ -17,6 +18,7 @@
 mod autosave;
 mod checkpoint;
 mod exit;
+mod journal;
 mod loading;
 mod request;
 mod run;

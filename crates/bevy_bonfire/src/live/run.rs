@@ -9,6 +9,7 @@ use bevy_platform::time::Instant;
 use bonfire::Error;
 use bonfire_store::{Promise, SaveReport, SaveTarget};
 
+use super::journal::{self, Journal};
 use super::loading::{Loading, begin_load, end_load, go_on, start_over};
 use super::request::{Request, WAITING_MAX};
 use super::{Saves, autosave, exit};
@@ -236,15 +237,23 @@ fn begin_save(
     if !promises.is_empty() && promises.iter().all(Promise::is_cancelled) {
         return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
     }
+    let Some(promises) = journal::append(world, &target, options, promises) else { return };
     let mut saves = world.resource_mut::<Saves>();
     let mut captures = std::mem::take(&mut saves.captures);
     captures.set_compared(saves.compared);
-    let captured = save_world(world, options, Some(&target), Some(&mut captures));
+    // The deltas that are appended to this save begin with it.
+    let mut journal = saves.begins_journal(&target).then(|| std::mem::take(&mut saves.journal));
+    let follow = journal.as_mut().map(Journal::deltas);
+    let captured = save_world(world, options, Some(&target), Some(&mut captures), follow);
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     saves.captures = captures;
     let (snapshot, details) = match captured {
         Ok(captured) => captured,
         Err(error) => return promises.into_iter().for_each(|promise| promise.complete(Err(error.clone()))),
     };
+    if let Some((mut journal, save)) = journal.zip(promises.last().map(Promise::handle)) {
+        journal.begin(&target, save);
+        saves.journal = journal;
+    }
     saves.saver.save_with(target, snapshot, details, options.encode.clone(), promises);
 }

@@ -13,6 +13,7 @@ use bonfire_store::{
 
 use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
+use super::journal::Journal;
 use super::loading::Loading;
 use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
 use super::run::Refused;
@@ -31,6 +32,14 @@ pub enum SavePolicy {
     /// Systems in [`SimulationSet`] do not run from the request until [`SaveFinished`](crate::SaveFinished): for games in which
     /// nothing may happen that a player could lose.
     PauseUntilDurable,
+    /// It does, and saves into the slot of [`autosave`](Saves::autosave) are a journal: the whole world now and then, and between that
+    /// what has changed, appended to it. So an autosave every second costs what a second has changed, in the frame and on the
+    /// disk. A load of the slot leads to the last of it.
+    ///
+    /// Observers of [`SaveStarting`](crate::SaveStarting) run each time, those of [`SaveCaptured`](crate::SaveCaptured) only when the whole world
+    /// is saved; label, play time and thumbnail are those of the last whole save. If something cannot be appended, the
+    /// save fails, and the next one is whole.
+    Journal,
 }
 
 /// The systems that are the game's simulation: they do not run while it [is paused](Saves::is_paused). In all schedules of
@@ -89,6 +98,7 @@ pub struct Saves {
     pub(super) refused: Vec<Refused>,
     pub(super) loading: Option<Loading>,
     pub(super) captures: IncrementalCapture,
+    pub(super) journal: Journal,
     pub(super) compared: bool,
     pub(super) initial: Option<Snapshot>,
     pub(super) timer: Timer,
@@ -121,6 +131,7 @@ impl Saves {
             refused: Vec::new(),
             loading: None,
             captures: IncrementalCapture::new(),
+            journal: Journal::default(),
             compared: false,
             initial: None,
             timer: Timer::default(),
@@ -232,6 +243,7 @@ impl Saves {
             return Err(Error::misuse("something is being saved or loaded: set the slots when that is done"));
         }
         (self.saver, self.has_slots) = (Saver::new(slots), true);
+        self.journal.forget();
         Ok(())
     }
 

@@ -246,6 +246,17 @@ impl<T> Promise<T> {
         (Self { shared: Some(shared.clone()) }, Handle { shared, number: 0 })
     }
 
+    /// One more handle.
+    pub fn handle(&self) -> Handle<T> {
+        match &self.shared {
+            Some(shared) => {
+                let number = shared.handles.fetch_add(1, Ordering::Relaxed);
+                Handle { shared: shared.clone(), number }
+            }
+            None => unreachable!("a promise is kept by giving it away"),
+        }
+    }
+
     /// Says that it is on its way, whatever the holder of the handle does: from now on it can be waited for.
     pub fn start(&self) {
         self.edit(|state| state.started = true);

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;
 
-use bonfire::{Delta, EncodeOptions, Error, OpenOptions, Result, Snapshot};
+use bonfire::{EncodeOptions, Error, OpenOptions, Result, Snapshot};
 use bytes::Bytes;
 use tracing::{debug_span, field, info_span};
 
@@ -11,7 +11,6 @@ use super::handle::Promise;
 use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
 use super::target::SaveTarget;
-use crate::journal::{Appended, JournalBase};
 use crate::maybe::MaybeSend;
 use crate::slots::{Details, LoadedSave, SaveInfo, Slots};
 use crate::store::{Precondition, Store, is_sealed};
@@ -86,15 +85,6 @@ pub(super) fn step<T: Clone + Send + 'static>(
     promise: Promise<T>,
     work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
 ) -> Step {
-    counted_step(promise, work, |_| Outcome::Other)
-}
-
-/// Work for a promise, with what counts of it.
-fn counted_step<T: Clone + Send + 'static>(
-    promise: Promise<T>,
-    work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
-    count: fn(&Result<T>) -> Outcome,
-) -> Step {
     Box::new(move |turn| {
         let result = match turn {
             Ok(_) if promise.is_cancelled() => Err(cancelled()),
@@ -103,7 +93,7 @@ fn counted_step<T: Clone + Send + 'static>(
         };
         let outcome = match &result {
             Err(error) if error.is_cancelled() => Outcome::Cancelled,
-            _ => count(&result),
+            _ => Outcome::Other,
         };
         let settle = move || {
             let settled = promise.settle(result);
@@ -114,7 +104,7 @@ fn counted_step<T: Clone + Send + 'static>(
 }
 
 /// A panic of a store, a codec or the game's own code is an error of the one request.
-fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
@@ -122,7 +112,7 @@ fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-fn cancelled() -> Error {
+pub(super) fn cancelled() -> Error {
     Error::cancelled("cancelled before it began")
 }
 
@@ -221,20 +211,6 @@ impl SaveJob {
     }
 }
 
-/// A delta that goes to the journal of a save.
-pub(super) fn append(base: JournalBase, delta: Delta, promise: Promise<Appended>) -> Step {
-    let work = move |slots: &Slots, watch: &Watch| {
-        let span = debug_span!("bonfire.append", slot = base.slot, since = delta.since(), now = delta.now());
-        let _in_span = span.enter();
-        watch.set(Progress::new(Stage::Writing, 0, 0));
-        finished(slots.append(&base, &delta))
-    };
-    counted_step(promise, work, |result| match result {
-        Ok(appended) => Outcome::Appended(Durable::now(appended.bytes)),
-        Err(error) => Outcome::SaveFailed(error.clone()),
-    })
-}
-
 /// Opens what a target holds.
 pub(super) fn load(
     slots: &Slots,
@@ -286,7 +262,7 @@ fn open(place: String, bytes: Bytes, options: &OpenOptions<'_>, watch: &Watch) -
 
 impl Durable {
     /// Durable since a moment ago, however long it took.
-    fn now(bytes: u64) -> Self {
+    pub(super) fn now(bytes: u64) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         let at = Some(SystemTime::now());
         #[cfg(target_arch = "wasm32")]

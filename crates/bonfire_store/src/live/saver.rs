@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bonfire::{Delta, EncodeOptions, OpenOptions, Result, Snapshot};
 
+use super::append::{AppendJob, AppendTo, RequestedSave};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, SaveJob, Step, Work, append, load, step};
+use super::job::{Job, SaveJob, Step, Work, load, step};
 use super::progress::Watch;
 use super::queue::Concern;
 use super::status::{SaveReport, SaverStatus};
@@ -141,10 +142,29 @@ impl Saver {
 
     /// The same, for a handle that was given out already.
     pub fn append_with(&self, base: JournalBase, delta: Delta, promise: Promise<Appended>) {
-        promise.enter_queue(self.owner.shared.id);
-        let concern = Concern::Other(SaveTarget::Slot(base.slot.clone()));
-        let what = format!("append to slot `{}`", base.slot);
-        self.owner.shared.submit(concern, Job { what, work: Work::Other(append(base, delta, promise)) });
+        self.submit_append(AppendJob { base: AppendTo::Durable(base), delta, promise, saves: Vec::new() });
+    }
+
+    /// The same, behind a save that need not be durable yet, and for handles of saves that were given out already: whoever
+    /// asked for a save need not know that only what has changed is written. If the save fails, so does this.
+    pub fn append_for(
+        &self,
+        base: RequestedSave,
+        delta: Delta,
+        saves: Vec<Promise<SaveReport>>,
+    ) -> Handle<Appended> {
+        let (promise, handle) = Promise::new();
+        self.submit_append(AppendJob { base: AppendTo::Requested(base), delta, promise, saves });
+        handle
+    }
+
+    fn submit_append(&self, append: AppendJob) {
+        append.promise.enter_queue(self.owner.shared.id);
+        append.saves.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
+        let slot = append.base.slot().to_owned();
+        let what = format!("append to slot `{slot}`");
+        let concern = Concern::Other(SaveTarget::Slot(slot));
+        self.owner.shared.submit(concern, Job { what, work: Work::Other(append.step()) });
     }
 
     /// Opens and checks the newest good save of a slot, or the save at a path or in a blob.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bonfire::Error;
 
 use super::target::SaveTarget;
-use crate::journal::JournalBase;
+use crate::journal::{Appended, JournalBase};
 
 /// What a save in the background became.
 #[derive(Clone, Debug)]
@@ -15,9 +15,9 @@ pub struct SaveReport {
     pub target: SaveTarget,
     /// The number of the save in its slot, if it is in one.
     pub generation: Option<u64>,
-    /// Its length in bytes.
+    /// Its length in bytes. Of a save that is a journal: the bytes that were appended.
     pub bytes: u64,
-    /// How many entities are in it.
+    /// How many entities are in it. Of a save that is a journal: 0, if what has changed was appended to it.
     pub entities: usize,
     /// Whether a newer request took the place of the one that was asked for: then this is the report of that one.
     pub coalesced: bool,
@@ -39,6 +39,12 @@ impl SaveReport {
             pruned: Vec::new(),
             prune_error: None,
         }
+    }
+
+    /// Of a delta in the place of a save.
+    pub(super) fn of_append(appended: &Appended) -> Self {
+        let target = SaveTarget::Slot(appended.slot.clone());
+        Self { generation: Some(appended.generation), ..Self::new(target, appended.bytes, 0) }
     }
 
     /// The save as one that deltas may be appended to, if it is in a slot: the world was at this tick when it was captured.

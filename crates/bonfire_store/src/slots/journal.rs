@@ -41,7 +41,7 @@ enum Place {
 }
 
 impl Slots {
-    fn journals(&self) -> MutexGuard<'_, OpenJournals> {
+    pub(super) fn journals(&self) -> MutexGuard<'_, OpenJournals> {
         self.journals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -136,7 +136,13 @@ impl Slots {
                 Source::Save(from) => self.copy_save(from, &name).await,
             };
             match put {
-                Ok(()) => return Ok(self.make_newest(name).await),
+                Ok(()) => {
+                    let placed = self.make_newest(name).await;
+                    // Numbers come again when all saves of a slot are gone: what was appended to the one before is not part of this one.
+                    let newest = self.name(slot, placed.generation, kind).journal();
+                    self.journals().remove(&newest.to_string());
+                    return Ok(placed);
+                }
                 // Somebody else took the number, or something that is no save has the name: a directory, a link, the
                 // same letters in other case.
                 Err(error) if error.is_conflict() => taken = generation,

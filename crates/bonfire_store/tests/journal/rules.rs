@@ -171,3 +171,17 @@ fn what_is_appended_to_a_sealed_save_is_sealed() {
     let nobody = slots(inside);
     assert!(nobody.load("auto").wait().unwrap_err().is_wrong_key());
 }
+
+#[test]
+fn a_number_that_comes_again_begins_a_journal_of_its_own() {
+    for (what, store) in stores() {
+        let slots = slots(store);
+        let before = save(&slots, "auto", 1);
+        append(&slots, &before, 2..=3);
+        slots.remove("auto").wait().unwrap();
+        let base = save(&slots, "auto", 1);
+        assert_eq!(base.generation, before.generation, "{what}");
+        append(&slots, &base, 2..=2);
+        assert_eq!(loads(&slots, "auto"), 2, "{what}");
+    }
+}

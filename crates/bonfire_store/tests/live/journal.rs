@@ -1,6 +1,8 @@
 //! Deltas go to the journal of a save in the order of the requests, and their handles are complete when they are durable.
 
-use bonfire_store::{Details, JournalBase, MemoryStore, SaveTarget, Saver, Slots, Wait};
+use bonfire_store::{
+    Details, JournalBase, MemoryStore, Promise, RequestedSave, SaveTarget, Saver, Slots, Wait,
+};
 
 use crate::common::{delta, number, world};
 use crate::gate::{At, gated, held};
@@ -122,4 +124,46 @@ fn only_a_save_in_a_slot_that_nobody_replaced_has_a_journal() {
     assert!(first.wait().unwrap().journal_base(1).is_none(), "another world was saved in its place");
     assert_eq!(second.wait().unwrap().journal_base(2), Some(JournalBase::new("auto", 1, 2)));
     assert!(elsewhere.wait().unwrap().journal_base(1).is_none());
+}
+
+/// A save that is on its way, as front ends continue it.
+fn requested(saver: &Saver, tick: u64) -> RequestedSave {
+    let save = saver.save("auto", world(tick), Details::new());
+    RequestedSave { slot: "auto".to_owned(), save, tick }
+}
+
+#[test]
+fn deltas_may_follow_a_save_that_is_on_its_way() {
+    let (saver, gate, _) = held();
+    let base = requested(&saver, 1);
+    let (promise, save) = Promise::new();
+    let first = saver.append_for(base.clone(), delta(1, 2), vec![promise]);
+    let second = saver.append_for(base.clone(), delta(2, 3), Vec::new());
+    assert!(!first.is_complete());
+    gate.open();
+    let report = save.wait().unwrap();
+    assert_eq!(report.generation, base.save.wait().unwrap().generation);
+    assert_eq!(report.bytes, first.wait().unwrap().bytes);
+    assert_eq!(second.wait().unwrap().record, 2);
+    assert_eq!(number(&saver.load("auto").wait().unwrap().snapshot), 3);
+    let status = saver.status();
+    assert_eq!((status.saves, status.appends, status.failures), (2, 2, 0), "one save holds the thread up");
+}
+
+#[test]
+fn a_delta_behind_a_save_that_fails_or_is_replaced_fails_too() {
+    let (saver, gate, _) = held();
+    let base = requested(&saver, 1);
+    base.save.cancel();
+    let (promise, save) = Promise::new();
+    let behind = saver.append_for(base, delta(1, 2), vec![promise]);
+    let replaced = requested(&saver, 3);
+    let newer = saver.save("auto", world(5), Details::new());
+    let behind_replaced = saver.append_for(replaced, delta(3, 4), Vec::new());
+    gate.open();
+    assert!(behind.wait().unwrap_err().is_conflict());
+    assert!(save.wait().unwrap_err().to_string().contains("the save that this continues has failed"));
+    newer.wait().unwrap();
+    assert!(behind_replaced.wait().unwrap_err().is_conflict());
+    assert_eq!(number(&saver.load("auto").wait().unwrap().snapshot), 5);
 }

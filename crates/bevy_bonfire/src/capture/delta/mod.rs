@@ -318,6 +318,11 @@ impl DeltaCapture {
         Ok(())
     }
 
+    /// The tick of the last delta, as its deltas count.
+    pub(crate) fn tick(&self) -> u64 {
+        self.tick
+    }
+
     /// What was touched.
     fn touched(
         &mut self,

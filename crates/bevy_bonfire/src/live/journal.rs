@@ -1,0 +1,102 @@
+//! Saves of which only what has changed is written: the whole world now and then, and deltas that are appended to it.
+//!
+//! | state | the next save into the slot is |
+//! |---|---|
+//! | nothing is known, or the world was loaded, or something failed | whole |
+//! | the whole save and all deltas after it are durable, or on their way | a delta |
+//! | the journal is large enough | whole |
+//!
+//! What is on its way may fail: then all that was asked for after it does too, and says so.
+
+use bevy_ecs::world::World;
+use bonfire_store::{Appended, Handle, Promise, RequestedSave, SaveHandle, SaveReport, SaveTarget};
+
+use super::{SavePolicy, Saves};
+use crate::world::save_changes;
+use crate::{DeltaCapture, SaveOptions};
+
+/// What has been written into the slot of the autosave.
+#[derive(Default)]
+pub(super) struct Journal {
+    deltas: Option<DeltaCapture>,
+    /// The save of the whole world that deltas are appended to.
+    base: Option<RequestedSave>,
+    /// The delta that was appended last.
+    last: Option<Handle<Appended>>,
+}
+
+impl Journal {
+    /// The next save is whole.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Follows the world from its next capture on.
+    pub(super) fn deltas(&mut self) -> &mut DeltaCapture {
+        self.deltas.get_or_insert_with(DeltaCapture::of_saves)
+    }
+
+    /// A capture of the whole world goes into the slot.
+    pub(super) fn begin(&mut self, target: &SaveTarget, save: SaveHandle) {
+        let tick = self.deltas().tick();
+        self.last = None;
+        self.base = match target {
+            SaveTarget::Slot(slot) => Some(RequestedSave { slot: slot.clone(), save, tick }),
+            _ => None,
+        };
+    }
+
+    /// What deltas may be appended to.
+    fn open(&self, target: &SaveTarget) -> Option<RequestedSave> {
+        let base = self.base.as_ref().filter(|base| *target == SaveTarget::Slot(base.slot.clone()))?;
+        let has_failed = base.save.result().is_some_and(|saved| saved.is_err());
+        let goes_on = match self.last.as_ref().and_then(Handle::result) {
+            Some(Ok(appended)) => !appended.full_save_due,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        (goes_on && !has_failed).then(|| base.clone())
+    }
+}
+
+impl Saves {
+    /// Whether saves to a target are a journal.
+    pub(super) fn begins_journal(&self, target: &SaveTarget) -> bool {
+        self.policy == SavePolicy::Journal
+            && matches!(target, SaveTarget::Slot(_))
+            && *target == self.autosave.target
+    }
+}
+
+/// Appends what has changed to the save in a slot. Gives the promises back if the whole world must be saved.
+pub(super) fn append(
+    world: &mut World,
+    target: &SaveTarget,
+    options: &SaveOptions,
+    promises: Vec<Promise<SaveReport>>,
+) -> Option<Vec<Promise<SaveReport>>> {
+    let mut saves = world.resource_mut::<Saves>();
+    let base = saves.begins_journal(target).then(|| saves.journal.open(target)).flatten();
+    let open = base.and_then(|base| Some((base, saves.journal.deltas.take()?)));
+    let Some((base, mut deltas)) = open else { return Some(promises) };
+    let changes = save_changes(world, options, target, &mut deltas);
+    // An observer may have taken it out of the world: then nothing is saved.
+    let mut saves = world.get_resource_mut::<Saves>()?;
+    match changes {
+        // It could not be told what has changed.
+        Ok(delta) if delta.is_whole() => {
+            saves.journal.forget();
+            Some(promises)
+        }
+        Ok(delta) => {
+            saves.journal.deltas = Some(deltas);
+            saves.journal.last = Some(saves.saver.append_for(base, delta, promises));
+            None
+        }
+        Err(error) => {
+            saves.journal.forget();
+            promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+            None
+        }
+    }
+}
