@@ -1,10 +1,8 @@
 //! An hour of saving, in short: what is kept does not grow.
 
 mod common;
+mod soak;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
 use bevy_app::App;
@@ -15,55 +13,10 @@ use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
 use common::*;
-
-/// Counts what is in use.
-struct Counting;
-
-static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
-
-#[expect(unsafe_code, reason = "allocators are")]
-// SAFETY: all of it is done by the system's allocator; this only counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size().cast_signed(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size().cast_signed(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// One soak at a time: all are counted together.
-static ONE: Mutex<()> = Mutex::new(());
+use soak::{alone, soak};
 
 /// The interval of autosaves that an hour is divided by.
 const INTERVAL_S: u32 = 30;
-
-/// Runs rounds; from the second half on, nothing more may be in use than there was in the first.
-fn soak(rounds: u32, mut round: impl FnMut(u32)) {
-    let warm_up = rounds / 4;
-    let mut early = 0;
-    let mut late = 0;
-    for number in 0..rounds {
-        round(number);
-        let live = LIVE_BYTES.load(Ordering::Relaxed);
-        // Tables grow by doubling and rings fill up: the most of a stretch of rounds counts.
-        if (warm_up..rounds / 2).contains(&number) {
-            early = early.max(live);
-        } else if number >= rounds - rounds / 4 {
-            late = late.max(live);
-        }
-    }
-    let allowed = early + early / 20 + (256 << 10);
-    println!("{rounds} rounds: {early} bytes at first, {late} at the end");
-    assert!(late <= allowed, "{early} bytes at first, {late} at the end");
-}
 
 fn hour() -> u32 {
     3600 / INTERVAL_S * scale().min(20)
@@ -130,7 +83,7 @@ fn settle(app: &mut App) {
 
 #[test]
 fn autosaves_of_an_hour_take_no_more_memory_than_those_of_a_minute() {
-    let _alone = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     // As fast as they can be made: what an hour does is in their number.
     let mut app = app(Autosave::every(Duration::ZERO));
     let mut random = Random::new(1);
@@ -154,7 +107,7 @@ fn autosaves_of_an_hour_take_no_more_memory_than_those_of_a_minute() {
 
 #[test]
 fn a_ring_of_checkpoints_does_not_grow() {
-    let _alone = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     for mut checkpoints in [Checkpoints::new(20), Checkpoints::new(20).compared()] {
         let mut world = world();
         populate(&mut world);
@@ -174,7 +127,7 @@ fn a_ring_of_checkpoints_does_not_grow() {
 
 #[test]
 fn loads_in_slices_leave_nothing_behind_whether_they_are_completed_or_not() {
-    let _alone = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let mut app = app(Autosave::off());
     saves(&mut app).save("quick");
     app.update();

@@ -243,6 +243,10 @@ impl<'s> MovedColumn<'s> {
             places.push(len as u32);
             len += 1;
         }
+        if self.drop.is_some() {
+            // Who discards what is left must not find them.
+            rows.iter().for_each(|&row| _ = self.take_row(row));
+        }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
         let places = (len < rows.len()).then_some(places);
         let (&mut Self { number, id, storage, drop, stride, align, .. }, parts) = (self, None);

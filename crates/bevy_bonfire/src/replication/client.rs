@@ -8,7 +8,7 @@ use bevy_ecs::event::Event;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
-use bonfire::{EntityId, Error, Limits};
+use bonfire::{EntityId, EntityMap, Error, Limits};
 use bonfire_sync::{Applied, MessageLimits, Receiver};
 use bytes::Bytes;
 
@@ -125,6 +125,11 @@ impl ReplicationClient {
     /// Which entity of the server this is. Looks at all of them.
     pub fn remote(&self, local: Entity) -> Option<EntityId> {
         self.receiver.as_ref()?.remote(local.into())
+    }
+
+    /// Entities of the server and what they are here; `None` before the first message.
+    pub(super) fn map(&self) -> Option<&EntityMap> {
+        self.receiver.as_ref().map(Receiver::map)
     }
 
     /// Asks the server for everything that is missing, at the end of a connection that was lost for example.

@@ -1,7 +1,9 @@
 //! A server and a client in one process, for tests of games.
 
+use std::collections::HashMap;
+
 use bevy_app::App;
-use bonfire::{Result, Snapshot};
+use bonfire::{Delta, EntityId, EntityMap, Result, Snapshot};
 
 use super::{
     ClientId, ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin,
@@ -81,15 +83,21 @@ impl TwoApps {
         self.lost += messages;
     }
 
-    /// What is different between what the server tells and what the client has; `None` if nothing is.
+    /// What is different between what the server tells and what the client has; `None` if nothing is. Entities are the same
+    /// if the client has mapped them to each other.
     pub fn difference(&mut self) -> Result<Option<String>> {
-        let world = |deltas: DeltaCapture, app: &mut App| -> Result<Snapshot> {
-            let mut deltas = deltas;
-            let whole = deltas.baseline(app.world_mut())?;
-            Snapshot::default().with_delta(&whole.for_mirrors())?.canonical_sorted()
-        };
-        let server = world(DeltaCapture::of_replication(), &mut self.server)?;
-        let client = world(DeltaCapture::of_mirror(), &mut self.client)?;
+        let told = DeltaCapture::of_replication().baseline(self.server.world_mut())?;
+        let had = DeltaCapture::of_mirror().baseline(self.client.world_mut())?;
+        let client = self.client.world().resource::<ReplicationClient>();
+        let remote: HashMap<EntityId, EntityId> = client
+            .map()
+            .into_iter()
+            .flat_map(EntityMap::iter)
+            .map(|(remote, local)| (local, remote))
+            .collect();
+        let world = |whole: Delta| Snapshot::default().with_delta(&whole.for_mirrors());
+        let server = world(told)?.canonical_by(|id| id)?;
+        let client = world(had)?.canonical_by(|id| remote.get(&id).copied().unwrap_or(EntityId::NULL))?;
         if server.content_hash()? == client.content_hash()? {
             return Ok(None);
         }

@@ -16,21 +16,35 @@ use crate::value::Value;
 
 type Row = BTreeMap<u32, Vec<u8>>;
 
+/// In which order the rows of an archetype are.
+enum RowOrder<'a> {
+    AsTheyAre,
+    Content,
+    Place(&'a dyn Fn(EntityId) -> EntityId),
+}
+
 impl Snapshot {
     /// Archetypes merged by their components and sorted by their keys, ids counted up in row order, references
     /// following, every column encoded row by row, nothing about ids or sections left. For comparing worlds; not
     /// fast.
     pub fn canonical(&self) -> Result<Self> {
-        self.canonical_with(false)
+        self.canonical_with(&RowOrder::AsTheyAre)
     }
 
     /// As [`Snapshot::canonical`], with the rows of each archetype sorted by their content too: for content hashes of
     /// worlds whose row order has no meaning. Entities that differ in nothing but whom they refer to keep their order.
     pub fn canonical_sorted(&self) -> Result<Self> {
-        self.canonical_with(true)
+        self.canonical_with(&RowOrder::Content)
     }
 
-    fn canonical_with(&self, sort_rows: bool) -> Result<Self> {
+    /// As [`Snapshot::canonical`], with the rows of each archetype sorted by what `place` makes of their ids: for comparing two
+    /// worlds of which it is known who is who, a server and its mirror for example. That is exact, also where entities
+    /// are alike.
+    pub fn canonical_by(&self, place: impl Fn(EntityId) -> EntityId) -> Result<Self> {
+        self.canonical_with(&RowOrder::Place(&place))
+    }
+
+    fn canonical_with(&self, order: &RowOrder<'_>) -> Result<Self> {
         let limits = Limits::default();
         // Archetypes are what their rows have: an entity without a value of a sparse column has not that component.
         let mut archetypes: BTreeMap<Vec<&str>, Vec<(EntityId, Row)>> = BTreeMap::new();
@@ -51,7 +65,10 @@ impl Snapshot {
                 archetypes.entry(keys).or_default().push((*id, values));
             }
         }
-        if sort_rows {
+        if let RowOrder::Place(place) = order {
+            archetypes.values_mut().for_each(|rows| rows.sort_by_cached_key(|(id, _)| place(*id)));
+        }
+        if let RowOrder::Content = order {
             let nowhere = EntityMap::default();
             let context = LoadContext::new(&limits).entities(&nowhere, Dangling::Null);
             for rows in archetypes.values_mut() {
