@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use bevy_bonfire::ReplicateExt;
 use bonfire_hecs::replication::{Applied, Receiver, ReplicationStream, Request, StreamOptions};
-use bonfire_hecs::{Bonfire, Compression, DeltaCapture, Granularity, SaveOptions, SaveScope, Snapshot};
+use bonfire_hecs::{
+    Bonfire, Compression, Delta, DeltaCapture, EntityId, Granularity, SaveOptions, SaveScope, Snapshot,
+};
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
 use bonfire_testkit::{Link, Weather, scale};
 use bytes::Bytes;
@@ -18,11 +20,18 @@ use proptest::prelude::*;
 
 type BevyWorld = bevy_common::script::BevyWorld<128>;
 
-/// What is the same, whatever the ids and the rows.
-fn text(whole: bonfire_hecs::Delta) -> String {
-    let snapshot = Snapshot::default().with_delta(&whole.for_mirrors()).unwrap().canonical_sorted().unwrap();
+/// What there is, entity by entity, in the order of the server's ids.
+fn text(whole: Delta, id: impl Fn(EntityId) -> EntityId) -> String {
+    let snapshot = Snapshot::default().with_delta(&whole.for_mirrors()).unwrap().canonical_by(id).unwrap();
     let json: serde_json::Value = serde_json::from_str(&snapshot.to_json().unwrap()).unwrap();
     format!("{}\n{}", json["archetypes"], json["resources"])
+}
+
+/// What a mirror has.
+fn mirrored_text(whole: Delta, receiver: &Receiver) -> String {
+    let remote: HashMap<EntityId, EntityId> =
+        receiver.map().iter().map(|(remote, local)| (local, remote)).collect();
+    text(whole, |local| remote[&local])
 }
 
 /// A world of some engine, on either side.
@@ -35,7 +44,7 @@ trait Side {
     fn receiver(&mut self) -> Receiver;
     fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied>;
     fn told(&mut self) -> String;
-    fn mirrored(&mut self) -> String;
+    fn mirrored(&mut self, receiver: &Receiver) -> String;
 }
 
 struct Bevy {
@@ -105,10 +114,11 @@ impl Side for Bevy {
         receiver.apply(&mut bevy_bonfire::WorldMirror::new(&mut self.world.0), message)
     }
     fn told(&mut self) -> String {
-        text(bevy_bonfire::DeltaCapture::of_replication().baseline(&mut self.world.0).unwrap())
+        text(bevy_bonfire::DeltaCapture::of_replication().baseline(&mut self.world.0).unwrap(), |id| id)
     }
-    fn mirrored(&mut self) -> String {
-        text(bevy_bonfire::DeltaCapture::of_mirror().baseline(&mut self.world.0).unwrap())
+    fn mirrored(&mut self, receiver: &Receiver) -> String {
+        let whole = bevy_bonfire::DeltaCapture::of_mirror().baseline(&mut self.world.0).unwrap();
+        mirrored_text(whole, receiver)
     }
 }
 
@@ -157,11 +167,12 @@ impl Side for Hecs {
     }
     fn told(&mut self) -> String {
         let HecsWorld { world, bonfire } = &self.world;
-        text(DeltaCapture::of_replication().baseline(bonfire, world, &self.options).unwrap())
+        text(DeltaCapture::of_replication().baseline(bonfire, world, &self.options).unwrap(), |id| id)
     }
-    fn mirrored(&mut self) -> String {
+    fn mirrored(&mut self, receiver: &Receiver) -> String {
         let HecsWorld { world, bonfire } = &self.world;
-        text(DeltaCapture::of_mirror().baseline(bonfire, world, &SaveOptions::new()).unwrap())
+        let whole = DeltaCapture::of_mirror().baseline(bonfire, world, &SaveOptions::new()).unwrap();
+        mirrored_text(whole, receiver)
     }
 }
 
@@ -215,7 +226,7 @@ impl<M: Side> Follower<M> {
             match applied {
                 Ok(Applied::Baseline | Applied::Delta) => {
                     let tick = self.receiver.tick().unwrap();
-                    prop_assert_eq!(&self.mirror.mirrored(), &states[&tick], "tick {}", tick);
+                    prop_assert_eq!(&self.mirror.mirrored(&self.receiver), &states[&tick], "tick {}", tick);
                 }
                 Ok(_) => {}
                 Err(error) => return Err(TestCaseError::fail(error.to_string())),
@@ -267,7 +278,7 @@ fn run<S: Side, M: Side>(schedule: &Schedule) -> Result<(), TestCaseError> {
     }
     for follower in &mut followers {
         prop_assert_eq!(follower.receiver.tick(), Some(stream.current_tick()), "all arrive in the end");
-        prop_assert_eq!(follower.mirror.mirrored(), server.told());
+        prop_assert_eq!(follower.mirror.mirrored(&follower.receiver), server.told());
     }
     Ok(())
 }

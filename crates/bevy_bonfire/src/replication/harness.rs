@@ -1,14 +1,20 @@
 //! A server and a client in one process, for tests of games.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bevy_app::App;
-use bonfire::{Delta, EntityId, EntityMap, Result, Snapshot};
+use bevy_ecs::component::Component;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::query::With;
+use bevy_ecs::world::World;
+use bonfire::{Delta, EntityId, EntityMap, Limits, Op, Result, Snapshot};
 
 use super::{
-    ClientId, ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin,
+    ClientId, Mirrored, Replicated, ReplicationClient, ReplicationClientPlugin, ReplicationRegistry,
+    ReplicationServer, ReplicationServerPlugin,
 };
 use crate::DeltaCapture;
+use crate::capture::Sources;
 
 /// A server and a client without a network between them: what one says, the other hears in the same update.
 ///
@@ -86,22 +92,25 @@ impl TwoApps {
     /// What is different between what the server tells and what the client has; `None` if nothing is. Entities are the same
     /// if the client has mapped them to each other.
     pub fn difference(&mut self) -> Result<Option<String>> {
+        let schema = DeltaCapture::of_replication().schema(self.server.world_mut())?;
         let told = DeltaCapture::of_replication().baseline(self.server.world_mut())?;
         let had = DeltaCapture::of_mirror().baseline(self.client.world_mut())?;
         let client = self.client.world().resource::<ReplicationClient>();
-        let remote: HashMap<EntityId, EntityId> = client
-            .map()
-            .into_iter()
-            .flat_map(EntityMap::iter)
-            .map(|(remote, local)| (local, remote))
-            .collect();
+        let mapped = client.map().into_iter().flat_map(EntityMap::iter);
+        let remote: HashMap<EntityId, EntityId> = mapped.map(|(remote, local)| (local, remote)).collect();
+        let remote = |local: EntityId| remote.get(&local).copied().unwrap_or(EntityId::NULL);
+
         let world = |whole: Delta| Snapshot::default().with_delta(&whole.for_mirrors());
-        let server = world(told)?.canonical_by(|id| id)?;
-        let client = world(had)?.canonical_by(|id| remote.get(&id).copied().unwrap_or(EntityId::NULL))?;
-        if server.content_hash()? == client.content_hash()? {
-            return Ok(None);
+        let (server, client) = (world(told)?.canonical_by(|id| id)?, world(had)?.canonical_by(remote)?);
+        let mut found = differences(&Delta::between(&schema, &client, &server, 0, 1)?);
+        let told = lists::<Replicated>(self.server.world_mut(), |id| id);
+        let had = lists::<Mirrored>(self.client.world_mut(), remote);
+        for (list, sources) in &told {
+            if had.get(list) != Some(sources) {
+                found.push(format!("the order of `{}` of {} is another one", list.0, list.1));
+            }
         }
-        Ok(Some(format!("the server has {}\nthe client has {}", summary(&server), summary(&client))))
+        Ok((!found.is_empty()).then(|| found.join("\n")))
     }
 
     /// Panics if the client does not have what the server tells.
@@ -115,14 +124,58 @@ impl TwoApps {
     }
 }
 
-fn summary(snapshot: &Snapshot) -> String {
-    let mut text = format!("{} entities", snapshot.entity_count());
-    for archetype in snapshot.archetypes() {
-        for column in archetype.columns() {
-            let values = column.values(&bonfire::Limits::default());
-            let values = values.map_or_else(|error| error.to_string(), |values| format!("{values:?}"));
-            text.push_str(&format!("\n  {}: {values}", column.component().key));
+/// What a client would have to be told. Entities are counted here in the order of their ids.
+fn differences(delta: &Delta) -> Vec<String> {
+    let mut found = Vec::new();
+    if !delta.despawned().is_empty() {
+        found.push(format!("{} entities are only on the client", delta.despawned().len()));
+    }
+    for group in delta.groups() {
+        let count = group.ids().len();
+        let keys: Vec<&str> = group.changes().map(|change| &*change.component.key).collect();
+        if group.spawned() {
+            found.push(format!("{count} entities with {keys:?} are only on the server"));
+            continue;
+        }
+        for change in group.changes() {
+            let what = match change.op {
+                Op::Removed => "is only on the client".to_owned(),
+                Op::Added => "is only on the server".to_owned(),
+                Op::Changed => match change.values(&Limits::default()) {
+                    Ok(Some(values)) => {
+                        format!("is {:?} on the server", values.first().and_then(Option::as_ref))
+                    }
+                    _ => "is another one".to_owned(),
+                },
+            };
+            found.push(format!("`{}` of {count} entities {what}", change.component.key));
         }
     }
-    text
+    found.extend(delta.resources().map(|(key, _)| format!("the resource `{key}` is another one")));
+    found
+}
+
+/// Sources by relationship and target.
+type Lists = BTreeMap<(String, EntityId), Vec<EntityId>>;
+
+/// The order of the sources that one side has, by the ids of the server.
+fn lists<Mark: Component>(world: &mut World, id: impl Fn(EntityId) -> EntityId) -> Lists {
+    let registry = ReplicationRegistry::of(world);
+    let mut lists = Lists::new();
+    for (number, entry) in registry.entries.iter().enumerate() {
+        let Some(relation) = entry.relation else { continue };
+        let mut marked = world.query_filtered::<Entity, With<Mark>>();
+        let Some(sources) = Sources::of(world, relation.targets) else { continue };
+        for target in marked.iter_manual(world) {
+            let mut list = Vec::new();
+            sources.for_each(target, |source| {
+                list.extend(world.get::<Mark>(source).map(|_| id(source.into())));
+            });
+            if list.len() > 1 {
+                let key = registry.registry.descriptors()[number].key().to_owned();
+                lists.insert((key, id(target.into())), list);
+            }
+        }
+    }
+    lists
 }
