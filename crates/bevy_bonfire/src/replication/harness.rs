@@ -164,7 +164,7 @@ fn lists<Mark: Component>(world: &mut World, id: impl Fn(EntityId) -> EntityId) 
     let mut lists = Lists::new();
     for (number, entry) in registry.entries.iter().enumerate() {
         let Some(relation) = entry.relation else { continue };
-        let mut marked = world.query_filtered::<Entity, With<Mark>>();
+        let marked = world.query_filtered::<Entity, With<Mark>>();
         let Some(sources) = Sources::of(world, relation.targets) else { continue };
         for target in marked.iter_manual(world) {
             let mut list = Vec::new();
