@@ -58,4 +58,5 @@ pub mod prelude {
 /// The code of the guide, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/live-saving.md")]
+#[doc = include_str!("../../../docs/replication.md")]
 mod guide {}
