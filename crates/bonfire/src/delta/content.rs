@@ -135,6 +135,10 @@ impl Delta {
         for _ in 0..input.count(size_of::<List>())? {
             let component = read_component(&mut input, table)?;
             let target = EntityId::from_bits(input.u64()?);
+            // Putting a list in order costs what the target has: nobody may ask for it again and again.
+            if delta.lists.last().is_some_and(|last| (last.component, last.target) >= (component, target)) {
+                return Err(input.corrupt("lists are not in the order of components and targets"));
+            }
             delta.lists.push(List { component, target, sources: read_ids(&mut input)? });
         }
         for _ in 0..input.count(size_of::<(u32, Option<Column>)>())? {
@@ -143,6 +147,9 @@ impl Delta {
                 return Err(input.corrupt("a resource is told whole, or gone"));
             }
             let component = column.component;
+            if delta.resources.last().is_some_and(|(last, _)| *last >= component) {
+                return Err(input.corrupt("resources are not in the order of components"));
+            }
             delta.resources.push((component, (op == Op::Changed).then_some(column)));
         }
         let flags = input.u8()?;
