@@ -117,6 +117,36 @@ fn large_integers_are_not_near_because_of_rounding() {
     assert_eq!(told, [1, 0, 1, 1]);
 }
 
+#[test]
+fn an_entity_that_is_told_of_twice_is_refused() {
+    let registry = registry();
+    let table = ComponentTable::of(&registry);
+    for (groups, is_good) in
+        [(&[&[0, 1][..], &[2]][..], true), (&[&[0, 1], &[1]], false), (&[&[3, 0, 3]], false)]
+    {
+        let mut out = Writer::new();
+        [0, 0, groups.len() as u64].into_iter().for_each(|number| out.varint(number));
+        for ids in groups {
+            out.u8(1);
+            out.varint(ids.len() as u64);
+            let mut before = 0_i64;
+            for id in *ids {
+                let step = i64::from(*id) - before;
+                before = i64::from(*id);
+                out.varint((((step << 1) ^ (step >> 63)) as u64) << 1);
+            }
+            out.varint(0);
+        }
+        [0, 0].into_iter().for_each(|number| out.varint(number));
+        out.u8(0);
+        let content = Bytes::copy_from_slice(out.as_bytes());
+        match Delta::from_content(&table, 0, 1, false, content, &Limits::default()) {
+            Ok(_) => assert!(is_good, "{groups:?}"),
+            Err(error) => assert!(!is_good && error.to_string().contains("twice"), "{groups:?}: {error}"),
+        }
+    }
+}
+
 /// Putting a list in order costs as much as the target has sources, so a target is told once.
 #[test]
 fn a_list_or_a_resource_that_is_told_twice_is_refused() {

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::{Entity, EntityHashSet};
+use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
 use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup};
@@ -53,6 +54,7 @@ pub(crate) fn apply(
         let context: Option<&dyn std::any::Any> = Some(&*world);
         delta.stage(&registry.registry, schema, map, limits, context)
     });
+    let staged = staged.and_then(|staged| check_kinds(world, registry, &staged).map(|()| staged));
     let staged = match staged {
         Ok(staged) => staged,
         Err(error) => {
@@ -84,7 +86,27 @@ pub(crate) fn apply(
             std::panic::resume_unwind(panic);
         }
     }
-    apply_resources(world, registry, resources)
+    apply_resources(world, registry, resources, delta.is_whole())
+}
+
+/// Resources are told as resources and components as components: Bevy would take either for the other, and panic later.
+fn check_kinds(world: &World, registry: &Registered, staged: &StagedDelta<'_>) -> Result<()> {
+    let is_resource = |number: usize| {
+        let info = world.components().get_info(registry.entries[number].id);
+        info.is_some_and(|info| info.required_components().iter_ids().any(|id| id == IS_RESOURCE))
+    };
+    let in_key = |error: Error, number: usize| error.in_key(registry.registry.descriptors()[number].key());
+    for change in staged.groups.iter().flat_map(|group| &group.changes) {
+        if is_resource(change.component) {
+            return Err(in_key(Error::corrupt("a resource is told of an entity"), change.component));
+        }
+    }
+    for &(number, _) in &staged.resources {
+        if !is_resource(number) {
+            return Err(in_key(Error::corrupt("a component is told as a resource"), number));
+        }
+    }
+    Ok(())
 }
 
 #[expect(unsafe_code, reason = "values without their type")]
@@ -123,7 +145,10 @@ impl Ids {
         }
         gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
         let is_here = |local: EntityId| world.get_entity(Entity::from(local)).is_ok();
-        let is_new = |id: &EntityId| map.get(*id).is_none_or(|local| !is_here(local));
+        // An id that goes and comes in one delta is another entity from then on.
+        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
+        let is_new =
+            |id: &EntityId| despawned.contains(id) || map.get(*id).is_none_or(|local| !is_here(local));
         let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
         let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
         if distinct.len() < new_remote.len() {
@@ -260,7 +285,7 @@ impl Applying<'_> {
             self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
         }
         for column in 0..moving.columns.len() {
-            self.column(number, column, &mut moving.columns[column], &places);
+            self.column(number, column, &mut moving.columns[column], &places, missing);
         }
     }
 
@@ -307,13 +332,14 @@ impl Applying<'_> {
         }
     }
 
-    /// Gives the values of one component to entities that are known.
+    /// Gives the values of one component to entities that are known. Rows that were split off have given theirs away.
     fn column(
         &mut self,
         group: usize,
         number: usize,
         column: &mut MovedColumn<'_>,
         places: &[Option<Place>],
+        split_off: &[usize],
     ) {
         let (id, entry) = (column.id, &self.registry.entries[column.number]);
         let descriptor = &self.registry.registry.descriptors()[column.number];
@@ -326,7 +352,9 @@ impl Applying<'_> {
             let first = row;
             row += 1;
             let Some(place) = places[first] else {
-                column.discard_row(first);
+                if split_off.binary_search(&first).is_err() {
+                    column.discard_row(first);
+                }
                 continue;
             };
             let has = self.world.archetypes()[place.archetype].contains(id);
@@ -431,7 +459,17 @@ fn apply_resources(
     world: &mut World,
     registry: &Registered,
     resources: Vec<(usize, Option<bonfire::StagedColumn<'_>>)>,
+    whole: bool,
 ) -> Result<()> {
+    if whole {
+        let told: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
+        for (number, entry) in registry.entries.iter().enumerate() {
+            let mirrored = world.get_resource::<crate::replication::MirroredResources>();
+            if !told.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
+                world.remove_resource_by_id(entry.id);
+            }
+        }
+    }
     for (number, column) in resources {
         let entry = &registry.entries[number];
         world.get_resource_or_init::<crate::replication::MirroredResources>().insert(entry.id);

@@ -132,6 +132,7 @@ impl Delta {
             let group = read_group(&mut input, table, &mut lens)?;
             delta.groups.push(group);
         }
+        check_told_once(&delta.groups)?;
         for _ in 0..input.count(size_of::<List>())? {
             let component = read_component(&mut input, table)?;
             let target = EntityId::from_bits(input.u64()?);
@@ -335,6 +336,17 @@ fn read_group(input: &mut Reader<'_>, table: &ComponentTable, lens: &mut Vec<usi
         changes.push(Change { op, fields, column });
     }
     Ok(Group { spawned, ids, changes })
+}
+
+/// An entity is in one group, once: engines take it for granted when they remove and insert components together.
+fn check_told_once(groups: &[Group]) -> Result<()> {
+    let mut ids: Vec<EntityId> = groups.iter().flat_map(|group| &group.ids).copied().collect();
+    // Mostly in order already, which costs little.
+    ids.sort();
+    match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::corrupt(format!("entity {} is told of twice", pair[0]))),
+        None => Ok(()),
+    }
 }
 
 fn read_shape(
