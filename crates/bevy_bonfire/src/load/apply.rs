@@ -69,7 +69,8 @@ pub(crate) fn apply(
     let mark = world.register_component::<Mirrored>();
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let mut applying = Applying { world, registry, map, changes: Changes::default() };
+        let (changes, unwanted) = (Changes::default(), Vec::new());
+        let mut applying = Applying { world, registry, map, changes, unwanted };
         applying.groups(groups, &mut ids.new, mark)?;
         for (number, target, sources) in lists {
             applying.list(number, target, sources);
@@ -192,6 +193,8 @@ struct Applying<'a> {
     registry: &'a Registered,
     map: &'a EntityMap,
     changes: Changes,
+    /// What Bevy adds because something requires it, and the sender does not have.
+    unwanted: Vec<(Entity, ComponentId)>,
 }
 
 /// Where an entity that is known is now.
@@ -268,7 +271,54 @@ impl Applying<'_> {
         let moving: Vec<Moving<'_>> = known.into_iter().map(|known| known.moving).collect();
         std::mem::take(&mut self.changes).apply(self.world, self.registry, &moving);
         self.world.flush();
+        self.remove_unwanted();
         Ok(())
+    }
+
+    /// Components that are told of and that a column makes Bevy add, by column.
+    fn required(&self, moving: &Moving<'_>) -> Vec<(usize, ComponentId)> {
+        let told = |id: &ComponentId| {
+            let number = self.registry.number(*id);
+            number.is_some_and(|number| !self.registry.registry.descriptors()[number].is_transient())
+        };
+        let mut required = Vec::new();
+        for (column, moved) in moving.columns.iter().enumerate() {
+            let info = self.world.components().get_info(moved.id);
+            let ids = info.into_iter().flat_map(|info| info.required_components().iter_ids());
+            required.extend(ids.filter(told).map(|id| (column, id)));
+        }
+        required
+    }
+
+    /// Notes what Bevy is going to add to entities, row by row, that is not told of them. `has` tells what they have already.
+    fn note_required(
+        &mut self,
+        moving: &Moving<'_>,
+        entities: impl Iterator<Item = (usize, Entity)>,
+        has: impl Fn(&World, Entity, ComponentId) -> bool,
+    ) {
+        let required = self.required(moving);
+        if required.is_empty() {
+            return;
+        }
+        for (row, entity) in entities {
+            for &(column, id) in required.iter().filter(|(column, _)| moving.columns[*column].has(row)) {
+                let told = moving.columns.iter().any(|column| column.id == id && column.has(row));
+                let inserted = !has(self.world, entity, moving.columns[column].id);
+                if inserted && !told && !has(self.world, entity, id) {
+                    self.unwanted.push((entity, id));
+                }
+            }
+        }
+    }
+
+    fn remove_unwanted(&mut self) {
+        for (entity, id) in std::mem::take(&mut self.unwanted) {
+            if let Ok(mut entity) = self.world.get_entity_mut(entity) {
+                entity.remove_by_id(id);
+            }
+        }
+        self.world.flush();
     }
 
     /// What changes about entities that are known. Values are overwritten, and the rest is noted: nobody gets another place.
@@ -284,6 +334,10 @@ impl Applying<'_> {
             let lost = removed.iter().filter(|id| archetype.contains(**id));
             self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
         }
+        let known = places.iter().enumerate().filter_map(|(row, place)| Some((row, place.as_ref()?.entity)));
+        self.note_required(moving, known, |world, entity, id| {
+            world.get_entity(entity).is_ok_and(|entity| entity.contains_id(id))
+        });
         for column in 0..moving.columns.len() {
             self.column(number, column, &mut moving.columns[column], &places, missing);
         }
@@ -295,6 +349,10 @@ impl Applying<'_> {
         }
         let mut report = bonfire::LoadReport::default();
         super::relation::drop_without_target(self.registry, &mut spawning, &mut report);
+        for moving in &spawning {
+            let coming = new[moving.entities.clone()].iter().copied().enumerate();
+            self.note_required(moving, coming, |_, _, _| false);
+        }
         let late = commit::take_late(self.registry, &mut spawning, new);
         commit::choose_segments(self.world, self.registry, &mut spawning, &[mark]);
         let right = commit::spawn(self.world, &spawning, new, &[mark]);

@@ -1,12 +1,18 @@
 //! A server and a client in one process, for tests of games.
 
+use std::collections::BTreeMap;
+
 use bevy_app::App;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::world::World;
 use bonfire::{Result, Snapshot};
 
 use super::{
-    ClientId, ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin,
+    ClientId, Mirrored, ReplicationClient, ReplicationClientPlugin, ReplicationRegistry, ReplicationServer,
+    ReplicationServerPlugin,
 };
 use crate::DeltaCapture;
+use crate::capture::Sources;
 
 /// A server and a client without a network between them: what one says, the other hears in the same update.
 ///
@@ -81,19 +87,29 @@ impl TwoApps {
         self.lost += messages;
     }
 
-    /// What is different between what the server tells and what the client has; `None` if nothing is.
+    /// What is different between what the server tells and what the client has; `None` if nothing is. References to entities
+    /// that are not replicated are null at the client, and so count as different.
     pub fn difference(&mut self) -> Result<Option<String>> {
         let world = |deltas: DeltaCapture, app: &mut App| -> Result<Snapshot> {
             let mut deltas = deltas;
             let whole = deltas.baseline(app.world_mut())?;
-            Snapshot::default().with_delta(&whole.for_mirrors())?.canonical_sorted()
+            Snapshot::default().with_delta(&whole.for_mirrors().without_lists())?.canonical_sorted()
         };
         let server = world(DeltaCapture::of_replication(), &mut self.server)?;
         let client = world(DeltaCapture::of_mirror(), &mut self.client)?;
-        if server.content_hash()? == client.content_hash()? {
-            return Ok(None);
+        if server.content_hash()? != client.content_hash()? {
+            let (server, client) = (summary(&server), summary(&client));
+            return Ok(Some(format!("the server has {server}\nthe client has {client}")));
         }
-        Ok(Some(format!("the server has {}\nthe client has {}", summary(&server), summary(&client))))
+        let local = self.client.world().resource::<ReplicationClient>();
+        let server = lists(self.server.world(), |entity| local.entity(entity));
+        let world = self.client.world();
+        let client = lists(world, |entity| world.get::<Mirrored>(entity).map(|_| entity));
+        let differing = server.iter().find(|(target, sources)| client.get(*target) != Some(*sources));
+        Ok(differing.map(|((key, target), sources)| {
+            let here = client.get(&(key.clone(), *target));
+            format!("`{key}` of {target}: the server has {sources:?}, the client {here:?}")
+        }))
     }
 
     /// Panics if the client does not have what the server tells.
@@ -105,6 +121,29 @@ impl TwoApps {
             Err(error) => panic!("the worlds cannot be compared: {error}"),
         }
     }
+}
+
+/// The sources of all targets in their order, by relationship and target: as the client knows those that it knows.
+fn lists(world: &World, local: impl Fn(Entity) -> Option<Entity>) -> BTreeMap<(String, Entity), Vec<Entity>> {
+    let mut lists: BTreeMap<(String, Entity), Vec<Entity>> = BTreeMap::new();
+    let Some(registry) = world.get_resource::<ReplicationRegistry>().map(ReplicationRegistry::registered)
+    else {
+        return lists;
+    };
+    for (entry, descriptor) in registry.entries.iter().zip(registry.registry.descriptors()) {
+        let Some(relation) = entry.relation else { continue };
+        let Some(sources) = Sources::of(world, relation.targets) else { continue };
+        let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
+        for target in archetypes.flat_map(|archetype| archetype.entities()) {
+            let Some(here) = local(target.id()) else { continue };
+            let mut list = Vec::new();
+            sources.for_each(target.id(), |source| list.extend(local(source)));
+            if list.len() > 1 {
+                lists.insert((descriptor.key().to_owned(), here), list);
+            }
+        }
+    }
+    lists
 }
 
 fn summary(snapshot: &Snapshot) -> String {

@@ -27,6 +27,10 @@ impl ReplicationRegistry {
         registered
     }
 
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.0
+    }
+
     /// The same components, of entities that are mirrored.
     pub(crate) fn of_mirror(world: &mut World) -> Arc<Registered> {
         let mut registered = Self::of(world);

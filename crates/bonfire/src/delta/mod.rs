@@ -203,6 +203,13 @@ impl Delta {
         self
     }
 
+    /// Without the order of lists. A list that has the order of rows is not told, and two worlds have other rows: who compares
+    /// worlds by their contents compares lists in another way.
+    pub fn without_lists(mut self) -> Self {
+        self.lists = Vec::new();
+        self
+    }
+
     /// Without some resources, by key.
     pub fn without_resources(mut self, left_out: impl Fn(&str) -> bool) -> Self {
         let table = Arc::clone(&self.table);

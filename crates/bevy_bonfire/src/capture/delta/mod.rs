@@ -360,7 +360,9 @@ impl DeltaCapture {
             }
             if was && !is {
                 writer.resources().removed(number);
-            } else if is && (!was || entry.unseen || ticks.resource_changed(world, entry.id)) {
+            } else if is
+                && (!was || entry.unseen || all.contains(&number) || ticks.resource_changed(world, entry.id))
+            {
                 column::write_changed_resource(&mut writer.resources(), registry, number, world)?;
             }
         }
