@@ -2,10 +2,7 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicIsize, Ordering};
-
 use bevy_app::App;
-use bevy_bonfire::prelude::*;
 use bevy_bonfire::sync::{Applied, Reason};
 use bevy_bonfire::{
     ClientId, Compression, Granularity, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated,
@@ -241,49 +238,4 @@ fn what_changes_after_a_baseline_is_told() {
     apps.assert_in_sync();
     let here = apps.client.world().resource::<ReplicationClient>().entity(ship).unwrap();
     assert_eq!(apps.client.world().get::<Position>(here), Some(&at(10.0)));
-}
-
-/// Counts how many there are: one more for each that is made, one less for each that is dropped.
-#[derive(Debug)]
-struct Token;
-
-static TOKENS: AtomicIsize = AtomicIsize::new(0);
-
-impl Default for Token {
-    fn default() -> Self {
-        TOKENS.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
-}
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        TOKENS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Component, Persist, Debug, Default)]
-#[persist(key = "test.chest")]
-struct Chest {
-    content: String,
-    #[persist(skip)]
-    token: Token,
-}
-
-#[test]
-fn a_baseline_of_which_some_is_known_drops_every_value_once() {
-    let mut apps = TwoApps::new(|app| {
-        app.persist::<Chest>().replicate::<Chest>();
-    });
-    let chest = |number: usize| Chest { content: format!("{number} coins"), ..Chest::default() };
-    for round in 1..=4 {
-        for number in 0..5 {
-            apps.server.world_mut().spawn((chest(number), Replicated));
-        }
-        // Everything again: what came in this round is new to the client, and of the same kind as what it has.
-        apps.server.world_mut().resource_mut::<ReplicationServer>().connect(ClientId(1));
-        apps.update();
-        apps.assert_in_sync();
-        assert_eq!(TOKENS.load(Ordering::Relaxed), 2 * 5 * round);
-    }
 }

@@ -126,6 +126,8 @@ pub struct AppliedDelta {
     resources: Vec<Box<dyn Any + Send + Sync>>,
     /// Keys of what is gone.
     pub removed_resources: Vec<String>,
+    /// It was everything: what exists once and is not among its resources is gone, too.
+    pub is_whole: bool,
 }
 
 impl AppliedDelta {
@@ -246,7 +248,7 @@ impl Bonfire {
         for (_, local) in &ids.gone {
             let _ = world.despawn((*local).into());
         }
-        let mut applied = AppliedDelta::default();
+        let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
         for (number, column) in staged.resources {
             match column {
                 Some(column) => applied.resources.extend((self.entries[number].resource)(column)),
@@ -277,7 +279,11 @@ impl Ids {
             gone.extend(map.iter().filter(|(remote, _)| !told.contains(remote)));
         }
         gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
-        let is_new = |id: &EntityId| map.get(*id).is_none_or(|local| !world.contains(local.into()));
+        // An id that goes and comes in one delta is another entity from then on.
+        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
+        let is_new = |id: &EntityId| {
+            despawned.contains(id) || map.get(*id).is_none_or(|local| !world.contains(local.into()))
+        };
         let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
         let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
         if distinct.len() < new_remote.len() {

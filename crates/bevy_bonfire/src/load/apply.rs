@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::{Entity, EntityHashSet};
+use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
 use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup};
@@ -53,6 +54,7 @@ pub(crate) fn apply(
         let context: Option<&dyn std::any::Any> = Some(&*world);
         delta.stage(&registry.registry, schema, map, limits, context)
     });
+    let staged = staged.and_then(|staged| check_kinds(world, registry, &staged).map(|()| staged));
     let staged = match staged {
         Ok(staged) => staged,
         Err(error) => {
@@ -67,7 +69,8 @@ pub(crate) fn apply(
     let mark = world.register_component::<Mirrored>();
     world.resource_mut::<StableIds>().loading(true);
     let work = || {
-        let mut applying = Applying { world, registry, map, changes: Changes::default() };
+        let (changes, unwanted) = (Changes::default(), Vec::new());
+        let mut applying = Applying { world, registry, map, changes, unwanted };
         applying.groups(groups, &mut ids.new, mark)?;
         for (number, target, sources) in lists {
             applying.list(number, target, sources);
@@ -84,7 +87,27 @@ pub(crate) fn apply(
             std::panic::resume_unwind(panic);
         }
     }
-    apply_resources(world, registry, resources)
+    apply_resources(world, registry, resources, delta.is_whole())
+}
+
+/// Resources are told as resources and components as components: Bevy would take either for the other, and panic later.
+fn check_kinds(world: &World, registry: &Registered, staged: &StagedDelta<'_>) -> Result<()> {
+    let is_resource = |number: usize| {
+        let info = world.components().get_info(registry.entries[number].id);
+        info.is_some_and(|info| info.required_components().iter_ids().any(|id| id == IS_RESOURCE))
+    };
+    let in_key = |error: Error, number: usize| error.in_key(registry.registry.descriptors()[number].key());
+    for change in staged.groups.iter().flat_map(|group| &group.changes) {
+        if is_resource(change.component) {
+            return Err(in_key(Error::corrupt("a resource is told of an entity"), change.component));
+        }
+    }
+    for &(number, _) in &staged.resources {
+        if !is_resource(number) {
+            return Err(in_key(Error::corrupt("a component is told as a resource"), number));
+        }
+    }
+    Ok(())
 }
 
 #[expect(unsafe_code, reason = "values without their type")]
@@ -123,7 +146,10 @@ impl Ids {
         }
         gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
         let is_here = |local: EntityId| world.get_entity(Entity::from(local)).is_ok();
-        let is_new = |id: &EntityId| map.get(*id).is_none_or(|local| !is_here(local));
+        // An id that goes and comes in one delta is another entity from then on.
+        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
+        let is_new =
+            |id: &EntityId| despawned.contains(id) || map.get(*id).is_none_or(|local| !is_here(local));
         let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
         let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
         if distinct.len() < new_remote.len() {
@@ -167,6 +193,8 @@ struct Applying<'a> {
     registry: &'a Registered,
     map: &'a EntityMap,
     changes: Changes,
+    /// What Bevy adds because something requires it, and the sender does not have.
+    unwanted: Vec<(Entity, ComponentId)>,
 }
 
 /// Where an entity that is known is now.
@@ -243,7 +271,54 @@ impl Applying<'_> {
         let moving: Vec<Moving<'_>> = known.into_iter().map(|known| known.moving).collect();
         std::mem::take(&mut self.changes).apply(self.world, self.registry, &moving);
         self.world.flush();
+        self.remove_unwanted();
         Ok(())
+    }
+
+    /// Components that are told of and that a column makes Bevy add, by column.
+    fn required(&self, moving: &Moving<'_>) -> Vec<(usize, ComponentId)> {
+        let told = |id: &ComponentId| {
+            let number = self.registry.number(*id);
+            number.is_some_and(|number| !self.registry.registry.descriptors()[number].is_transient())
+        };
+        let mut required = Vec::new();
+        for (column, moved) in moving.columns.iter().enumerate() {
+            let info = self.world.components().get_info(moved.id);
+            let ids = info.into_iter().flat_map(|info| info.required_components().iter_ids());
+            required.extend(ids.filter(told).map(|id| (column, id)));
+        }
+        required
+    }
+
+    /// Notes what Bevy is going to add to entities, row by row, that is not told of them. `has` tells what they have already.
+    fn note_required(
+        &mut self,
+        moving: &Moving<'_>,
+        entities: impl Iterator<Item = (usize, Entity)>,
+        has: impl Fn(&World, Entity, ComponentId) -> bool,
+    ) {
+        let required = self.required(moving);
+        if required.is_empty() {
+            return;
+        }
+        for (row, entity) in entities {
+            for &(column, id) in required.iter().filter(|(column, _)| moving.columns[*column].has(row)) {
+                let told = moving.columns.iter().any(|column| column.id == id && column.has(row));
+                let inserted = !has(self.world, entity, moving.columns[column].id);
+                if inserted && !told && !has(self.world, entity, id) {
+                    self.unwanted.push((entity, id));
+                }
+            }
+        }
+    }
+
+    fn remove_unwanted(&mut self) {
+        for (entity, id) in std::mem::take(&mut self.unwanted) {
+            if let Ok(mut entity) = self.world.get_entity_mut(entity) {
+                entity.remove_by_id(id);
+            }
+        }
+        self.world.flush();
     }
 
     /// What changes about entities that are known. Values are overwritten, and the rest is noted: nobody gets another place.
@@ -259,6 +334,10 @@ impl Applying<'_> {
             let lost = removed.iter().filter(|id| archetype.contains(**id));
             self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
         }
+        let known = places.iter().enumerate().filter_map(|(row, place)| Some((row, place.as_ref()?.entity)));
+        self.note_required(moving, known, |world, entity, id| {
+            world.get_entity(entity).is_ok_and(|entity| entity.contains_id(id))
+        });
         for column in 0..moving.columns.len() {
             self.column(number, column, &mut moving.columns[column], &places);
         }
@@ -270,6 +349,10 @@ impl Applying<'_> {
         }
         let mut report = bonfire::LoadReport::default();
         super::relation::drop_without_target(self.registry, &mut spawning, &mut report);
+        for moving in &spawning {
+            let coming = new[moving.entities.clone()].iter().copied().enumerate();
+            self.note_required(moving, coming, |_, _, _| false);
+        }
         let late = commit::take_late(self.registry, &mut spawning, new);
         commit::choose_segments(self.world, self.registry, &mut spawning, &[mark]);
         let right = commit::spawn(self.world, &spawning, new, &[mark]);
@@ -431,7 +514,17 @@ fn apply_resources(
     world: &mut World,
     registry: &Registered,
     resources: Vec<(usize, Option<bonfire::StagedColumn<'_>>)>,
+    whole: bool,
 ) -> Result<()> {
+    if whole {
+        let told: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
+        for (number, entry) in registry.entries.iter().enumerate() {
+            let mirrored = world.get_resource::<crate::replication::MirroredResources>();
+            if !told.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
+                world.remove_resource_by_id(entry.id);
+            }
+        }
+    }
     for (number, column) in resources {
         let entry = &registry.entries[number];
         world.get_resource_or_init::<crate::replication::MirroredResources>().insert(entry.id);

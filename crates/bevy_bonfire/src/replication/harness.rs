@@ -90,7 +90,8 @@ impl TwoApps {
     }
 
     /// What is different between what the server tells and what the client has; `None` if nothing is. Entities are the same
-    /// if the client has mapped them to each other.
+    /// if the client has mapped them to each other. References to entities that are not replicated are null at the client, and so count
+    /// as different.
     pub fn difference(&mut self) -> Result<Option<String>> {
         let schema = DeltaCapture::of_replication().schema(self.server.world_mut())?;
         let told = DeltaCapture::of_replication().baseline(self.server.world_mut())?;

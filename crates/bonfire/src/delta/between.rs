@@ -29,8 +29,8 @@ impl Delta {
         delta.lists = order::changed(table, old, new, &comparison.moved)?;
         delta.next_entity_id = new.next_entity_id;
         delta.despawned = std::mem::take(&mut comparison.despawned);
+        delta.resources = resources(table, old, new, &comparison.spawned)?;
         delta.groups = comparison.groups()?;
-        delta.resources = resources(table, old, new)?;
         delta.metadata = (old.metadata != new.metadata).then(|| new.metadata.clone());
         delta.data = data_edits(&old.data, &new.data);
         Ok(delta)
@@ -224,6 +224,7 @@ fn resources(
     table: &ComponentTable,
     old: &Snapshot,
     new: &Snapshot,
+    spawned: &HashSet<EntityId>,
 ) -> Result<Vec<(u32, Option<crate::snapshot::column::Column>)>> {
     let cells = |snapshot| -> Result<BTreeMap<u32, Cells<'_>>> {
         cells_of(table, snapshot, &snapshot.resources, 1).collect()
@@ -233,8 +234,15 @@ fn resources(
     for (&number, cells) in &after {
         let value = cells.dense()?.get(0);
         let known = before.get(&number).map(Cells::dense).transpose()?.and_then(|dense| dense.get(0));
-        if value.is_some() && value != known {
-            let component = table.get(number);
+        let component = table.get(number);
+        // As with components: what refers to an entity that comes only now could not be mapped before.
+        let newly_mapped = |value: &[u8]| match component.schema()? {
+            schema if schema.has_entities() && !spawned.is_empty() => refers_to(schema, value, spawned),
+            _ => Ok(false),
+        };
+        if let Some(bytes) = value
+            && (value != known || newly_mapped(bytes)?)
+        {
             let column = crate::snapshot::dense::plain_column_from(number, component, [value].into_iter())?;
             changes.push((number, column));
         }

@@ -36,12 +36,8 @@ impl Delta {
                 despawned.push(id);
             }
         }
-        let mut back = HashSet::new();
+        // An id that went and comes again stays among those that went: it may have been there before.
         for (id, entity) in CellMap::of(later)?.into_entities() {
-            if entity.spawned && gone.contains(&id) {
-                // An engine gave the same id again: what is told of it replaces it.
-                back.insert(id);
-            }
             merge(&self.table, cells.entry(id), entity)?;
         }
         let unchanged = |entity: &EntityCells| !entity.spawned && entity.cells.is_empty();
@@ -53,10 +49,12 @@ impl Delta {
             .filter(|id| cells.get(*id).is_some_and(unchanged))
             .collect();
         empty.into_iter().for_each(|id| drop(cells.remove(id)));
-        despawned.retain(|id| !back.contains(id) && !self.whole);
+        if self.whole {
+            despawned.clear();
+        }
         let gone: HashSet<&EntityId> = later.despawned.iter().collect();
-        let lists = self.lists.iter().chain(&later.lists).map(|list| ((list.component, list.target), list));
-        let lists: BTreeMap<_, _> = lists.filter(|((_, target), _)| !gone.contains(target)).collect();
+        let lists = self.lists.iter().filter(|list| !gone.contains(&list.target)).chain(&later.lists);
+        let lists: BTreeMap<_, _> = lists.map(|list| ((list.component, list.target), list)).collect();
         let resources = self.resources.iter().chain(&later.resources);
         let resources: BTreeMap<u32, _> = resources.map(|(number, column)| (*number, column)).collect();
         let absent = |column: &Option<_>| self.whole && column.is_none();

@@ -132,9 +132,14 @@ impl Delta {
             let group = read_group(&mut input, table, &mut lens)?;
             delta.groups.push(group);
         }
+        check_told_once(&delta.groups)?;
         for _ in 0..input.count(size_of::<List>())? {
             let component = read_component(&mut input, table)?;
             let target = EntityId::from_bits(input.u64()?);
+            // Putting a list in order costs what the target has: nobody may ask for it again and again.
+            if delta.lists.last().is_some_and(|last| (last.component, last.target) >= (component, target)) {
+                return Err(input.corrupt("lists are not in the order of components and targets"));
+            }
             delta.lists.push(List { component, target, sources: read_ids(&mut input)? });
         }
         for _ in 0..input.count(size_of::<(u32, Option<Column>)>())? {
@@ -143,6 +148,9 @@ impl Delta {
                 return Err(input.corrupt("a resource is told whole, or gone"));
             }
             let component = column.component;
+            if delta.resources.last().is_some_and(|(last, _)| *last >= component) {
+                return Err(input.corrupt("resources are not in the order of components"));
+            }
             delta.resources.push((component, (op == Op::Changed).then_some(column)));
         }
         let flags = input.u8()?;
@@ -328,6 +336,17 @@ fn read_group(input: &mut Reader<'_>, table: &ComponentTable, lens: &mut Vec<usi
         changes.push(Change { op, fields, column });
     }
     Ok(Group { spawned, ids, changes })
+}
+
+/// An entity is in one group, once: engines take it for granted when they remove and insert components together.
+fn check_told_once(groups: &[Group]) -> Result<()> {
+    let mut ids: Vec<EntityId> = groups.iter().flat_map(|group| &group.ids).copied().collect();
+    // Mostly in order already, which costs little.
+    ids.sort();
+    match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::corrupt(format!("entity {} is told of twice", pair[0]))),
+        None => Ok(()),
+    }
 }
 
 fn read_shape(

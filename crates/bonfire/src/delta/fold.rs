@@ -30,9 +30,10 @@ impl Snapshot {
         fold.entities(delta)?;
         fold.resources(delta)?;
         let mut folded = fold.snapshot;
-        let mut order = order::folded(order::of(&folded)?, &delta.table, &delta.lists);
+        let mut order = order::of(&folded)?;
         let gone: HashSet<&EntityId> = delta.despawned.iter().collect();
         order.values_mut().for_each(|lists| lists.retain(|target, _| !gone.contains(target)));
+        let mut order = order::folded(order, &delta.table, &delta.lists);
         order.retain(|_, lists| !lists.is_empty());
         folded.data = data(&folded.data, delta.data.as_deref())?;
         if !order.is_empty() {

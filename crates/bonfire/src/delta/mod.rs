@@ -227,7 +227,8 @@ impl Delta {
         }
     }
 
-    /// Other values of components and resources that were there before and are still there.
+    /// Other values of components and resources that were there before and are still there. It is never whole: nobody goes
+    /// because of it.
     pub fn values_only(&self) -> Self {
         let groups = self.groups.iter().filter(|group| !group.spawned).filter_map(|group| {
             let changes: Vec<Change> =
@@ -237,6 +238,7 @@ impl Delta {
         Self {
             groups: groups.collect(),
             resources: self.resources.iter().filter(|(_, column)| column.is_some()).cloned().collect(),
+            whole: false,
             despawned: Vec::new(),
             lists: Vec::new(),
             ..self.clone_outline()

@@ -169,35 +169,46 @@ impl Comparison {
 }
 
 /// Whether all numbers of a leaf are near those of another. What is no number is never near.
-#[expect(clippy::cast_lossless, reason = "one conversion for all kinds of numbers")]
+#[expect(clippy::cast_lossless, reason = "one conversion for all kinds of integers")]
 fn is_near(schema: &Schema, leaf: &FixedLeaf, a: &[u8], b: &[u8], epsilon: f64) -> bool {
     let mut ty = schema.get(leaf.node);
     while let Type::Array(element, _) = ty {
         ty = schema.get(*element);
     }
     macro_rules! near {
-        ($number:ty) => {{
+        ($number:ty, $distance:expr) => {{
             let number = |bytes: &[u8]| bytes.try_into().map(<$number>::from_le_bytes).ok();
             const SIZE: usize = size_of::<$number>();
             a.len().is_multiple_of(SIZE)
                 && a.chunks_exact(SIZE).zip(b.chunks_exact(SIZE)).all(|(a, b)| match (number(a), number(b)) {
-                    // A difference that is no number is not small.
-                    (Some(x), Some(y)) => a == b || (x as f64 - y as f64).abs() <= epsilon,
+                    (Some(x), Some(y)) => a == b || $distance(x, y) <= epsilon,
                     _ => false,
                 })
         }};
     }
+    // A difference that is no number is not small.
+    macro_rules! near_float {
+        ($number:ty) => {
+            near!($number, |x: $number, y: $number| (f64::from(x) - f64::from(y)).abs())
+        };
+    }
+    // Large integers are not all numbers of `f64`, so the difference is taken before it becomes one.
+    macro_rules! near_integer {
+        ($number:ty) => {
+            near!($number, |x: $number, y: $number| x.abs_diff(y) as f64)
+        };
+    }
     match ty {
-        Type::F32 => near!(f32),
-        Type::F64 => near!(f64),
-        Type::U8 => near!(u8),
-        Type::U16 => near!(u16),
-        Type::U32 => near!(u32),
-        Type::U64 => near!(u64),
-        Type::I8 => near!(i8),
-        Type::I16 => near!(i16),
-        Type::I32 => near!(i32),
-        Type::I64 => near!(i64),
+        Type::F32 => near_float!(f32),
+        Type::F64 => near_float!(f64),
+        Type::U8 => near_integer!(u8),
+        Type::U16 => near_integer!(u16),
+        Type::U32 => near_integer!(u32),
+        Type::U64 => near_integer!(u64),
+        Type::I8 => near_integer!(i8),
+        Type::I16 => near_integer!(i16),
+        Type::I32 => near_integer!(i32),
+        Type::I64 => near_integer!(i64),
         _ => false,
     }
 }

@@ -99,6 +99,7 @@ impl<'r> DeltaWriter<'r> {
             group.changes.sort_by_key(|change| change.column.component);
         }
         delta.resources.sort_by_key(|(component, _)| *component);
+        delta.lists.sort_by_key(|list| (list.component, list.target));
         delta
     }
 }

@@ -6,10 +6,10 @@ mod structure;
 
 use std::sync::Arc;
 
-use bevy_ecs::change_detection::Tick;
+use bevy_ecs::change_detection::{DetectChanges, Tick};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, Delta, DeltaSchema, DeltaWriter, EntityId, ORDER_KEY, Op, Result, Snapshot};
+use bonfire::{DataEntry, Delta, DeltaSchema, DeltaWriter, EntityId, ORDER_KEY, Op, Result, Snapshot, Value};
 
 use self::groups::Groups;
 use self::structure::{Arrival, Structure};
@@ -17,7 +17,7 @@ use super::changes::{RowBits, TickRange};
 use super::incremental::Epoch;
 use super::{Chosen, IncrementalCapture, SaveOptions, Sharing, capture, choose, column};
 use crate::event::Additions;
-use crate::registry::{Registered, SaveRegistry};
+use crate::registry::{Carried, Registered, SaveRegistry};
 use crate::replication::{Mirrored, MirroredResources, ReplicationRegistry};
 
 /// Which components and entities deltas are about.
@@ -86,6 +86,10 @@ struct Tracked {
     data: Vec<DataEntry>,
     /// So many of the data were carried.
     carried: usize,
+    /// Whether anything was.
+    carries: bool,
+    /// What the options of the last save put beside the world.
+    metadata: Vec<(String, Value)>,
 }
 
 /// A value that was written past change detection.
@@ -220,7 +224,8 @@ impl DeltaCapture {
         let (epoch, now) = (Epoch::of(world), world.change_tick());
         let ticks = self.tracked.as_ref().and_then(|tracked| {
             let trusted = Arc::ptr_eq(&tracked.registry, &registry) && epoch - tracked.epoch < Epoch::TRUSTED;
-            TickRange::new(tracked.since, now).filter(|_| trusted)
+            let ticks = TickRange::new(tracked.since, now).filter(|_| trusted)?;
+            (self.about != About::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
         });
         self.tick += 1;
         let Some(ticks) = ticks else {
@@ -314,6 +319,8 @@ impl DeltaCapture {
             resources: registry.entries.iter().map(has).collect(),
             data,
             carried,
+            carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
+            metadata: options.metadata.clone(),
         });
         Ok(())
     }
@@ -360,7 +367,9 @@ impl DeltaCapture {
             }
             if was && !is {
                 writer.resources().removed(number);
-            } else if is && (!was || entry.unseen || ticks.resource_changed(world, entry.id)) {
+            } else if is
+                && (!was || entry.unseen || all.contains(&number) || ticks.resource_changed(world, entry.id))
+            {
                 column::write_changed_resource(&mut writer.resources(), registry, number, world)?;
             }
         }
@@ -371,6 +380,10 @@ impl DeltaCapture {
                 added.data.iter().chain(&options.data).cloned().chain(carried).collect();
             writer.data(&tracked.data, &now);
             tracked.data = now;
+            if tracked.metadata != options.metadata {
+                writer.metadata(options.metadata.clone());
+                tracked.metadata.clone_from(&options.metadata);
+            }
         }
         Ok(writer.finish())
     }
@@ -396,6 +409,12 @@ impl DeltaCapture {
         self.last = Some(snapshot);
         Ok(delta)
     }
+}
+
+/// Whether a load has brought things that this build does not know, or taken some away: they are no part of deltas.
+fn carries_others(world: &World, tracked: &Tracked, ticks: TickRange) -> bool {
+    let Some(carried) = world.get_resource_ref::<Carried>() else { return tracked.carries };
+    ticks.has(carried.last_changed()) && (tracked.carries || !carried.0.is_empty())
 }
 
 fn is_mirrored(world: &World, registry: &Registered, key: &str) -> bool {

@@ -1,0 +1,323 @@
+//! Deltas that no capture makes, and worlds in states that games bring about: what broke once, or was never tried.
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bevy_bonfire::prelude::*;
+use bevy_bonfire::{
+    ComponentTable, Delta, DeltaCapture, DeltaSchema, EntityId, EntityMap, Limits, Mirrored, ReplicateExt,
+    Replicated, Snapshot, WorldDeltaExt, Writer,
+};
+use bevy_ecs::prelude::*;
+use bonfire_testkit::scale;
+use bytes::Bytes;
+use common::*;
+
+fn replicated() -> World {
+    let mut world = world();
+    world
+        .replicate::<Position>()
+        .replicate::<Inventory>()
+        .replicate::<Enemy>()
+        .replicate::<Burning>()
+        .replicate::<Team>()
+        .replicate::<ChildOf>()
+        .replicate::<Score>();
+    world
+}
+
+fn table(world: &mut World) -> Arc<ComponentTable> {
+    let schema: Arc<DeltaSchema> = DeltaCapture::of_replication().schema(world).unwrap();
+    Arc::clone(schema.table())
+}
+
+/// What a mirror has, whatever the order of rows.
+fn contents(world: &mut World) -> [u8; 16] {
+    let whole = DeltaCapture::of_mirror().baseline(world).unwrap().for_mirrors();
+    let snapshot = Snapshot::default().with_delta(&whole).unwrap();
+    snapshot.canonical_sorted().unwrap().content_hash().unwrap().0
+}
+
+fn pairs(map: &EntityMap) -> Vec<(EntityId, EntityId)> {
+    let mut pairs: Vec<_> = map.iter().collect();
+    pairs.sort();
+    pairs
+}
+
+/// Numbers that are always the same.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, max: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % max
+    }
+    fn id(&mut self) -> EntityId {
+        EntityId::new(self.below(7) as u32, 0)
+    }
+    fn ids(&mut self, max: u64) -> Vec<EntityId> {
+        (0..self.below(max + 1)).map(|_| self.id()).collect()
+    }
+}
+
+fn write_ids(out: &mut Writer, ids: &[EntityId]) {
+    out.varint(ids.len() as u64);
+    let mut before = 0_i64;
+    for id in ids {
+        let step = i64::from(id.index()) - before;
+        before = i64::from(id.index());
+        out.varint((((step << 1) ^ (step >> 63)) as u64) << 1);
+    }
+}
+
+/// A shape and its values, as a peer may seal them: well-formed, and without sense.
+fn shape(
+    out: &mut Writer,
+    values: &mut Writer,
+    dice: &mut Dice,
+    table: &ComponentTable,
+    number: u32,
+    op: u8,
+    rows: usize,
+) {
+    let component = &table.components()[number as usize];
+    out.varint(u64::from(number));
+    if op == 0 {
+        return out.u8(0);
+    }
+    let stride = component.row.stride as usize;
+    let partial = rows > 1 && dice.below(3) == 0;
+    let kind: u8 = match &*component.key {
+        "test.enemy" => 0,
+        _ if stride > 0 => 1,
+        _ => 2,
+    };
+    out.u8(op | u8::from(partial) << 2 | kind << 4);
+    let mut own = rows;
+    if partial {
+        let bits: Vec<bool> = (0..rows).map(|_| dice.below(2) == 0).collect();
+        own = bits.iter().filter(|bit| **bit).count();
+        let bytes =
+            bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
+        out.raw(&bytes.collect::<Vec<u8>>());
+    }
+    let mut own_values = Writer::new();
+    for _ in 0..own {
+        match &*component.key {
+            "test.enemy" => {}
+            "test.burning" => own_values.raw(&[1, b'a' + dice.below(20) as u8]),
+            "test.inventory" => own_values.raw(&[0, 0]),
+            "test.score" => own_values.raw(&[dice.below(9) as u8, 0, 0, 0, 0, 0, 0, 0, 0]),
+            _ if component.schema().unwrap().has_entities() => {
+                own_values.u64(dice.id().to_bits());
+            }
+            _ => (0..stride).for_each(|_| own_values.u8(dice.below(5) as u8)),
+        }
+    }
+    if kind == 2 {
+        out.varint(own_values.as_bytes().len() as u64);
+    }
+    values.raw(own_values.as_bytes());
+}
+
+fn hostile(dice: &mut Dice, table: &ComponentTable) -> Vec<u8> {
+    let (mut out, mut values) = (Writer::new(), Writer::new());
+    let count = table.components().len() as u64;
+    // Whether components are told as resources, and the other way round.
+    let (confused, score) = (dice.below(4) == 0, table.number("test.score"));
+    out.varint(0);
+    let despawned = if dice.below(3) == 0 { dice.ids(3) } else { Vec::new() };
+    write_ids(&mut out, &despawned);
+    let groups = dice.below(4);
+    out.varint(groups);
+    let (repeats, mut told) = (dice.below(8) == 0, HashSet::new());
+    for number in 0..groups as u32 {
+        let spawned = dice.below(2) == 0;
+        out.u8(u8::from(spawned));
+        let mut ids = dice.ids(4);
+        ids.push(dice.id());
+        if !repeats {
+            ids.retain(|id| told.insert(*id));
+        }
+        ids.extend(ids.is_empty().then(|| EntityId::new(100 + number, 0)));
+        write_ids(&mut out, &ids);
+        let mut numbers: Vec<u32> = (0..count as u32).filter(|_| dice.below(3) == 0).collect();
+        if !confused {
+            numbers.retain(|number| Some(*number) != score);
+        }
+        if numbers.is_empty() && !spawned {
+            numbers.push(0);
+        }
+        out.varint(numbers.len() as u64);
+        for number in numbers {
+            let op = if spawned { 1 } else { dice.below(3) as u8 };
+            shape(&mut out, &mut values, dice, table, number, op, ids.len());
+        }
+    }
+    let mut lists: Vec<(u64, EntityId)> =
+        (0..dice.below(3)).map(|_| (dice.below(count), dice.id())).collect();
+    lists.sort();
+    lists.dedup();
+    out.varint(lists.len() as u64);
+    for (component, target) in lists {
+        out.varint(component);
+        out.u64(target.to_bits());
+        let sources = dice.ids(5);
+        write_ids(&mut out, &sources);
+    }
+    let mut resources: Vec<u32> = (0..count as u32).filter(|_| dice.below(5) == 0).collect();
+    if !confused {
+        resources.retain(|number| Some(*number) == score);
+    }
+    out.varint(resources.len() as u64);
+    for number in resources {
+        let op = if dice.below(3) == 0 { 0 } else { 2 };
+        shape(&mut out, &mut values, dice, table, number, op, 1);
+    }
+    out.u8(0);
+    out.raw(values.as_bytes());
+    out.as_bytes().to_vec()
+}
+
+#[test]
+fn what_a_hostile_peer_seals_is_applied_or_refused_whole() {
+    let (mut applied, mut refused) = (0, 0);
+    for seed in 0..400 * u64::from(scale()) {
+        let mut dice = Dice(seed * 7919);
+        let mut world = replicated();
+        let table = table(&mut world);
+        let mut map = EntityMap::default();
+        for tick in 0..6 {
+            let bytes = hostile(&mut dice, &table);
+            let whole = dice.below(4) == 0;
+            let delta =
+                Delta::from_content(&table, tick, tick + 1, whole, Bytes::from(bytes), &Limits::default());
+            let Ok(delta) = delta else {
+                refused += 1;
+                continue;
+            };
+            let before = (contents(&mut world), pairs(&map));
+            match world.apply_delta(&delta, &mut map) {
+                Ok(()) => applied += 1,
+                Err(error) => {
+                    refused += 1;
+                    assert!(
+                        before == (contents(&mut world), pairs(&map)),
+                        "seed {seed}, tick {tick}: {error}"
+                    );
+                }
+            }
+            for (remote, local) in map.iter() {
+                let there =
+                    world.get_entity(Entity::from(local)).is_ok_and(|entity| entity.contains::<Mirrored>());
+                assert!(there, "seed {seed}, tick {tick}: {remote} leads nowhere");
+            }
+            let mirrored = world.query::<&Mirrored>().iter(&world).count();
+            assert_eq!(mirrored, map.iter().count(), "seed {seed}, tick {tick}");
+        }
+    }
+    assert!(applied > 500 && refused > 100, "{applied} applied, {refused} refused");
+}
+
+/// Counts how many of its kind there are.
+#[derive(Debug)]
+struct Guard;
+
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+
+impl Default for Guard {
+    fn default() -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Component, Persist, Debug, Default)]
+#[persist(key = "test.guarded")]
+struct Guarded {
+    name: String,
+    #[persist(skip)]
+    guard: Guard,
+}
+
+fn guarded(name: &str) -> Guarded {
+    Guarded { name: name.into(), ..Guarded::default() }
+}
+
+/// What comes is taken out of the columns of a group. What is left must not be dropped with what others have.
+#[test]
+fn a_baseline_for_a_mirror_that_knows_some_of_it_drops_every_value_once() {
+    let mut worlds: [World; 2] = [World::new(), World::new()];
+    for world in &mut worlds {
+        world.persist::<Guarded>().replicate::<Guarded>();
+    }
+    let [mut server, mut client] = worlds;
+    let (mut deltas, mut map) = (DeltaCapture::of_replication(), EntityMap::default());
+    server.spawn((guarded("first"), Replicated));
+    client.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut map).unwrap();
+    server.spawn_batch((0..40).map(|number| (guarded(&format!("{number}")), Replicated)));
+    client.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut map).unwrap();
+    // Somebody here has despawned some, so their values have nowhere to go; or they come again.
+    let all: Vec<Entity> = client.query_filtered::<Entity, With<Mirrored>>().iter(&client).collect();
+    all.iter().step_by(3).for_each(|entity| assert!(client.despawn(*entity)));
+    client.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut map).unwrap();
+    let mut names: Vec<String> =
+        client.query::<&Guarded>().iter(&client).map(|guarded| guarded.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), ALIVE.load(Ordering::Relaxed)), (41, 82));
+    drop(client);
+    assert_eq!(ALIVE.load(Ordering::Relaxed), 41);
+    drop(server);
+    assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+}
+
+/// The same id gone and come in one delta: another entity.
+#[test]
+fn an_id_that_goes_and_comes_in_one_delta_is_another_entity() {
+    let (mut server, mut client) = (replicated(), replicated());
+    let (mut deltas, mut map) = (DeltaCapture::of_replication(), EntityMap::default());
+    let ship = server.spawn((Position { x: 1.0, y: 0.0 }, Enemy, Replicated)).id();
+    client.apply_delta(&deltas.changes(&mut server).unwrap(), &mut map).unwrap();
+    let before = Entity::from(map.get(ship.into()).unwrap());
+    server.entity_mut(ship).remove::<Replicated>();
+    let gone = deltas.changes(&mut server).unwrap();
+    server.entity_mut(ship).insert(Replicated).remove::<Enemy>();
+    let back = deltas.changes(&mut server).unwrap();
+    let both = gone.compose(&back).unwrap();
+    client.apply_delta(&both, &mut map).unwrap();
+    let after = Entity::from(map.get(ship.into()).unwrap());
+    assert!(client.get_entity(before).is_err() && client.get::<Enemy>(after).is_none());
+    assert_eq!(client.get::<Position>(after), Some(&Position { x: 1.0, y: 0.0 }));
+    // And gone again, as one delta of all three.
+    server.entity_mut(ship).remove::<Replicated>();
+    let all = both.compose(&deltas.changes(&mut server).unwrap()).unwrap();
+    client.apply_delta(&all, &mut map).unwrap();
+    assert_eq!((map.iter().count(), client.query::<&Mirrored>().iter(&client).count()), (0, 0));
+}
+
+#[test]
+fn a_baseline_takes_resources_away_that_the_server_no_longer_has() {
+    let (mut server, mut client) = (replicated(), replicated());
+    let (mut deltas, mut map) = (DeltaCapture::of_replication(), EntityMap::default());
+    server.insert_resource(Score { points: 3, best: None });
+    client.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut map).unwrap();
+    assert_eq!(client.resource::<Score>().points, 3);
+    server.remove_resource::<Score>();
+    client.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut map).unwrap();
+    assert!(!client.contains_resource::<Score>());
+    // One that is the client's own stays.
+    let mut other = replicated();
+    other.insert_resource(Score { points: 8, best: None });
+    other.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut EntityMap::default()).unwrap();
+    assert_eq!(other.resource::<Score>().points, 8);
+}
