@@ -213,7 +213,7 @@ fn values_are_shown_on_demand_and_no_more_than_asked_for() {
     let header = |line: &&str| {
         line.split_whitespace().eq(["entity", "game.name", "game.position.x", "game.position.y"])
     };
-    let at = baseline.iter().position(|line| header(&line)).unwrap();
+    let at = baseline.iter().position(header).unwrap();
     assert_eq!(baseline[at - 1], "come: 1 entity");
     assert!(baseline[at + 2].split_whitespace().eq(["0v0", "(\"Wolf\")", "1", "0.5"]), "{baseline:?}");
     let delta = run.part("delta 1 -> 2").join("\n");
@@ -275,7 +275,7 @@ fn compressed_messages_are_marked_and_read() {
     (0..200).for_each(|_| _ = server.spawn(1.0));
     server.tick();
     let baseline = server.baseline();
-    let (saved, run) = replay(&recorded(&[baseline.clone()]), &[]);
+    let (saved, run) = replay(&recorded([&baseline]), &[]);
     let line = words(&run)[3].join(" ");
     assert!(line.starts_with(&format!("8 1 baseline 1 {} ", baseline.len())), "{line}");
     assert!(line.contains(" lz4 200 entities, game.position 200"), "{line}");
@@ -476,7 +476,7 @@ fn nothing_of_a_recording_reaches_the_terminal_as_it_is() {
     head[32..48].copy_from_slice(&bonfire::ComponentTable::decode(&table, &limits).unwrap().fingerprint().0);
     let hostile = forged(&head.into(), &payload);
     for arguments in [&["--values"][..], &[], &["--json", "--values"]] {
-        for file in [recorded(&[baseline.clone()]), recorded(&[hostile.clone()])] {
+        for file in [recorded([&baseline]), recorded([&hostile])] {
             let (_saved, run) = replay(&file, arguments);
             let text = format!("{}{}", run.stdout, run.stderr);
             let raw = |char: char| char != '\n' && char.is_control() || char == '\u{202e}';

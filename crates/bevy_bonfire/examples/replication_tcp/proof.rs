@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bevy_app::AppExit;
 
 use crate::AnyError;
-use crate::wire::{MESSAGE_BYTES_MAX, PATIENCE};
+use crate::wire::PATIENCE;
 
 /// This program once more. It is ended when this is dropped.
 struct Process {
@@ -59,14 +59,13 @@ impl Process {
         {
             println!("{:>7}: {line}", self.name);
         }
-        match self.child.try_wait()? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("{} ended with {status}", self.name).into()),
-            None if Instant::now() < self.deadline => {
-                std::thread::yield_now();
-                self.succeeds()
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("{} ended with {status}", self.name).into()),
+                None if Instant::now() < self.deadline => std::thread::yield_now(),
+                None => return Err(format!("{} does not end", self.name).into()),
             }
-            None => Err(format!("{} does not end", self.name).into()),
         }
     }
 }
@@ -78,19 +77,23 @@ impl Drop for Process {
     }
 }
 
-/// A peer that says this is left alone.
+/// A peer that says this is hung up on.
 fn is_refused(address: &str, nonsense: &[u8]) -> Result<(), AnyError> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.write_all(nonsense)?;
     // Messages may come before the server has read this, then the end; a reset is one, too.
-    let mut rest = socket.take(u64::from(MESSAGE_BYTES_MAX));
-    match io::copy(&mut rest, &mut io::sink()) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            Err("nonsense was taken".into())
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match socket.read(&mut [0; 4096]) {
+            Ok(0) => return Ok(()),
+            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Ok(());
+            }
+            _ => {}
         }
-        _ => Ok(()),
     }
+    Err("nonsense was taken".into())
 }
 
 pub(crate) fn prove(record: Option<&str>) -> Result<AppExit, AnyError> {

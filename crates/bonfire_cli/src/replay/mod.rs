@@ -141,7 +141,7 @@ fn print_table(follow: &mut Follow, out: &mut Output) -> Result<(), Failure> {
     let mut table = Table::new(headers).right(&["offset", "seq", "ticks", "sent", "payload"]);
     let mut stream = None;
     let empty = String::new;
-    while let Some(entry) = follow.next() {
+    for entry in follow.by_ref() {
         for (name, ticks, text) in in_front(&entry, &mut stream) {
             table.row(vec![empty(), empty(), name.into(), ticks, empty(), empty(), empty(), text]);
         }
@@ -170,7 +170,7 @@ fn print_table(follow: &mut Follow, out: &mut Output) -> Result<(), Failure> {
 fn print_values(follow: &mut Follow, values: &mut Values, out: &mut Output) -> Result<(), Failure> {
     let mut stream = None;
     let mut first = true;
-    while let Some(entry) = follow.next() {
+    for entry in follow.by_ref() {
         for (name, ticks, text) in in_front(&entry, &mut stream) {
             if !std::mem::take(&mut first) {
                 out.line("")?;
@@ -250,7 +250,7 @@ fn print_summary(follow: &Follow, out: &mut Output) -> Result<(), Failure> {
 
 fn document(follow: &mut Follow, mut values: Option<&mut Values>) -> Json {
     let mut messages = Vec::new();
-    while let Some(entry) = follow.next() {
+    for entry in follow.by_ref() {
         messages.push(entry_json(&entry, values.as_deref_mut()));
     }
     let summary = &follow.summary;
@@ -308,7 +308,7 @@ fn entry_json(entry: &Entry, values: Option<&mut Values>) -> Json {
         Told::Deltas(deltas) => {
             message["changes"] = Counts::of(deltas).to_json();
             if let Some(values) = values {
-                message["values"] = deltas.iter().map(|delta| values.to_json(delta)).collect();
+                message["values"] = deltas.iter().map(|delta| values.document(delta)).collect();
             }
         }
         Told::Request { have } => message["have"] = (*have).into(),

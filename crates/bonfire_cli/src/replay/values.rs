@@ -144,7 +144,7 @@ impl Values {
         }
     }
 
-    pub(super) fn to_json(&mut self, delta: &Delta) -> Json {
+    pub(super) fn document(&mut self, delta: &Delta) -> Json {
         let groups: Vec<Json> = delta.groups().map(|group| self.group_json(&group)).collect();
         let ids = |ids: &[EntityId]| ids.iter().map(|id| Json::from(id.to_string())).collect::<Json>();
         let list = |(key, target, sources): (&str, EntityId, &[EntityId])| json!({ "key": key, "target": target.to_string(), "sources": ids(sources) });
@@ -171,7 +171,7 @@ impl Values {
             match change.op {
                 Op::Removed => removed.push(key.clone()),
                 _ if !change.fields.is_empty() => {
-                    drop(fields.insert(key.clone(), change.field_names().into()))
+                    fields.insert(key.clone(), change.field_names().into());
                 }
                 _ => {}
             }
