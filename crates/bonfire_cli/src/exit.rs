@@ -84,7 +84,7 @@ impl Failure {
         Self::Save { path: path.to_owned(), error, salvage: None }
     }
 
-    /// A schema lock whose text is wrong.
+    /// A file that is no save, and whose content is wrong.
     pub(crate) fn text(path: &Path, error: &bonfire::Error) -> Self {
         Self::Refused { message: format!("{}: {error}", escaped_path(path)), exit: Exit::of(error) }
     }

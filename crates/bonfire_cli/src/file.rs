@@ -47,6 +47,11 @@ impl SaveFile {
         self.bytes.len()
     }
 
+    /// The bytes, to be shared.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
     /// The bytes as they are.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

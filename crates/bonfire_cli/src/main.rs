@@ -12,6 +12,7 @@
 //! | `info`, `show`, `verify` | the commands that look into one save |
 //! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
+//! | `replay` | the command that reads a recorded stream: `follow` message by message, `counts`, `values` |
 //! | `chunks` | worlds of chunks: commands of their own, and `info` and `verify` |
 //! | `import` | the command that reads worlds of other programs |
 //! | `sealed` | saves that need a key |
@@ -34,6 +35,7 @@ mod lock;
 mod ls;
 mod migrate;
 mod output;
+mod replay;
 mod schema;
 mod sealed;
 mod show;
@@ -175,6 +177,24 @@ Examples:
   bonfire migrate old.save --dry-run
   bonfire migrate old.save -o new.save --lock game/schemas.lock";
 
+const REPLAY_NOTES: &str = "\
+A recording is what `Recorder` of `bonfire_sync` wrote: the messages of a server, as they were sent. They are read as a mirror
+would read them. In the last column `+` is what has come, `-` what is gone, `~` what was told anew; a baseline says what
+there is. A gap is where a mirror would have asked for what it missed: it is no fault of the file.
+
+What a delta tells can be read only after a baseline of its stream, which says what its components are.
+
+Exit codes:
+  0  every message is whole
+  1  a message is damaged, or the end is cut off: all others are shown
+  2  misuse: bad arguments, or a file that cannot be read
+  3  the recording, or a message, has a newer version than this tool
+
+Examples:
+  bonfire replay session.bnfr
+  bonfire replay session.bnfr --values --limit 5
+  bonfire replay session.bnfr --json | jq '.messages[] | {tick, sent_bytes}'";
+
 const IMPORT_NOTES: &str = "\
 Worlds that other programs wrote become worlds of Bonfire. The old file is only read.";
 
@@ -251,6 +271,9 @@ enum Command {
     /// What is different between two worlds of chunks
     #[command(after_help = DIFF_NOTES)]
     Diff(chunks::arguments::DiffArguments),
+    /// What a recorded stream has told, message by message
+    #[command(after_help = REPLAY_NOTES)]
+    Replay(ReplayArguments),
     /// Turns worlds of other programs into worlds of Bonfire
     #[command(subcommand, after_help = IMPORT_NOTES)]
     Import(ImportCommand),
@@ -427,6 +450,21 @@ struct MigrateArguments {
     force: bool,
 }
 
+#[derive(Args)]
+struct ReplayArguments {
+    /// The recording
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Show the values that each message brings
+    #[arg(long)]
+    values: bool,
+    /// Rows shown of each group of entities, 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "values")]
+    limit: usize,
+}
+
 #[derive(Subcommand)]
 enum ImportCommand {
     /// A world of the game bevy_pixel_world
@@ -512,6 +550,7 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
         Command::Repair(arguments) => chunks::repair::repair(arguments, keys, out),
         Command::Map(arguments) => chunks::map::run(arguments, keys, out),
         Command::Diff(arguments) => chunks::diff::run(arguments, keys, out),
+        Command::Replay(arguments) => replay::run(arguments, out),
         Command::Import(ImportCommand::PixelWorld(arguments)) => import::run(arguments, out),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(arguments, out),

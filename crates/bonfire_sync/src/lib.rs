@@ -63,6 +63,7 @@
 mod envelope;
 mod limits;
 mod message;
+mod peek;
 mod receiver;
 mod record;
 mod request;
@@ -74,8 +75,9 @@ mod structural;
 pub use bonfire::{Compression, Error, Result};
 pub use limits::MessageLimits;
 pub use message::{Kind, Message};
+pub use peek::{AnyKind, Peek};
 pub use receiver::{Applied, Reason, Receiver};
-pub use record::{Record, Recorder, Recording, Torn};
+pub use record::{RawRecord, Record, Recorder, Recording, Torn};
 pub use request::Request;
 pub use sides::{Mirror, Source};
 pub use stream::{ReplicationStream, StreamOptions};

@@ -1,6 +1,8 @@
 //! What a server sends: all of a world, or what has changed in it.
 
-use bonfire::{Compression, Error, Fingerprint, Result};
+use std::sync::Arc;
+
+use bonfire::{ComponentTable, Compression, Delta, Error, Fingerprint, Limits, LoadContext, Reader, Result};
 use bytes::Bytes;
 
 use crate::envelope::Head;
@@ -93,6 +95,38 @@ impl Message {
         };
         check_ticks(kind, since, tick).map_err(Error::corrupt)?;
         Ok(Self { kind, stream, sequence, since, tick, schema, payload })
+    }
+
+    /// All that a baseline tells, with the components that it brings. For tools: a [`Receiver`](crate::Receiver) does this by
+    /// itself.
+    pub fn whole(&self, limits: &Limits) -> Result<Delta> {
+        let (table, content) = self.table_and_content(limits)?;
+        Delta::from_content(&table, 0, self.tick, true, content, limits)
+    }
+
+    /// What a delta tells, with the components of the last baseline before it. For tools, as [`Message::whole`].
+    pub fn changes(&self, table: &Arc<ComponentTable>, limits: &Limits) -> Result<Delta> {
+        if self.kind != Kind::Delta {
+            return Err(Error::misuse("a baseline is not about changes"));
+        }
+        if table.fingerprint() != self.schema {
+            return Err(Error::schema("a delta about other components than the last baseline"));
+        }
+        Delta::from_content(table, self.since, self.tick, false, self.payload.clone(), limits)
+    }
+
+    /// The two parts of a baseline's payload.
+    pub(crate) fn table_and_content(&self, limits: &Limits) -> Result<(Arc<ComponentTable>, Bytes)> {
+        if self.kind != Kind::Baseline {
+            return Err(Error::misuse("a delta brings no components"));
+        }
+        let context = LoadContext::new(limits);
+        let mut input = Reader::new(&self.payload, &context);
+        let table = ComponentTable::decode(input.blob()?, limits)?;
+        if table.fingerprint() != self.schema {
+            return Err(Error::corrupt("a baseline brings other components than it says"));
+        }
+        Ok((table, self.payload.slice(input.offset()..)))
     }
 }
 

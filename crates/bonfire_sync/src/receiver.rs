@@ -16,9 +16,7 @@
 
 use std::sync::Arc;
 
-use bonfire::{
-    ComponentTable, Delta, EntityId, EntityMap, Error, Fingerprint, Limits, LoadContext, Reader, Result,
-};
+use bonfire::{ComponentTable, Delta, EntityId, EntityMap, Error, Limits, Result};
 use bytes::Bytes;
 
 use crate::limits::MessageLimits;
@@ -96,18 +94,19 @@ impl Receiver {
     pub fn apply(&mut self, mirror: &mut impl Mirror, bytes: &Bytes) -> Result<Applied> {
         let message = Message::decode(bytes, &self.message_limits)?;
         match message.kind {
-            Kind::Baseline => self.apply_baseline(mirror, message),
+            Kind::Baseline => self.apply_baseline(mirror, &message),
             Kind::Delta => self.apply_delta(mirror, message),
         }
     }
 
-    fn apply_baseline(&mut self, mirror: &mut impl Mirror, message: Message) -> Result<Applied> {
-        let Message { stream, tick, schema, payload, .. } = message;
+    fn apply_baseline(&mut self, mirror: &mut impl Mirror, message: &Message) -> Result<Applied> {
+        let &Message { stream, tick, .. } = message;
         let same = self.following.as_ref().filter(|following| following.stream == stream);
         if !self.poisoned && same.is_some_and(|following| tick <= following.tick) {
             return Ok(Applied::Skipped);
         }
-        let (table, content) = self.split(schema, &payload)?;
+        let (table, content) = message.table_and_content(&self.limits)?;
+        self.check(&table)?;
         let delta = Delta::from_content(&table, 0, tick, true, content, &self.limits)?;
         self.touch(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
@@ -145,22 +144,16 @@ impl Receiver {
         Ok(Applied::Delta)
     }
 
-    /// The components and the content of a baseline. Components that differ from the mirror's are an error that names them.
-    fn split(&self, schema: Fingerprint, payload: &Bytes) -> Result<(Arc<ComponentTable>, Bytes)> {
-        let context = LoadContext::new(&self.limits);
-        let mut input = Reader::new(payload, &context);
-        let table = ComponentTable::decode(input.blob()?, &self.limits)?;
-        if table.fingerprint() != schema {
-            return Err(Error::corrupt("a baseline brings other components than it says"));
+    /// Components of a server that differ from the mirror's are an error that names them.
+    fn check(&self, table: &ComponentTable) -> Result<()> {
+        if table.fingerprint() == self.table.fingerprint() {
+            return Ok(());
         }
-        if schema != self.table.fingerprint() {
-            let mut differences = self.table.differences(&table);
-            let more = differences.len().saturating_sub(DIFFERENCES_SHOWN);
-            differences.truncate(DIFFERENCES_SHOWN);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            return Err(Error::schema(format!("other components: {}{more}", differences.join(", "))));
-        }
-        Ok((table, payload.slice(input.offset()..)))
+        let mut differences = self.table.differences(table);
+        let more = differences.len().saturating_sub(DIFFERENCES_SHOWN);
+        differences.truncate(DIFFERENCES_SHOWN);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        Err(Error::schema(format!("other components: {}{more}", differences.join(", "))))
     }
 
     /// Lets the mirror change. Whatever goes wrong in there, a panic too, leaves the receiver poisoned.

@@ -89,6 +89,15 @@ pub struct Record {
     pub message: Message,
 }
 
+/// The bytes of one message of a recording, of whatever kind, with nothing checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawRecord {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// The message as it was sent.
+    pub sent: Bytes,
+}
+
 /// The end of a recording that was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
@@ -136,12 +145,16 @@ impl Recording {
     pub fn torn(&self) -> Option<Torn> {
         self.torn
     }
-}
 
-impl Iterator for Recording {
-    type Item = Result<Record>;
+    /// Where the next message starts, or where reading has ended.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The bytes of the next message, for tools that also look at what is damaged, and at requests and structural logs.
+    ///
+    /// If they are too few for a message, they are the last: lengths cannot be trusted from there on.
+    pub fn next_raw(&mut self) -> Option<RawRecord> {
         if self.rest.is_empty() {
             return None;
         }
@@ -152,15 +165,25 @@ impl Iterator for Recording {
             self.rest.clear();
             return None;
         };
-        // A length that no message has means that the lengths cannot be trusted from here on.
-        if length < HEAD_BYTES {
-            self.rest.clear();
-            return Some(Err(Error::corrupt(format!("{length} bytes at byte {offset} are no message"))));
-        }
         self.rest.advance(LENGTH_BYTES);
         let sent = self.rest.split_to(length);
         self.offset += (LENGTH_BYTES + length) as u64;
-        let record = |message| Record { offset, sent_bytes: length as u32, message };
-        Some(Message::decode(&sent, &self.limits).map(record))
+        if length < HEAD_BYTES {
+            self.rest.clear();
+        }
+        Some(RawRecord { offset, sent })
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let RawRecord { offset, sent } = self.next_raw()?;
+        let sent_bytes = sent.len() as u32;
+        if sent.len() < HEAD_BYTES {
+            return Some(Err(Error::corrupt(format!("{sent_bytes} bytes at byte {offset} are no message"))));
+        }
+        Some(Message::decode(&sent, &self.limits).map(|message| Record { offset, sent_bytes, message }))
     }
 }

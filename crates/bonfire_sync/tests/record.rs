@@ -1,7 +1,7 @@
 //! Recorded streams: whole messages come back, whatever happened to the end of the file.
 
 use bonfire::{Compression, Fingerprint};
-use bonfire_sync::{Kind, Message, MessageLimits, Recorder, Recording, Torn};
+use bonfire_sync::{AnyKind, Kind, Message, MessageLimits, Peek, Recorder, Recording, Torn};
 use bytes::Bytes;
 
 fn messages() -> Vec<Message> {
@@ -104,6 +104,38 @@ fn other_files_and_newer_ones_are_refused() {
     let limits = MessageLimits { payload_bytes_max: 5 };
     let found: Vec<_> = Recording::open(file, &limits).unwrap().collect();
     assert!(found[0].is_ok() && found[1].as_ref().unwrap_err().is_limit());
+}
+
+#[test]
+fn tools_see_the_bytes_of_everything() {
+    let (file, starts) = recorded();
+    let mut bad = file.to_vec();
+    bad[starts[1] + 40] ^= 1;
+    let mut recording = open(bad).unwrap();
+    for (number, start) in starts.iter().enumerate() {
+        assert_eq!(recording.offset(), *start as u64);
+        let record = recording.next_raw().unwrap();
+        assert_eq!(record.offset, *start as u64);
+        let peek = Peek::of(&record.sent, &MessageLimits::default());
+        let Ok(peek) = peek else {
+            assert_eq!(number, 1, "the one that is damaged");
+            continue;
+        };
+        let message = &messages()[number];
+        let kind = if number == 0 { AnyKind::Baseline } else { AnyKind::Delta };
+        assert_eq!((peek.kind, peek.stream, peek.sequence), (kind, 5, number as u32));
+        assert_eq!((peek.since, peek.tick, peek.schema), (message.since, message.tick, message.schema));
+        assert_eq!(peek.payload_bytes as usize, message.payload.len());
+    }
+    assert_eq!((recording.next_raw(), recording.offset()), (None, file.len() as u64));
+
+    // A length that no message has: its bytes are the last, and reading ends behind them.
+    let mut bad = file.to_vec();
+    bad[starts[2]..starts[2] + 4].copy_from_slice(&3_u32.to_le_bytes());
+    let mut recording = open(bad).unwrap();
+    let sent: Vec<usize> =
+        std::iter::from_fn(|| recording.next_raw()).map(|record| record.sent.len()).collect();
+    assert_eq!((sent.len(), sent[2], recording.offset()), (3, 3, starts[2] as u64 + 7));
 }
 
 /// Takes some bytes, then none.

@@ -5,7 +5,7 @@ mod common;
 use bonfire::{Compression, Error, Granularity, Persist};
 use bonfire_sync::{Applied, Kind, Message, MessageLimits, Reason, Receiver, Request, StreamOptions};
 use bytes::Bytes;
-use common::{Client, Follows, Frozen, Name, Position, Server, State, table, world};
+use common::{Client, Follows, Frozen, Name, Position, Score, Server, State, table, world};
 
 fn decoded(message: &Bytes) -> Message {
     Message::decode(message, &MessageLimits::default()).unwrap()
@@ -570,4 +570,26 @@ fn a_source_that_gives_too_little_for_a_baseline_is_found_out() {
     let mut other = Client::new();
     assert_eq!(other.apply(&server.baseline()), Applied::Baseline);
     assert_same(&other, &mut server);
+}
+
+#[test]
+fn tools_read_messages_as_receivers_do() {
+    let mut server = Server::new(1);
+    let wolf = server.spawn(1.0);
+    server.world().insert_resource(Score(7));
+    server.tick();
+    let limits = bonfire::Limits::default();
+    let baseline = decoded(&server.baseline());
+    let whole = baseline.whole(&limits).unwrap();
+    assert!(whole.is_whole() && whole.spawned().eq([wolf]));
+    let score = whole.resource_value("test.score", &limits).unwrap();
+    assert_eq!(score, Some(bonfire::Value::Tuple(vec![bonfire::Value::U64(7)])));
+    assert_eq!(whole.resource_value("test.name", &limits).unwrap(), None);
+    server.world().despawn(wolf);
+    let delta = decoded(&server.tick());
+    assert_eq!(delta.changes(whole.table(), &limits).unwrap().despawned(), [wolf]);
+
+    assert!(delta.whole(&limits).is_err() && baseline.changes(whole.table(), &limits).is_err());
+    let others = bonfire::ComponentTable::of(&bonfire::Registry::new());
+    assert!(delta.changes(&others, &limits).unwrap_err().is_schema());
 }

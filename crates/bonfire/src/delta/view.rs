@@ -1,16 +1,19 @@
 //! A delta as tools show it.
 
-use super::fields::chosen;
+use super::fields::{FIELDS_MAX, chosen};
 use super::{Delta, Group, Op};
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::schema::Node;
+use crate::schema::{Node, Schema, Type};
 use crate::snapshot::Component;
-use crate::snapshot::column::Body;
+use crate::snapshot::column::{Body, Column};
 use crate::snapshot::dense::dense_rows;
 use crate::value::{Value, decode_value};
 use crate::{context::LoadContext, wire::Reader};
+
+/// Names of fields that lie deeper are cut.
+const NAMED_DEPTH_MAX: usize = 8;
 
 /// How much a delta tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct ColumnChange<'d> {
     pub op: Op,
     /// Which of its fields are told, by their place among the leaves; all if it is empty.
     pub fields: Vec<usize>,
+    /// How many of the entities have it afterwards, with a value that is told.
+    pub rows: usize,
     /// Bytes of the values.
     pub byte_len: usize,
     group: &'d Group,
@@ -84,6 +89,20 @@ impl Delta {
     pub fn resources(&self) -> impl Iterator<Item = (&str, bool)> {
         self.resources.iter().map(|(number, column)| (&*self.table.get(*number).key, column.is_some()))
     }
+
+    /// The value of a resource that it tells of; `None` if the resource is gone, or not told of.
+    pub fn resource_value(&self, key: &str, limits: &Limits) -> Result<Option<Value>> {
+        let found = self.resources.iter().find(|(number, _)| self.table.get(*number).key == key);
+        let Some((number, Some(column))) = found else { return Ok(None) };
+        let values = values(column, self.table.get(*number), 1, limits)?;
+        Ok(values.into_iter().next().flatten())
+    }
+
+    /// Lists of sources in their order: the key of the relationship, the target, the sources.
+    pub fn lists_by_key(&self) -> impl ExactSizeIterator<Item = (&str, EntityId, &[EntityId])> {
+        let table = &self.table;
+        self.lists.iter().map(|list| (&*table.get(list.component).key, list.target, &*list.sources))
+    }
 }
 
 impl<'d> GroupView<'d> {
@@ -101,8 +120,8 @@ impl<'d> GroupView<'d> {
         group.changes.iter().map(move |change| {
             let fields = (0..64).filter(|bit| change.fields >> bit & 1 == 1).collect();
             let component = delta.table.get(change.column.component);
-            let byte_len = change.column.body.len();
-            ColumnChange { component, op: change.op, fields, byte_len, group, change }
+            let (rows, byte_len) = (change.column.rows, change.column.body.len());
+            ColumnChange { component, op: change.op, fields, rows, byte_len, group, change }
         })
     }
 }
@@ -117,30 +136,91 @@ impl ColumnChange<'_> {
         if self.op == Op::Removed {
             return Ok(Some(vec![None; rows]));
         }
-        let schema = self.component.schema()?;
-        let dense = dense_rows(&self.change.column, self.component, None, rows, limits, &|_| false)?;
-        let context = LoadContext::new(limits);
-        context.grant_rows(rows);
-        let value = |bytes: Option<&[u8]>| {
-            let Some(bytes) = bytes else { return Ok(None) };
-            decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context)).map(Some)
-        };
-        dense.iter().map(value).collect::<Result<_>>().map(Some)
+        values(&self.change.column, self.component, rows, limits).map(Some)
     }
 
-    /// The values of some fields, if only those are told: per entity, field by field.
-    pub fn field_values(&self, limits: &Limits) -> Result<Vec<Vec<Value>>> {
+    /// The names of the fields that are told, in the order of [`fields`](Self::fields): `x`, `rotation.w`. What has no name
+    /// has its place among the leaves.
+    pub fn field_names(&self) -> Vec<String> {
+        let names = self.component.schema().map(|schema| leaf_names(schema)).unwrap_or_default();
+        let name = |&place: &usize| names.get(place).cloned().unwrap_or_else(|| place.to_string());
+        self.fields.iter().map(name).collect()
+    }
+
+    /// The values of some fields, if only those are told: per entity, field by field, or nothing.
+    pub fn field_values(&self, limits: &Limits) -> Result<Vec<Option<Vec<Value>>>> {
         let Some(leaves) = super::fields::leaves(self.component) else { return Ok(Vec::new()) };
-        let (Body::Raw(rope), schema) = (&self.change.column.body, self.component.schema()?) else {
+        let column = &self.change.column;
+        let (Body::Raw(rope), schema) = (&column.body, self.component.schema()?) else {
             return Ok(Vec::new());
         };
         let context = LoadContext::new(limits);
         let bytes = rope.contiguous();
         let mut input = Reader::new(&bytes, &context);
-        let mut row = || {
+        let mut row = |place: usize| {
+            if column.present.as_ref().is_some_and(|present| !present.get(place)) {
+                return Ok(None);
+            }
             let leaves = chosen(&leaves, self.change.fields);
-            leaves.map(|(_, leaf)| decode_value(schema, leaf.node, &mut input)).collect()
+            leaves
+                .map(|(_, leaf)| decode_value(schema, leaf.node, &mut input))
+                .collect::<Result<_>>()
+                .map(Some)
         };
-        (0..self.change.column.rows).map(|_| row()).collect()
+        (0..self.group.ids.len()).map(&mut row).collect()
     }
+}
+
+/// One value or nothing per row of a column.
+fn values(
+    column: &Column,
+    component: &Component,
+    rows: usize,
+    limits: &Limits,
+) -> Result<Vec<Option<Value>>> {
+    let schema = component.schema()?;
+    let dense = dense_rows(column, component, None, rows, limits, &|_| false)?;
+    let context = LoadContext::new(limits);
+    context.grant_rows(rows);
+    let value = |bytes: Option<&[u8]>| {
+        let Some(bytes) = bytes else { return Ok(None) };
+        decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context)).map(Some)
+    };
+    dense.iter().map(value).collect()
+}
+
+/// The names of all leaves of a raw row, in the order of [`Schema::fixed_leaves`].
+fn leaf_names(schema: &Schema) -> Vec<String> {
+    let sizes = schema.fixed_sizes();
+    let mut names = Vec::new();
+    let mut stack = vec![(Node::ROOT, String::new(), 0)];
+    while let Some((node, name, depth)) = stack.pop() {
+        let parts: Vec<(Node, String)> = match schema.get(node) {
+            Type::Struct(fields) => fields.iter().map(|field| (field.node, field.name.to_string())).collect(),
+            ty @ Type::Tuple(_) => {
+                ty.children().enumerate().map(|(place, node)| (node, place.to_string())).collect()
+            }
+            _ => {
+                names.push(name);
+                continue;
+            }
+        };
+        for (node, part) in parts.into_iter().rev() {
+            let size = sizes[node.index()];
+            if size == Some(0) {
+                continue;
+            }
+            // What cannot be a raw row has no leaves, and hostile schemas are large.
+            if size.is_none() || names.len() + stack.len() > FIELDS_MAX {
+                return Vec::new();
+            }
+            let part = match name.as_str() {
+                "" => part,
+                _ if depth >= NAMED_DEPTH_MAX => name.clone(),
+                name => format!("{name}.{part}"),
+            };
+            stack.push((node, part, depth + 1));
+        }
+    }
+    names
 }
