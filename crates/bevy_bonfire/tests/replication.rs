@@ -222,7 +222,49 @@ fn a_client_that_takes_nothing_starts_again() {
         apps.server.world_mut().get_mut::<Position>(ship).unwrap().x += 1.0;
         apps.server.update();
     }
+    let waiting = apps.server.world_mut().resource_mut::<ReplicationServer>().take_messages();
+    assert!(waiting.len() < 1024);
+    let first = waiting.into_iter().next().unwrap().1;
+    apps.client.world_mut().resource_mut::<ReplicationClient>().receive(first);
+    apps.client.update();
+    assert!(
+        apps.client.world().resource::<ReplicationClient>().tick() > Some(1000),
+        "it begins with everything, and not with a delta that it cannot use"
+    );
     apps.update();
+    apps.update();
+    apps.assert_in_sync();
+}
+
+#[test]
+fn messages_that_nobody_takes_are_bounded_by_their_bytes_too() {
+    let mut apps = TwoApps::new(setup);
+    let inventory = |size: usize| Inventory { items: vec!["x".repeat(size)], gold: None };
+    let chest = apps.server.world_mut().spawn((inventory(1), Replicated)).id();
+    for _ in 0..20 {
+        *apps.server.world_mut().get_mut::<Inventory>(chest).unwrap() = inventory(10 << 20);
+        apps.server.update();
+    }
+    let waiting = apps.server.world_mut().resource_mut::<ReplicationServer>().take_messages();
+    let bytes: usize = waiting.iter().map(|(_, message)| message.len()).sum();
+    assert!(bytes <= 64 << 20, "{bytes} bytes");
+    apps.update();
+    apps.update();
+    apps.assert_in_sync();
+}
+
+#[test]
+fn a_client_may_ask_before_it_has_heard_anything() {
+    let mut apps = TwoApps::new(setup);
+    apps.server.world_mut().spawn((at(1.0), Replicated));
+    apps.lose(1);
+    apps.update();
+    apps.client.world_mut().resource_mut::<ReplicationClient>().ask();
+    apps.client.update();
+    let requests = apps.client.world_mut().resource_mut::<ReplicationClient>().take_messages();
+    assert_eq!(requests.len(), 1);
+    let mut server = apps.server.world_mut().resource_mut::<ReplicationServer>();
+    server.receive(ClientId(1), &requests[0]).unwrap();
     apps.update();
     apps.assert_in_sync();
 }

@@ -48,6 +48,7 @@ impl Plugin for ReplicationClientPlugin {
             schema: None,
             inbox: VecDeque::new(),
             outbox: Vec::new(),
+            asks: false,
             unanswered: None,
         });
         app.add_systems(First, receive.in_set(ReplicationSystems::Receive));
@@ -94,6 +95,7 @@ pub struct ReplicationClient {
     schema: Option<Schema>,
     inbox: VecDeque<Bytes>,
     outbox: Vec<Bytes>,
+    asks: bool,
     /// How many messages could not be applied since a baseline was asked for.
     unanswered: Option<u32>,
 }
@@ -132,16 +134,15 @@ impl ReplicationClient {
         self.receiver.as_ref().map(Receiver::map)
     }
 
-    /// Asks the server for everything that is missing, at the end of a connection that was lost for example.
+    /// Asks the server for everything that is missing, at the start of the next frame: when a connection that was lost is there again,
+    /// for example.
     pub fn ask(&mut self) {
-        if let Some(request) = self.receiver.as_ref().and_then(|receiver| receiver.request().encode().ok()) {
-            self.outbox.push(request);
-            self.unanswered = Some(0);
-        }
+        self.asks = true;
     }
 
-    fn step(&mut self, world: &mut World, message: &Bytes) -> Result<Applied, Error> {
-        let mut mirror = WorldMirror::with_schema(world, &mut self.schema, &self.limits);
+    /// The world as a mirror, and what follows it.
+    fn receiver<'w>(&mut self, world: &'w mut World) -> (&mut Receiver, WorldMirror<'w>) {
+        let mirror = WorldMirror::with_schema(world, &mut self.schema, &self.limits);
         let (table, limits, messages) = (mirror.table().clone(), &self.limits, &self.messages);
         let receiver = self
             .receiver
@@ -150,7 +151,20 @@ impl ReplicationClient {
             // Somebody has registered more since.
             receiver.set_table(mirror.table().clone());
         }
+        (receiver, mirror)
+    }
+
+    fn send_request(&mut self, world: &mut World) {
+        let request = self.receiver(world).0.request();
+        // It has no payload that could be too long.
+        self.outbox.extend(request.encode());
+        (self.asks, self.unanswered) = (false, Some(0));
+    }
+
+    fn step(&mut self, world: &mut World, message: &Bytes) -> Result<Applied, Error> {
+        let (receiver, mut mirror) = self.receiver(world);
         let applied = receiver.apply(&mut mirror, message);
+        let is_poisoned = receiver.is_poisoned();
         let lost = match &applied {
             Ok(Applied::Baseline | Applied::Delta) => {
                 self.unanswered = None;
@@ -158,12 +172,12 @@ impl ReplicationClient {
             }
             Ok(Applied::Skipped) => false,
             Ok(Applied::NeedBaseline(_)) => true,
-            Err(_) => receiver.is_poisoned(),
+            Err(_) => is_poisoned,
         };
         if lost {
             match &mut self.unanswered {
                 Some(count) if *count < ASK_AGAIN => *count += 1,
-                _ => self.ask(),
+                _ => self.send_request(world),
             }
         }
         applied
@@ -189,5 +203,10 @@ fn receive(world: &mut World) {
             None => break,
         }
     }
+    world.resource_scope(|world, mut client: Mut<ReplicationClient>| {
+        if client.asks {
+            client.send_request(world);
+        }
+    });
     world.flush();
 }

@@ -19,8 +19,9 @@ use crate::{DeltaCapture, SaveSystems};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// Messages that may wait for a client. One that does not take them starts again with a baseline.
+/// Messages that may wait for a client, and their bytes. One that does not take them starts again with a baseline.
 const WAITING_MAX: usize = 1024;
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Lets clients follow the world of an app: entities with [`Replicated`](crate::Replicated), and what was registered with
 /// [`ReplicateExt::replicate`](crate::ReplicateExt::replicate).
@@ -118,15 +119,31 @@ struct Client {
     /// Has asked for what it missed.
     asks: Option<Request>,
     waiting: VecDeque<Bytes>,
+    waiting_bytes: usize,
 }
 
 impl Client {
     fn push(&mut self, message: Bytes) {
-        if self.waiting.len() >= WAITING_MAX {
-            self.waiting.clear();
+        let bytes = self.waiting_bytes + message.len();
+        let too_much = self.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX;
+        if self.joins || (too_much && !self.waiting.is_empty()) {
             self.joins = true;
+            drop(self.take());
+            return;
         }
+        self.waiting_bytes = bytes;
         self.waiting.push_back(message);
+    }
+
+    fn take(&mut self) -> VecDeque<Bytes> {
+        self.waiting_bytes = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Begins again with everything.
+    fn join(&mut self, baseline: Bytes) {
+        (self.joins, self.asks) = (false, None);
+        self.push(baseline);
     }
 }
 
@@ -168,7 +185,7 @@ impl ReplicationServer {
     pub fn take_messages(&mut self) -> Vec<(ClientId, Bytes)> {
         let mut messages = Vec::new();
         for (&id, client) in &mut self.clients {
-            messages.extend(client.waiting.drain(..).map(|message| (id, message)));
+            messages.extend(client.take().into_iter().map(|message| (id, message)));
         }
         messages
     }
@@ -196,8 +213,7 @@ impl ReplicationServer {
         for client in self.clients.values_mut() {
             if client.joins {
                 let baseline = self.stream.baseline(&mut source)?;
-                (client.joins, client.asks) = (false, None);
-                client.push(baseline);
+                client.join(baseline);
             } else if let Some(request) = client.asks.take() {
                 let answer = self.stream.answer(&request, &mut source)?;
                 answer.into_iter().for_each(|message| client.push(message));
