@@ -301,7 +301,8 @@ fn after_the_slot_was_emptied_the_next_save_is_whole() {
     assert!(removed.wait().unwrap() > 0);
     next.wait().unwrap();
     app.update();
-    assert_eq!(loaded(&slots).query::<&Position>().iter(&loaded(&slots)).count(), 1);
+    let mut state = loaded(&slots);
+    assert_eq!(state.query::<&Position>().iter(&state).count(), 1);
     // By somebody else, behind our back: the save after the one that fails is whole.
     slots.remove("autosave").wait().unwrap();
     let failed = app.world_mut().resource_mut::<Saves>().save("autosave");

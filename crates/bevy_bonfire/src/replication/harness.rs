@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bevy_app::App;
+use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{Result, Snapshot};
@@ -134,7 +135,7 @@ fn lists(world: &World, local: impl Fn(Entity) -> Option<Entity>) -> BTreeMap<(S
         let Some(relation) = entry.relation else { continue };
         let Some(sources) = Sources::of(world, relation.targets) else { continue };
         let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
-        for target in archetypes.flat_map(|archetype| archetype.entities()) {
+        for target in archetypes.flat_map(Archetype::entities) {
             let Some(here) = local(target.id()) else { continue };
             let mut list = Vec::new();
             sources.for_each(target.id(), |source| list.extend(local(source)));
