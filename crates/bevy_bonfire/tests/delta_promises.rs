@@ -2,7 +2,6 @@
 
 mod common;
 
-use bevy_bonfire::prelude::*;
 use bevy_bonfire::{
     Delta, DeltaCapture, EntityMap, Granularity, Mirrored, ReplicateExt, Replicated, SentValues,
     UnseenChange, WorldDeltaExt,
