@@ -224,14 +224,14 @@ fn what_a_hostile_peer_seals_is_applied_or_refused_whole() {
 
 /// Counts how many of its kind there are.
 #[derive(Debug)]
-struct Guard;
+struct Guard(());
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
 impl Default for Guard {
     fn default() -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Self
+        Self(())
     }
 }
 

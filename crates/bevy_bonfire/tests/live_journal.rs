@@ -286,3 +286,30 @@ fn what_a_load_carries_is_in_the_next_save() {
     assert_eq!(items, ["lamp"]);
     assert_eq!(state.query::<&Position>().iter(&state).count(), 2);
 }
+
+#[test]
+fn after_the_slot_was_emptied_the_next_save_is_whole() {
+    let slots = slots();
+    let mut app = app(&slots);
+    register(app.world_mut(), false);
+    app.world_mut().spawn((Position::default(), Saved));
+    save(&mut app);
+    save(&mut app);
+    let removed = app.world_mut().resource_mut::<Saves>().delete("autosave");
+    let next = app.world_mut().resource_mut::<Saves>().save("autosave");
+    app.update();
+    assert!(removed.wait().unwrap() > 0);
+    next.wait().unwrap();
+    app.update();
+    let mut state = loaded(&slots);
+    assert_eq!(state.query::<&Position>().iter(&state).count(), 1);
+    // By somebody else, behind our back: the save after the one that fails is whole.
+    slots.remove("autosave").wait().unwrap();
+    let failed = app.world_mut().resource_mut::<Saves>().save("autosave");
+    app.update();
+    let failed = failed.wait();
+    app.update();
+    assert!(failed.is_err_and(|error| error.is_conflict()));
+    save(&mut app);
+    assert!(slots.load("autosave").wait().is_ok());
+}

@@ -31,6 +31,13 @@ impl Journal {
         *self = Self::default();
     }
 
+    /// The saves of a slot are going to be removed: there is nothing to append to.
+    pub(super) fn forget_slot(&mut self, slot: &str) {
+        if self.base.as_ref().is_some_and(|base| base.slot == slot) {
+            self.forget();
+        }
+    }
+
     /// Follows the world from its next capture on.
     pub(super) fn deltas(&mut self) -> &mut DeltaCapture {
         self.deltas.get_or_insert_with(DeltaCapture::of_saves)

@@ -214,8 +214,9 @@ pub(super) fn begin(world: &mut World, request: Request) {
         Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
         Request::Remove { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
-            let saver = world.resource::<Saves>().saver.clone();
-            saver.remove_with(&slot, promise);
+            let mut saves = world.resource_mut::<Saves>();
+            saves.journal.forget_slot(&slot);
+            saves.saver.remove_with(&slot, promise);
         }
         Request::StartOver { slot, promise } => {
             if promise.is_cancelled() {

@@ -189,7 +189,7 @@ fn is_near(schema: &Schema, leaf: &FixedLeaf, a: &[u8], b: &[u8], epsilon: f64) 
     // A difference that is no number is not small.
     macro_rules! near_float {
         ($number:ty) => {
-            near!($number, |x: $number, y: $number| (f64::from(x) - f64::from(y)).abs())
+            near!($number, |x: $number, y: $number| (x as f64 - y as f64).abs())
         };
     }
     // Large integers are not all numbers of `f64`, so the difference is taken before it becomes one.
