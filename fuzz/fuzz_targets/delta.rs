@@ -44,7 +44,7 @@ fn check(delta: &Delta, registry: &Registry, schema: &DeltaSchema, limits: &Limi
         let _ = map.insert(id, id);
     }
     let _ = delta.stage(registry, schema, &map, limits, None);
-    let _ = (delta.stats(), delta.structure_only().content(), delta.values_only().content());
+    let _ = (delta.stats(), delta.structure_only().and_then(|structure| structure.content()), delta.values_only().content());
     for change in delta.groups().flat_map(|group| group.changes()) {
         let _ = (change.values(limits), change.field_values(limits));
     }

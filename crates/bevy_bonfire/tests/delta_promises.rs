@@ -136,7 +136,7 @@ fn values_alone_and_structure_alone() {
         assert_eq!(pair.client.get::<Position>(here), Some(&at(2.0)));
         assert!(pair.client.get::<Team>(here).is_none() && pair.map.get(other.into()).is_some());
         assert!(pair.map.get(new.into()).is_none());
-        pair.apply(&delta.structure_only());
+        pair.apply(&delta.structure_only().unwrap());
         assert_eq!(pair.client.get::<Team>(here), Some(&Team(1)));
         assert_eq!(pair.client.get::<Position>(pair.here(new)), Some(&at(5.0)));
         assert!(pair.map.get(other.into()).is_none());

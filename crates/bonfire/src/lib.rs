@@ -77,8 +77,8 @@ pub use bulk::RawRows;
 pub use context::{Dangling, LoadContext};
 pub use crc::{append as checksum_append, checksum};
 pub use delta::{
-    ColumnChange, ComponentTable, Delta, DeltaSchema, DeltaStats, DeltaWriter, Granularity, GroupView,
-    GroupWriter, ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,
+    ColumnChange, ComponentTable, Delta, DeltaIds, DeltaSchema, DeltaStats, DeltaWriter, Granularity,
+    GroupView, GroupWriter, ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,
 };
 pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
 pub use entity::{EntityId, EntityMap, WorldNumber};

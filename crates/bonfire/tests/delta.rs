@@ -184,7 +184,7 @@ fn structure_and_values_can_be_told_apart() {
     let delta = Delta::between(&schema, &before, &world.save().unwrap(), 0, 1).unwrap();
     let stats = delta.stats();
     assert_eq!((stats.spawned, stats.despawned, stats.added_components, stats.changed_values), (1, 1, 1, 1));
-    let structure = delta.structure_only();
+    let structure = delta.structure_only().unwrap();
     assert_eq!((structure.stats().added_components, structure.stats().changed_values), (1, 0));
     assert_eq!(structure.spawned().collect::<Vec<_>>(), [c]);
     let values = delta.values_only();

@@ -1,8 +1,8 @@
 //! Deltas: what broke once.
 
 use bonfire::{
-    ComponentTable, Delta, DeltaSchema, EntityId, Granularity, Limits, Persist, Registry, SentValues,
-    Snapshot, SnapshotWriter, Writer,
+    ComponentTable, Delta, DeltaSchema, DeltaWriter, Descriptor, EntityId, Granularity, Limits, LoadContext,
+    Op, Persist, Registry, SentValues, Snapshot, SnapshotWriter, Writer,
 };
 use bytes::Bytes;
 
@@ -177,4 +177,26 @@ fn a_list_or_a_resource_that_is_told_twice_is_refused() {
         let error = open(&content(targets, resources)).unwrap_err();
         assert!(error.is_corrupt() && error.to_string().contains("order"), "{error}");
     }
+}
+
+/// A codec may leave a value out that was there: that is structure, whatever else is told of the others.
+#[test]
+fn a_value_that_is_left_out_is_part_of_the_structure() {
+    let told = |count: &Count| Ok((count.0 != 0).then_some(count.0));
+    let read = |value: u64, _: &LoadContext<'_>| Ok(Some(Count(value)));
+    let mut registry = Registry::new();
+    registry.add(Descriptor::custom("test.count", told, read)).unwrap();
+    let schema = DeltaSchema::new(&registry);
+    let mut writer = DeltaWriter::new(&registry, &schema, 0, 1);
+    writer
+        .group(false, vec![id(0), id(1), id(2)])
+        .column(Op::Changed, &[Count(5), Count(0), Count(6)])
+        .unwrap();
+    let structure = writer.finish().structure_only().unwrap();
+    let groups: Vec<_> = structure.groups().collect();
+    assert_eq!((groups.len(), groups[0].ids()), (1, &[id(1)][..]));
+    assert!(groups[0].changes().all(|change| change.op == Op::Removed));
+    let before = world(&registry, &[(0, 1), (1, 2), (2, 3)]);
+    let after = before.with_delta(&structure).unwrap();
+    assert_eq!(counts(&after).len(), 2);
 }

@@ -4,11 +4,11 @@
 //! different, whoever has written it.
 
 use std::any::Any;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bonfire::{
-    Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, StagedColumn, StagedDelta,
+    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, StagedColumn,
+    StagedDelta,
 };
 use hecs::{Component, Entity, Without, World};
 
@@ -164,15 +164,20 @@ impl Bonfire {
         let widened =
             if delta.has_fields() { Some(self.whole_components(world, delta, map, schema)?) } else { None };
         let delta = widened.as_ref().unwrap_or(delta);
-        let ids = Ids::new(world, delta, map)?;
-        let staged = ids.check(delta, map).and_then(|()| {
+        let mut ids = DeltaIds::plan(delta, map, |local| world.contains(local.into()))?;
+        let count = u32::try_from(ids.coming().len());
+        let count = count.map_err(|_| Error::misuse("more entities than hecs can have"))?;
+        let new: Vec<Entity> = world.reserve_entities(count).collect();
+        let staged = ids.enter(map, new.iter().map(|entity| (*entity).into())).and_then(|()| {
             let context: Option<&dyn Any> = Some(&*world);
             delta.stage(&self.registry, schema, map, limits, context)
         });
         match staged {
-            Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids)),
+            Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids, &new)),
             Err(error) => {
-                ids.undo(world, map);
+                ids.undo(map);
+                world.flush();
+                new.into_iter().for_each(|entity| _ = world.despawn(entity));
                 Err(error)
             }
         }
@@ -199,10 +204,11 @@ impl Bonfire {
         delta: &Delta,
         staged: StagedDelta<'_>,
         map: &EntityMap,
-        ids: &Ids,
+        ids: &DeltaIds,
+        new: &[Entity],
     ) -> AppliedDelta {
         world.flush();
-        for &entity in &ids.new {
+        for &entity in new {
             let _ = world.insert_one(entity, Mirrored);
         }
         let descriptors = self.registry.descriptors();
@@ -245,8 +251,8 @@ impl Bonfire {
                 }
             }
         }
-        for (_, local) in &ids.gone {
-            let _ = world.despawn((*local).into());
+        for local in ids.gone() {
+            let _ = world.despawn(local.into());
         }
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
         for (number, column) in staged.resources {
@@ -257,68 +263,6 @@ impl Bonfire {
         }
         debug_assert!(delta.is_whole() || delta.since() <= delta.now());
         applied
-    }
-}
-
-/// What becomes of ids.
-struct Ids {
-    /// Of the sender, and here; out of the map.
-    gone: Vec<(EntityId, EntityId)>,
-    new_remote: Vec<EntityId>,
-    /// Reserved in the world.
-    new: Vec<Entity>,
-    /// What the map had for them: entities that somebody here has despawned.
-    stale: Vec<(EntityId, EntityId)>,
-}
-
-impl Ids {
-    fn new(world: &World, delta: &Delta, map: &mut EntityMap) -> Result<Self> {
-        let mut gone: Vec<(EntityId, EntityId)> = Vec::new();
-        if delta.is_whole() {
-            let told: HashSet<EntityId> = delta.spawned().collect();
-            gone.extend(map.iter().filter(|(remote, _)| !told.contains(remote)));
-        }
-        gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
-        // An id that goes and comes in one delta is another entity from then on.
-        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
-        let is_new = |id: &EntityId| {
-            despawned.contains(id) || map.get(*id).is_none_or(|local| !world.contains(local.into()))
-        };
-        let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
-        let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
-        if distinct.len() < new_remote.len() {
-            return Err(Error::corrupt("an entity has come twice"));
-        }
-        let count = u32::try_from(new_remote.len());
-        let count = count.map_err(|_| Error::misuse("more entities than hecs can have"))?;
-        let new: Vec<Entity> = world.reserve_entities(count).collect();
-        gone.iter().for_each(|(remote, _)| _ = map.remove(*remote));
-        let mut ids = Self { gone, new_remote, new, stale: Vec::new() };
-        for (remote, local) in ids.new_remote.iter().zip(&ids.new) {
-            if let Some(before) = map.insert(*remote, (*local).into())? {
-                ids.stale.push((*remote, before));
-            }
-        }
-        Ok(ids)
-    }
-
-    /// Whoever has changed must be known.
-    fn check(&self, delta: &Delta, map: &EntityMap) -> Result<()> {
-        for group in delta.groups().filter(|group| !group.spawned()) {
-            if let Some(id) = group.ids().iter().find(|id| map.get(**id).is_none()) {
-                return Err(Error::corrupt(format!("entity {id} has changed, and was never told of")));
-            }
-        }
-        Ok(())
-    }
-
-    fn undo(self, world: &mut World, map: &mut EntityMap) {
-        self.new_remote.iter().for_each(|remote| _ = map.remove(*remote));
-        for (remote, local) in self.stale.into_iter().chain(self.gone) {
-            let _ = map.insert(remote, local);
-        }
-        world.flush();
-        self.new.iter().for_each(|entity| _ = world.despawn(*entity));
     }
 }
 

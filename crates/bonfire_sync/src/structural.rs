@@ -55,7 +55,7 @@ impl StructuralLog {
 
     /// Adds what is structure in a delta, which must follow the last one. With a whole delta the log starts again.
     pub fn record(&mut self, delta: &Delta) -> Result<()> {
-        let structure = delta.structure_only();
+        let structure = delta.structure_only()?;
         if delta.is_whole() {
             self.steps.clear();
         } else if let Some(last) = self.steps.back() {

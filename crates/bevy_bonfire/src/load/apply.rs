@@ -19,7 +19,9 @@ use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
-use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup};
+use bonfire::{
+    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup,
+};
 
 use super::commit::{self, Moving};
 use super::moved::MovedColumn;
@@ -49,16 +51,20 @@ pub(crate) fn apply(
         false => None,
     };
     let delta = widened.as_ref().unwrap_or(delta);
-    let mut ids = Ids::new(world, delta, map)?;
-    let staged = ids.check(delta, map).and_then(|()| {
-        let context: Option<&dyn std::any::Any> = Some(&*world);
-        delta.stage(&registry.registry, schema, map, limits, context)
+    let mut ids = DeltaIds::plan(delta, map, |local| world.get_entity(Entity::from(local)).is_ok())?;
+    let count = u32::try_from(ids.coming().len());
+    let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
+    let mut new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
+    let entered = ids.enter(map, new.iter().map(|entity| (*entity).into()));
+    let staged = entered.and_then(|()| {
+        let staged = delta.stage(&registry.registry, schema, map, limits, Some(&*world))?;
+        check_kinds(world, registry, &staged).map(|()| staged)
     });
-    let staged = staged.and_then(|staged| check_kinds(world, registry, &staged).map(|()| staged));
     let staged = match staged {
         Ok(staged) => staged,
         Err(error) => {
-            ids.undo(world, map);
+            ids.undo(map);
+            world.entity_allocator_mut().free_many(&new);
             return Err(error);
         }
     };
@@ -71,11 +77,11 @@ pub(crate) fn apply(
     let work = || {
         let (changes, unwanted) = (Changes::default(), Vec::new());
         let mut applying = Applying { world, registry, map, changes, unwanted };
-        applying.groups(groups, &mut ids.new, mark)?;
+        applying.groups(groups, &mut new, mark)?;
         for (number, target, sources) in lists {
             applying.list(number, target, sources);
         }
-        applying.despawn(&ids.gone);
+        applying.despawn(&ids);
         Ok(())
     };
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
@@ -124,68 +130,6 @@ fn whole_components(
     };
     // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
     unsafe { delta.with_whole_components(&registry.registry, schema, current) }
-}
-
-/// What becomes of ids.
-struct Ids {
-    /// Of the sender, and here; out of the map.
-    gone: Vec<(EntityId, EntityId)>,
-    /// Those that have come, in the order of the delta.
-    new_remote: Vec<EntityId>,
-    new: Vec<Entity>,
-    /// What the map had for them: entities that somebody here has despawned.
-    stale: Vec<(EntityId, EntityId)>,
-}
-
-impl Ids {
-    fn new(world: &mut World, delta: &Delta, map: &mut EntityMap) -> Result<Self> {
-        let mut gone: Vec<(EntityId, EntityId)> = Vec::new();
-        if delta.is_whole() {
-            let told: HashSet<EntityId> = delta.spawned().collect();
-            gone.extend(map.iter().filter(|(remote, _)| !told.contains(remote)));
-        }
-        gone.extend(delta.despawned().iter().filter_map(|id| Some((*id, map.get(*id)?))));
-        let is_here = |local: EntityId| world.get_entity(Entity::from(local)).is_ok();
-        // An id that goes and comes in one delta is another entity from then on.
-        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
-        let is_new =
-            |id: &EntityId| despawned.contains(id) || map.get(*id).is_none_or(|local| !is_here(local));
-        let new_remote: Vec<EntityId> = delta.spawned().filter(is_new).collect();
-        let distinct: HashSet<EntityId> = new_remote.iter().copied().collect();
-        if distinct.len() < new_remote.len() {
-            return Err(Error::corrupt("an entity has come twice"));
-        }
-        let count = u32::try_from(new_remote.len());
-        let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
-        let new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-        gone.iter().for_each(|(remote, _)| _ = map.remove(*remote));
-        let mut ids = Self { gone, new_remote, new, stale: Vec::new() };
-        for (remote, local) in ids.new_remote.iter().zip(&ids.new) {
-            if let Some(before) = map.insert(*remote, (*local).into())? {
-                ids.stale.push((*remote, before));
-            }
-        }
-        Ok(ids)
-    }
-
-    /// Whoever has changed must be known.
-    fn check(&self, delta: &Delta, map: &EntityMap) -> Result<()> {
-        for group in delta.groups().filter(|group| !group.spawned()) {
-            if let Some(id) = group.ids().iter().find(|id| map.get(**id).is_none()) {
-                return Err(Error::corrupt(format!("entity {id} has changed, and was never told of")));
-            }
-        }
-        Ok(())
-    }
-
-    fn undo(self, world: &mut World, map: &mut EntityMap) {
-        self.new_remote.iter().for_each(|remote| _ = map.remove(*remote));
-        for (remote, local) in self.stale.into_iter().chain(self.gone) {
-            // It was in the map, so it is no null.
-            let _ = map.insert(remote, local);
-        }
-        world.entity_allocator_mut().free_many(&self.new);
-    }
 }
 
 struct Applying<'a> {
@@ -475,11 +419,11 @@ impl Applying<'_> {
         (relation.reorder)(self.world, target, &sources);
     }
 
-    fn despawn(&mut self, gone: &[(EntityId, EntityId)]) {
-        if gone.is_empty() {
+    fn despawn(&mut self, ids: &DeltaIds) {
+        let doomed: EntityHashSet = ids.gone().map(Entity::from).collect();
+        if doomed.is_empty() {
             return;
         }
-        let doomed: EntityHashSet = gone.iter().map(|(_, local)| Entity::from(*local)).collect();
         for entry in &self.registry.entries {
             let Some(relation) = entry.relation else { continue };
             leave(self.world, relation, entry.id, &doomed);
@@ -501,8 +445,8 @@ impl Applying<'_> {
                 }
             }
         }
-        for (_, local) in gone.iter().rev() {
-            if let Ok(entity) = self.world.get_entity_mut(Entity::from(*local)) {
+        for local in ids.gone().rev() {
+            if let Ok(entity) = self.world.get_entity_mut(Entity::from(local)) {
                 entity.despawn();
             }
         }

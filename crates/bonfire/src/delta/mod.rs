@@ -16,7 +16,7 @@
 //! | `compose`, `cell_map` | two deltas to one |
 //! | `fold`, `whole` | a snapshot and a delta to a snapshot; a snapshot as a delta |
 //! | `shadow`, `fields` | what was sent last: epsilon, and fields instead of components |
-//! | `stage` | a delta to values of a front end's types |
+//! | `ids`, `stage` | for who applies a delta: who comes and goes; values of a front end's types |
 
 mod between;
 mod cell_map;
@@ -26,6 +26,7 @@ mod container;
 mod content;
 mod fields;
 mod fold;
+mod ids;
 mod order;
 mod shadow;
 mod stage;
@@ -36,6 +37,7 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use self::ids::DeltaIds;
 pub use self::order::{ORDER_KEY, Order};
 pub use self::shadow::{Granularity, SentValues};
 pub use self::stage::{StagedChange, StagedDelta, StagedGroup};
@@ -43,7 +45,9 @@ pub use self::table::{ComponentTable, DeltaSchema};
 pub use self::view::{ColumnChange, DeltaStats, GroupView};
 pub use self::writer::{DeltaWriter, GroupWriter};
 
+use self::cell_map::{Cell, CellMap};
 use crate::entity::EntityId;
+use crate::error::Result;
 use crate::snapshot::DataEntry;
 use crate::snapshot::column::Column;
 use crate::value::Value;
@@ -211,20 +215,34 @@ impl Delta {
     }
 
     /// What came and went, with the values that came: spawned and despawned entities, added and removed components.
-    pub fn structure_only(&self) -> Self {
+    pub fn structure_only(&self) -> Result<Self> {
+        let changes = self.groups.iter().filter(|group| !group.spawned).flat_map(|group| &group.changes);
+        // A codec may leave a value out that was there before.
+        let hidden = { changes }.any(|change| change.op == Op::Changed && change.column.present.is_some());
+        let groups = if hidden { self.structural_cells()? } else { self.structural_groups() };
+        Ok(Self { groups, resources: Vec::new(), metadata: None, data: None, ..self.clone_outline() })
+    }
+
+    fn structural_groups(&self) -> Vec<Group> {
         let groups = self.groups.iter().filter_map(|group| {
             let kept = |change: &&Change| group.spawned || change.op != Op::Changed;
             let changes: Vec<Change> = group.changes.iter().filter(kept).cloned().collect();
             let told = group.spawned || !changes.is_empty();
             told.then(|| Group { spawned: group.spawned, ids: group.ids.clone(), changes })
         });
-        Self {
-            groups: groups.collect(),
-            resources: Vec::new(),
-            metadata: None,
-            data: None,
-            ..self.clone_outline()
+        groups.collect()
+    }
+
+    fn structural_cells(&self) -> Result<Vec<Group>> {
+        let mut kept = CellMap::default();
+        for (id, mut entity) in CellMap::of(self)?.into_entities() {
+            let spawned = entity.spawned;
+            entity.cells.retain(|_, cell| spawned || !matches!(cell, Cell::Value { op: Op::Changed, .. }));
+            if spawned || !entity.cells.is_empty() {
+                *kept.entry(id) = entity;
+            }
         }
+        kept.into_groups(&self.table)
     }
 
     /// Other values of components and resources that were there before and are still there. It is never whole: nobody goes
