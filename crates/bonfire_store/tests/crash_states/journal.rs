@@ -120,6 +120,10 @@ impl Game {
             }
             // Locked and unlocked, removed and renamed back: nobody goes on with such a journal.
             Deed::Lock(slot, _) | Deed::Remove(slot) => drop(self.bases.remove(slot)),
+            // A copy may get its number.
+            Deed::RemoveGeneration(slot, generation) => {
+                self.bases.retain(|base_slot, base| base_slot != slot || base.generation != *generation);
+            }
             Deed::Rename(from, to) => [from, to].into_iter().for_each(|slot| drop(self.bases.remove(slot))),
             _ => {}
         }
