@@ -10,29 +10,14 @@ use bevy_bonfire::{
 use bevy_ecs::prelude::*;
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
-use common::script::{BevyWorld, Even};
+use common::script::{self, BevyWorld};
 use common::*;
 use proptest::prelude::*;
 
 /// Everything is replicated, also the mark of saves, so that both sides can be compared.
 fn replicate(world: &mut World) {
-    world
-        .replicate::<Saved>()
-        .replicate::<Name>()
-        .replicate::<ChildOf>()
-        .replicate::<Position>()
-        .replicate::<Health>()
-        .replicate::<Inventory>()
-        .replicate::<Enemy>()
-        .replicate::<Burning>()
-        .replicate::<Follows>()
-        .replicate::<Mood>()
-        .replicate::<Hover>()
-        .replicate::<Team>()
-        .replicate::<DockedAt>()
-        .replicate::<Quest>()
-        .replicate::<Score>()
-        .replicate::<Even>();
+    script::replicate(world);
+    world.replicate::<Saved>();
 }
 
 type Server = BevyWorld<128>;

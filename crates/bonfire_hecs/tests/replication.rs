@@ -7,7 +7,6 @@ mod common;
 
 use std::collections::HashMap;
 
-use bevy_bonfire::ReplicateExt;
 use bonfire_hecs::replication::{Applied, Receiver, ReplicationStream, Request, StreamOptions};
 use bonfire_hecs::{
     Bonfire, Compression, Delta, DeltaCapture, EntityId, Granularity, SaveOptions, SaveScope, Snapshot,
@@ -53,39 +52,15 @@ struct Bevy {
     deltas: bevy_bonfire::DeltaCapture,
 }
 
-fn replicate(world: &mut bevy_ecs::world::World) {
-    use bevy_common::{
-        Burning, DockedAt, Enemy, Follows, Health, Hover, Inventory, Mood, Position, Quest, Score, Team,
-        script,
-    };
-    use bevy_ecs::prelude::{ChildOf, Name};
-    world
-        .replicate::<Name>()
-        .replicate::<ChildOf>()
-        .replicate::<Position>()
-        .replicate::<Health>()
-        .replicate::<Inventory>()
-        .replicate::<Enemy>()
-        .replicate::<Burning>()
-        .replicate::<Follows>()
-        .replicate::<Mood>()
-        .replicate::<Hover>()
-        .replicate::<Team>()
-        .replicate::<DockedAt>()
-        .replicate::<Quest>()
-        .replicate::<Score>()
-        .replicate::<script::Even>();
-}
-
 impl Side for Bevy {
     fn server() -> Self {
         let mut world = BevyWorld::fresh(false);
-        replicate(&mut world.0);
+        bevy_common::script::replicate(&mut world.0);
         Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_replication() }
     }
     fn mirror() -> Self {
         let mut world = BevyWorld::fresh(true);
-        replicate(&mut world.0);
+        bevy_common::script::replicate(&mut world.0);
         Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_mirror() }
     }
     fn go_on(&mut self, script: &[Step]) {

@@ -116,3 +116,24 @@ impl<const SETS: usize, const DIFFERING: bool> ScriptWorld for BevyWorld<SETS, D
         canonical(&self.0)
     }
 }
+
+/// Replicates everything that scripts use.
+pub fn replicate(world: &mut World) {
+    use bevy_bonfire::ReplicateExt;
+    world
+        .replicate::<Name>()
+        .replicate::<ChildOf>()
+        .replicate::<Position>()
+        .replicate::<Health>()
+        .replicate::<Inventory>()
+        .replicate::<Enemy>()
+        .replicate::<Burning>()
+        .replicate::<Follows>()
+        .replicate::<Mood>()
+        .replicate::<Hover>()
+        .replicate::<Team>()
+        .replicate::<DockedAt>()
+        .replicate::<Quest>()
+        .replicate::<Score>()
+        .replicate::<Even>();
+}
