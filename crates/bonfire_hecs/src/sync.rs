@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bonfire::{Delta, DeltaSchema, EntityMap, Limits, Result};
+use bonfire::{ComponentTable, Delta, DeltaSchema, EntityMap, Limits, Result};
 use bonfire_sync::{Mirror, Source};
 use hecs::World;
 
@@ -46,6 +46,11 @@ impl<'w> WorldMirror<'w> {
     pub fn new(bonfire: &'w Bonfire, world: &'w mut World) -> Self {
         let schema = bonfire.replication_schema();
         Self { bonfire, world, schema, limits: Limits::default(), applied: Vec::new() }
+    }
+
+    /// The components that it can follow.
+    pub fn table(&self) -> &Arc<ComponentTable> {
+        self.schema.table()
     }
 }
 
