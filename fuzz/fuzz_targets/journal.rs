@@ -37,7 +37,8 @@ fn world() -> Result<Snapshot> {
 
 fn limits() -> Limits {
     Limits {
-        raw_bytes_max: 1 << 20,
+        // A writer keeps a megabyte in reserve.
+        raw_bytes_max: 4 << 20,
         memory_bytes_max: 1 << 24,
         components_max: 256,
         archetypes_max: 256,
