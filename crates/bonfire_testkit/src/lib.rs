@@ -8,6 +8,7 @@ pub mod disk;
 pub mod edit;
 pub mod fixture;
 mod generate;
+mod hostile;
 pub mod life;
 mod link;
 mod mirror;
@@ -17,6 +18,7 @@ pub mod shape;
 mod world;
 
 pub use generate::{schema_and_values, schemas, values_of};
+pub use hostile::{Dice, hostile_content};
 pub use link::{Link, Weather};
 pub use mirror::Followed;
 pub use world::{CaptureOptions, Loaded, Mode, ModelWorld};
