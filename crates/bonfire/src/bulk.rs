@@ -10,13 +10,10 @@
 
 use std::sync::Arc;
 
-use crate::crc;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::persist::Persist;
 use crate::row::{Move, RowLayout, check_rows};
-use crate::snapshot::page::{Checksums, Cut};
-use crate::wire::Reader;
+use crate::storage::{Checksums, Cut, crc};
 
 /// Whether values lie in memory with the byte order of the format.
 pub(crate) const LITTLE_ENDIAN: bool = cfg!(target_endian = "little");
@@ -293,68 +290,6 @@ pub(crate) unsafe fn view<'a, T>(
     // SAFETY: aligned, of the right length, and checked: these bytes are `count` values of `T`. They are shared and
     // immutable for `'a`, as the slice is. Types with interior mutability have no plain layout.
     Some(Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) }))
-}
-
-/// The bytes of a slice whose memory is its encoded form.
-#[inline]
-pub(crate) fn dense_bytes<T: Persist>(slice: &[T]) -> Option<&[u8]> {
-    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
-        return None;
-    }
-    // SAFETY: dense values are nothing but initialised leaves.
-    Some(unsafe { std::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) })
-}
-
-/// Reads `count` values whose memory is their encoded form.
-#[inline]
-pub(crate) fn dense_vec<T: Persist>(input: &mut Reader<'_>, count: usize) -> Option<Result<Vec<T>>> {
-    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
-        return None;
-    }
-    let read = |input: &mut Reader<'_>| {
-        let Some(len) = count.checked_mul(size_of::<T>()) else {
-            return Err(input.corrupt("a list is longer than memory"));
-        };
-        let start = input.offset();
-        let bytes = input.raw(len)?;
-        if const { T::LAYOUT.get().is_checked() } {
-            let layout = T::LAYOUT.get();
-            check_rows(bytes, &RowLayout::of(&layout), &layout)
-                .map_err(|_| Error::corrupt("a list has a value that its type does not have").at(start))?;
-        }
-        let mut values = reserve::<T>(count)?;
-        // SAFETY: there is room for `count` values, and the bytes were checked to be values.
-        unsafe {
-            bytes.as_ptr().copy_to_nonoverlapping(values.as_mut_ptr().cast(), len);
-            values.set_len(count);
-        }
-        Ok(values)
-    };
-    Some(read(input))
-}
-
-/// Reads an array whose memory is its encoded form.
-#[inline]
-pub(crate) fn dense_array<T: Persist, const N: usize>(input: &mut Reader<'_>) -> Option<Result<[T; N]>> {
-    if !(LITTLE_ENDIAN && const { T::LAYOUT.get().is_dense() && T::LAYOUT.get().size() == size_of::<T>() }) {
-        return None;
-    }
-    let read = |input: &mut Reader<'_>| {
-        let start = input.offset();
-        let bytes = input.raw(size_of::<[T; N]>())?;
-        if const { T::LAYOUT.get().is_checked() } {
-            let layout = T::LAYOUT.get();
-            check_rows(bytes, &RowLayout::of(&layout), &layout)
-                .map_err(|_| Error::corrupt("an array has a value that its type does not have").at(start))?;
-        }
-        let mut array = std::mem::MaybeUninit::<[T; N]>::uninit();
-        // SAFETY: there are as many bytes as the array has, and they were checked to be values.
-        unsafe {
-            bytes.as_ptr().copy_to_nonoverlapping(array.as_mut_ptr().cast(), bytes.len());
-            Ok(array.assume_init())
-        }
-    };
-    Some(read(input))
 }
 
 /// An empty vector with room for `count` values, or an error where `with_capacity` would end the process.

@@ -4,13 +4,14 @@
 //! is dense over slots, but nothing is lost if an engine packs its ids in another way. A lookup compares all 64 bits:
 //! a handle whose generation is stale never finds the entity that took over its slot.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::snapshot::{Rope, ids_from_bytes};
+use crate::storage::Rope;
 
 /// An entity as a save knows it: the source world's slot and generation, opaque to everyone else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -316,6 +317,18 @@ impl EntityMap {
         };
         dense.into_iter().flatten().chain(sparse.into_iter().flatten())
     }
+}
+
+/// Ids as they lie in a column: borrowed where memory and byte order allow it.
+pub(crate) fn ids_from_bytes(bytes: Cow<'_, [u8]>) -> Cow<'_, [EntityId]> {
+    if cfg!(target_endian = "little")
+        && let Cow::Borrowed(bytes) = bytes
+        && let Ok(ids) = bytemuck::try_cast_slice(bytes)
+    {
+        return Cow::Borrowed(ids);
+    }
+    let id = |bytes: &[u8]| EntityId::from_bits(u64::from_le_bytes(bytes.try_into().unwrap_or([0xff; 8])));
+    Cow::Owned(bytes.chunks_exact(8).map(id).collect())
 }
 
 #[cfg(test)]

@@ -45,10 +45,11 @@
 //!
 //! The format is described byte by byte in FORMAT.md, the inside of the crate in ARCHITECTURE.md.
 
-mod buffer;
 mod bulk;
+mod capture;
+mod column;
 mod context;
-mod crc;
+mod convert;
 mod delta;
 mod descriptor;
 mod entity;
@@ -59,12 +60,14 @@ mod hooks;
 mod layout;
 mod limits;
 mod load;
-mod one;
+mod migration;
 mod persist;
 mod registry;
 mod row;
 mod schema;
+mod single_value;
 mod snapshot;
+mod storage;
 #[cfg(feature = "json")]
 mod table;
 mod value;
@@ -72,38 +75,41 @@ mod wire;
 
 #[cfg(feature = "derive")]
 pub use bonfire_derive::Persist;
-pub use buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use bulk::RawRows;
-pub use context::{Dangling, LoadContext};
-pub use crc::{append as checksum_append, checksum};
+pub use capture::{ArchetypeWriter, SnapshotWriter};
+pub use column::{ColumnKind, Component};
+pub use context::{Change, Dangling, LoadContext};
 pub use delta::{
     ColumnChange, ComponentTable, Delta, DeltaIds, DeltaSchema, DeltaStats, DeltaWriter, Granularity,
     GroupView, GroupWriter, ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,
 };
-pub use descriptor::{ColumnKind, Descriptor, Repeats, StagedColumn, StagedRows};
+pub use descriptor::{Descriptor, History, Keyed, NonFinite, Repeats, StagedColumn, StagedRows, Upgrader};
 pub use entity::{EntityId, EntityMap, WorldNumber};
 pub use error::{Error, Result};
-pub use evolve::{Change, History, LockProblem, SchemaLock, TrackState, Upgrader, WorldEdit};
+pub use evolve::{LockProblem, Resolution, SchemaLock};
 pub use filter::{Filter, LAYERS, ResolvedFilter};
 pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
 pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
 pub use limits::Limits;
 pub use load::{
     Comparison, ComponentReport, Deferred, LiveWorld, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight,
-    Resolution, Run, Staged, StagedArchetype, StagedExtra, Unknown, preflight,
+    Run, Staged, StagedArchetype, StagedExtra, Unknown, preflight,
 };
-pub use one::{decode_one, encode_one};
-pub use persist::{Adapter, AsText, Keyed, Persist};
+pub use migration::{TrackState, WorldEdit};
+pub use persist::{Adapter, AsText, Persist};
 pub use registry::Registry;
 pub use row::RowLayout;
 pub use schema::{
     Field, FieldDefault, FieldRules, Fields, Fingerprint, Node, Schema, SchemaBuilder, Type, Variant,
 };
+pub use single_value::{decode_one, encode_one};
 pub use snapshot::{
-    ArchetypeView, ArchetypeWriter, BLOCK_BYTES, Bitmap, Carry, ColumnView, Component, Compression, Damage,
-    DamagedBlock, DamagedPart, DataEntry, DirtyRows, EncodeOptions, FORMAT_VERSION, FileHead, NonFinite,
-    Note, OpenOptions, Prelude, RESERVED_PREFIX, Rope, SectionInfo, Snapshot, SnapshotWriter,
+    ArchetypeView, Carry, ColumnView, Compression, Damage, DamagedBlock, DamagedPart, DataEntry,
+    EncodeOptions, FORMAT_VERSION, FileHead, Note, OpenOptions, Prelude, RESERVED_PREFIX, SectionInfo,
+    Snapshot,
 };
+pub use storage::crc::{append as checksum_append, checksum};
+pub use storage::{AlignedBuf, BLOCK_BYTES, Bitmap, BufferPool, COLUMN_ALIGN, DirtyRows, Rope};
 #[cfg(feature = "serde")]
 pub use value::{Serde, from_value, to_value};
 pub use value::{Value, decode_value, encode_value};
@@ -112,7 +118,7 @@ pub use wire::{Reader, Writer};
 /// For the derive.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::evolve::natural::{HasDefault, HasNone, Natural, NaturalWith, check_from};
+    pub use crate::descriptor::field_default::{HasDefault, HasNone, Natural, NaturalWith, check_from};
 }
 
 #[cfg(doctest)]

@@ -5,14 +5,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::descriptor::{ColumnKind, Descriptor};
+use crate::column::ColumnKind;
+use crate::descriptor::{Descriptor, Keyed, NonFinite, Upgrader, Upgraders};
 use crate::error::{Error, Result};
-use crate::evolve::WorldEdit;
-use crate::evolve::step::{Upgrader, Upgraders};
-use crate::evolve::track::Track;
-use crate::persist::Keyed;
+use crate::migration::{Track, WorldEdit};
 use crate::schema::Fingerprint;
-use crate::snapshot::NonFinite;
+use crate::snapshot::OpenOptions;
 
 /// What a game saves. Registration finds mistakes: two types under one key, a transient type with its own codec.
 ///
@@ -265,5 +263,13 @@ impl Registry {
             out.raw(&descriptor.schema.fingerprint().0);
         }
         Fingerprint::of(out.as_bytes())
+    }
+}
+
+impl<'a> OpenOptions<'a> {
+    /// Looks up schemas that the bytes name by hash in this registry.
+    pub fn registry(mut self, registry: &'a Registry) -> Self {
+        self.known = registry.descriptors();
+        self
     }
 }

@@ -184,3 +184,15 @@ fn is_valid(element: &[u8], check: Check) -> bool {
         }
     }
 }
+
+/// Copies leaves of rows from one layout to another, in safe code: the portable twin of [`move_rows`](crate::bulk::move_rows).
+pub(crate) fn copy_leaves(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize, moves: &[Move]) {
+    if from_stride == 0 || to_stride == 0 {
+        return;
+    }
+    for (from, to) in from.chunks_exact(from_stride).zip(to.chunks_exact_mut(to_stride)) {
+        for step in moves {
+            to[step.to..step.to + step.len].copy_from_slice(&from[step.from..step.from + step.len]);
+        }
+    }
+}

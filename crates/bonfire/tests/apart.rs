@@ -201,8 +201,9 @@ fn check(snapshot: &Snapshot) -> usize {
     let plan_apart = plan(snapshot, &registry);
     let map = shifted(&plan_apart);
     let watched = RefCell::new(Vec::new());
-    let (staged, mut deferred) =
-        plan_apart.stage_apart(&map, &|done, total| watched.borrow_mut().push((done, total))).unwrap();
+    let (staged, mut deferred) = plan_apart
+        .stage_without_world(&map, &|done, total| watched.borrow_mut().push((done, total)))
+        .unwrap();
     let mut staged = staged.into_owned();
     let watched = watched.into_inner();
     assert!(watched.is_sorted());
@@ -240,7 +241,7 @@ fn what_fails_without_looking_fails_at_once() {
     writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[Plain(1)]).unwrap();
     let snapshot = writer.finish().unwrap();
     let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default()).unwrap();
-    let error = plan.stage_apart(&plan.same_entities().unwrap(), &|_, _| {}).err().unwrap();
+    let error = plan.stage_without_world(&plan.same_entities().unwrap(), &|_, _| {}).err().unwrap();
     assert!(error.to_string().contains("never"), "{error}");
 }
 
@@ -250,7 +251,7 @@ fn what_fails_with_a_look_fails_when_there_is_a_world() {
     let snapshot = save(&vec![vec![(2, 0)]], 0, Age::New);
     let plan = plan(&snapshot, &registry);
     let map = plan.same_entities().unwrap();
-    let (mut staged, mut deferred) = plan.stage_apart(&map, &|_, _| {}).unwrap();
+    let (mut staged, mut deferred) = plan.stage_without_world(&map, &|_, _| {}).unwrap();
     // Not the world that the codec wants.
     let error = plan.stage_next(&mut staged, &mut deferred, &map, &()).unwrap_err();
     assert_eq!(error.key(), Some("test.looks"));
@@ -268,7 +269,7 @@ fn what_is_decoded_twice_is_counted_once() {
         if !apart {
             return plan.stage(&map, Some(&Base(0))).is_ok();
         }
-        let Ok((mut staged, mut deferred)) = plan.stage_apart(&map, &|_, _| {}) else { return false };
+        let Ok((mut staged, mut deferred)) = plan.stage_without_world(&map, &|_, _| {}) else { return false };
         plan.stage_next(&mut staged, &mut deferred, &map, &Base(0)).is_ok()
     };
     let enough = (1..).map(|kilobytes| kilobytes * 1024).find(|&bytes| needed(bytes, false)).unwrap();

@@ -238,7 +238,7 @@ impl Arrivable {
         let ids = reserve.take(entity_count(&source.snapshot)? as usize);
         let map = entity_map(&plan, ids.entities())?;
         let decoding = |done, total| watch(Preparing::Decoding, done, total);
-        let (staged, deferred) = plan.stage_apart(&map, &decoding)?;
+        let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
         let order = order(&source.snapshot, &map, &source.options.limits)?;
         check_resources(&source.registry, &staged)?;
         watch(Preparing::Copying, 0, 1);

@@ -225,7 +225,7 @@ fn resources(
     old: &Snapshot,
     new: &Snapshot,
     spawned: &HashSet<EntityId>,
-) -> Result<Vec<(u32, Option<crate::snapshot::column::Column>)>> {
+) -> Result<Vec<(u32, Option<crate::column::Column>)>> {
     let cells = |snapshot| -> Result<BTreeMap<u32, Cells<'_>>> {
         cells_of(table, snapshot, &snapshot.resources, 1).collect()
     };
@@ -243,7 +243,7 @@ fn resources(
         if let Some(bytes) = value
             && (value != known || newly_mapped(bytes)?)
         {
-            let column = crate::snapshot::dense::plain_column_from(number, component, [value].into_iter())?;
+            let column = crate::column::plain_column_from(number, component, [value].into_iter())?;
             changes.push((number, column));
         }
     }

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::fields::{fields_size, leaves, moves, pack, unpack};
 use super::writer::removed;
 use super::{Change, ComponentTable, Delta, Group, Op};
+use crate::column::{Body, Column, Component, Groups, group_rows, row_spans};
+use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::snapshot::Component;
-use crate::snapshot::column::{Body, Column, Groups, row_spans};
-use crate::{buffer::AlignedBuf, descriptor::group_rows, entity::EntityId};
+use crate::storage::AlignedBuf;
 
 /// What is told of one component of an entity.
 #[derive(Clone)]

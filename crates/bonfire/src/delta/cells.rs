@@ -6,16 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use bytes::Bytes;
 
 use super::ComponentTable;
-use crate::buffer::AlignedBuf;
+use crate::column::{Body, Column, Component, DenseRows, plain_column_from};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{Node, Schema};
-use crate::snapshot::column::{Body, Column};
-use crate::snapshot::dense::{DenseRows, plain_column_from};
-use crate::snapshot::page::Cut;
-use crate::snapshot::{Component, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::storage::{AlignedBuf, Cut};
 use crate::value::{Value, decode_value};
 use crate::wire::Reader;
 

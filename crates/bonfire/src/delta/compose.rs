@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::cell_map::{Cell, CellMap, EntityCells};
 use super::fields::{leaves, moves};
 use super::{ComponentTable, DataEdit, Delta, Op};
+use crate::column::Component;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
-use crate::snapshot::Component;
 
 impl Delta {
     /// What leads from where this one begins to where `later` ends. What came and went in between is not told at all.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{ComponentTable, Delta};
-use crate::crc;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::Fingerprint;
+use crate::snapshot::FORMAT_VERSION;
 use crate::snapshot::header::MAGIC;
-use crate::snapshot::{BLOCK_BYTES, FORMAT_VERSION, Rope};
+use crate::storage::{BLOCK_BYTES, Rope, crc};
 
 const KIND: u16 = 2;
 const HEAD_BYTES: usize = 64;

@@ -6,15 +6,15 @@ use bytes::Bytes;
 
 use super::fields::fields_size;
 use super::{Change, ComponentTable, DataEdit, Delta, Group, List, Op};
+use crate::column::{self, Body, Column, Component, Groups};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
 use crate::schema::Schema;
-use crate::snapshot::bitmap::Bitmap;
-use crate::snapshot::column::{self, Body, Column, Groups};
-use crate::snapshot::{Component, DataEntry, Rope};
+use crate::snapshot::DataEntry;
+use crate::storage::{Bitmap, Rope};
 use crate::value::Value;
 use crate::wire::{Reader, Writer};
 

@@ -1,15 +1,14 @@
 //! Fields instead of whole components: some leaves of raw rows, one after the other in the order of the schema.
 
 use super::{Change, ComponentTable, Delta, DeltaSchema, Op};
-use crate::buffer::AlignedBuf;
 use crate::bulk::RawRows;
+use crate::column::{Body, Column, Component};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::row::{Move, RowLayout};
 use crate::schema::FixedLeaf;
-use crate::snapshot::Component;
-use crate::snapshot::column::{Body, Column, Rope};
+use crate::storage::{AlignedBuf, Rope};
 
 /// Leaves beyond these are not told apart: such components are told whole.
 pub(super) const FIELDS_MAX: usize = 64;
@@ -150,7 +149,7 @@ fn widened(
         }
     }
     let bytes = rows.share().slice(..kept * stride);
-    let present = crate::snapshot::bitmap::Bitmap::from_rows(present.into_iter());
+    let present = crate::storage::Bitmap::from_rows(present.into_iter());
     let column = Column {
         component: change.column.component,
         present,

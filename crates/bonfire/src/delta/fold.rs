@@ -8,14 +8,13 @@ use super::cell_map::{Cell, CellMap, EntityCells};
 use super::compose::overlay;
 use super::order::{self, ORDER_KEY};
 use super::{ComponentTable, DataEdit, Delta, Op};
-use crate::buffer::AlignedBuf;
-use crate::descriptor::permute;
+use crate::column::{Body, Column, Component, column_from};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::snapshot::column::{Body, Column};
-use crate::snapshot::dense::column_from;
-use crate::snapshot::{Archetype, Component, DataEntry, Snapshot};
+use crate::row::copy_leaves;
+use crate::snapshot::{Archetype, DataEntry, Snapshot};
+use crate::storage::AlignedBuf;
 
 impl Snapshot {
     /// The world after a delta. Many deltas are composed first: see [`Delta::compose`].
@@ -106,7 +105,7 @@ impl<'d> Fold<'d> {
         let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
         let moves = component.row.moves_encoded(&leaves, true);
         let mut dense = vec![0; size];
-        permute(bytes, component.row.stride as usize, &mut dense, size, &moves);
+        copy_leaves(bytes, component.row.stride as usize, &mut dense, size, &moves);
         Ok(dense.into())
     }
 
@@ -367,6 +366,6 @@ fn raw_row(component: &Component, encoded: &[u8]) -> Result<Vec<u8>> {
     let leaves = component.row.check(component.schema()?)?;
     let moves = component.row.moves_encoded(&leaves, false);
     let mut row = vec![0; component.row.stride as usize];
-    permute(encoded, encoded.len(), &mut row, component.row.stride as usize, &moves);
+    copy_leaves(encoded, encoded.len(), &mut row, component.row.stride as usize, &moves);
     Ok(row)
 }

@@ -46,10 +46,10 @@ pub use self::view::{ColumnChange, DeltaStats, GroupView};
 pub use self::writer::{DeltaWriter, GroupWriter};
 
 use self::cell_map::{Cell, CellMap};
+use crate::column::Column;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::snapshot::DataEntry;
-use crate::snapshot::column::Column;
 use crate::value::Value;
 
 /// What has changed in a world from one tick (exclusive) to another (inclusive).

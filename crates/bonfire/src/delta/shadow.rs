@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::cell_map::{Cell, CellMap};
 use super::fields::leaves;
 use super::{Delta, Op};
+use crate::column::Component;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::schema::{FixedLeaf, Schema, Type};
-use crate::snapshot::Component;
 
 /// What is told of a component that has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use std::any::Any;
 
 use super::{Delta, DeltaSchema, Op};
+use crate::column::Column;
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
-use crate::snapshot::column::Column;
 
 /// Everything that applying a delta needs. Dropping it undoes nothing, because nothing was done yet.
 pub struct StagedDelta<'d> {

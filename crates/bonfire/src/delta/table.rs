@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::column::{ColumnKind, Component};
 use crate::context::LoadContext;
-use crate::descriptor::ColumnKind;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::row::{ROW_LEAVES_MAX, RowLayout};
 use crate::schema::{Fingerprint, Schema};
-use crate::snapshot::Component;
 use crate::wire::{Reader, Writer};
 
 /// All components of a registry that are saved, sorted by key: what deltas leave out, because both sides know it.

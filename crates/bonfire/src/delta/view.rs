@@ -2,15 +2,14 @@
 
 use super::fields::{FIELDS_MAX, chosen};
 use super::{Delta, Group, Op};
+use crate::column::{Body, Column, Component, dense_rows};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::schema::{Node, Schema, Type};
-use crate::snapshot::Component;
-use crate::snapshot::column::{Body, Column};
-use crate::snapshot::dense::dense_rows;
 use crate::value::{Value, decode_value};
-use crate::{context::LoadContext, wire::Reader};
+use crate::wire::Reader;
 
 /// Names of fields that lie deeper are cut.
 const NAMED_DEPTH_MAX: usize = 8;

@@ -3,11 +3,10 @@
 use super::cells::cells_of;
 use super::order::{self, ORDER_KEY};
 use super::{Change, ComponentTable, DataEdit, Delta, DeltaSchema, Group, List, Op};
+use crate::column::{Body, Column, plain_column_from};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::snapshot::Snapshot;
-use crate::snapshot::column::{Body, Column};
-use crate::snapshot::dense::plain_column_from;
 
 impl Delta {
     /// Everything that a snapshot has. Whoever applies it drops what it does not mention.

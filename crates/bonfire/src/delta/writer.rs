@@ -1,16 +1,14 @@
 //! A front end's changes to a delta: groups of entities, and the columns of each by pointer.
 
 use super::{Change, Delta, DeltaSchema, Group, List, Op};
-use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
+use crate::column::{Arena, Body, Column, Groups, Slot};
 use crate::descriptor::EncodedBody;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::snapshot::DataEntry;
-use crate::snapshot::arena::{Arena, Slot};
-use crate::snapshot::bitmap::Bitmap;
-use crate::snapshot::column::{Body, Column, Groups};
+use crate::storage::{Bitmap, BufferPool};
 use crate::value::Value;
 
 /// Takes what has changed in a world. For front ends that know what was touched.

@@ -11,34 +11,13 @@ use std::sync::Arc;
 use super::codec::RowCodec;
 use super::staged::StagedColumn;
 use crate::bulk::{self, LITTLE_ENDIAN, RawRows};
+use crate::column::{Arena, Body, Column, Component, Group, GroupCutter, Groups, Slot};
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::row::{Move, RowLayout};
-use crate::snapshot::bitmap::Bitmap;
-use crate::snapshot::column::{Body, Column, Group, Groups, Rope};
-use crate::snapshot::{BLOCK_BYTES, Component};
+use crate::row::{Move, RowLayout, copy_leaves};
+use crate::storage::{Bitmap, Rope};
 use crate::wire::{Reader, Writer};
-
-/// Where an encoded column goes: memory for raw rows, and a scratch writer for encoded ones.
-pub(crate) trait Sink {
-    /// Memory for a column of `len` bytes; what it holds is undefined.
-    fn claim(&mut self, len: usize) -> (crate::snapshot::arena::Slot, &mut [u8]);
-    /// Copies finished bytes into column memory.
-    fn store(&mut self, bytes: &[u8]) -> crate::snapshot::arena::Slot {
-        let (slot, memory) = self.claim(bytes.len());
-        memory.copy_from_slice(bytes);
-        slot
-    }
-    /// An empty writer.
-    fn scratch(&mut self) -> Writer;
-    /// Takes the writer back for the next column.
-    fn recycle(&mut self, scratch: Writer);
-    /// Whether only the portable paths may be used.
-    fn portable(&self) -> bool;
-    /// Whether raw columns get their checksums at once.
-    fn checksums(&self) -> bool;
-}
 
 /// A column that was just encoded.
 pub(crate) struct Encoded {
@@ -51,7 +30,7 @@ pub(crate) struct Encoded {
 
 pub(crate) enum EncodedBody {
     Tag,
-    Raw(crate::snapshot::arena::Slot),
+    Raw(Slot),
     /// Encoded rows, and where each one ends if that was asked for.
     Rows {
         bytes: Writer,
@@ -70,7 +49,7 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// # Safety
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink, keep_ends: bool) -> Result<Encoded>;
+    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, keep_ends: bool) -> Result<Encoded>;
 
     /// Bytes of a row, if columns are copied as they are.
     fn raw_stride(&self) -> Option<usize>;
@@ -187,15 +166,15 @@ impl<C: RowCodec> TypedColumn<C> {
 
 impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, sink: &mut dyn Sink, keep_ends: bool) -> Result<Encoded> {
+    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, keep_ends: bool) -> Result<Encoded> {
         let count = rows.len();
         let raw = self.layout.is_bulk();
-        if raw && self.skip.is_none() && LITTLE_ENDIAN && !sink.portable() {
+        if raw && self.skip.is_none() && LITTLE_ENDIAN && !arena.portable {
             if self.row.stride == 0 {
                 return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag, notes: Vec::new() });
             }
-            let checked = sink.checksums();
-            let (mut slot, memory) = sink.claim(count * self.row.stride as usize);
+            let checked = arena.checksums;
+            let (mut slot, memory) = arena.claim(count * self.row.stride as usize);
             if checked {
                 // SAFETY: the caller vouches for the rows; the layout is that of the row type.
                 let checksums = unsafe { bulk::gather_checked(rows, &self.layout, &self.row, memory) };
@@ -213,7 +192,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         }
         // SAFETY: the caller vouches for the rows.
         let rows = unsafe { rows.iter::<C::Row>() };
-        let mut out = sink.scratch();
+        let mut out = arena.scratch();
         let mut ends = Vec::with_capacity(if keep_ends { count } else { 0 });
         let mut groups = GroupCutter::default();
         let present = self.encode_rows(rows, &mut out, |end| {
@@ -236,12 +215,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let body = if self.row.stride == 0 {
             EncodedBody::Tag
         } else {
-            let (slot, memory) = sink.claim(kept * self.row.stride as usize);
+            let (slot, memory) = arena.claim(kept * self.row.stride as usize);
             let moves = dense_moves(&self.layout, &self.row);
-            permute(out.as_bytes(), self.layout.data_size(), memory, self.row.stride as usize, &moves);
+            copy_leaves(out.as_bytes(), self.layout.data_size(), memory, self.row.stride as usize, &moves);
             EncodedBody::Raw(slot)
         };
-        sink.recycle(out);
+        arena.recycle(out);
         Ok(Encoded { present, rows: kept, body, notes })
     }
 
@@ -310,7 +289,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
                 let dense = leaves.iter().map(|leaf| leaf.size as usize).sum();
                 let mut row_bytes = vec![0; dense];
                 for (i, row) in bytes.chunks_exact(component.row.stride as usize).enumerate() {
-                    permute(row, row.len(), &mut row_bytes, dense, &moves);
+                    copy_leaves(row, row.len(), &mut row_bytes, dense, &moves);
                     let mut input = Reader::new(&row_bytes, context);
                     staging.row(i, &mut input)?;
                     input.finish()?;
@@ -474,57 +453,4 @@ fn dense_moves(layout: &Layout, row: &RowLayout) -> Vec<Move> {
         Move { from, to: offset as usize, len }
     };
     layout.leaves().iter().zip(&row.offsets).map(step).collect()
-}
-
-pub(crate) fn permute(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize, moves: &[Move]) {
-    if from_stride == 0 || to_stride == 0 {
-        return;
-    }
-    for (from, to) in from.chunks_exact(from_stride).zip(to.chunks_exact_mut(to_stride)) {
-        for step in moves {
-            to[step.to..step.to + step.len].copy_from_slice(&from[step.from..step.from + step.len]);
-        }
-    }
-}
-
-/// Cuts encoded rows into groups that each fit a block, so that damage to a block costs the rows in it and no others.
-pub(crate) fn group_rows(ends: &[usize]) -> Vec<Group> {
-    let mut groups = GroupCutter::default();
-    ends.iter().for_each(|&end| groups.row(end));
-    groups.finish().1
-}
-
-#[derive(Default)]
-struct GroupCutter {
-    groups: Vec<Group>,
-    rows: usize,
-    /// Where the open group starts, how many rows it has, and where the last of them ends.
-    start: usize,
-    open: u32,
-    end: usize,
-}
-
-impl GroupCutter {
-    #[inline]
-    fn row(&mut self, end: usize) {
-        if end - self.start > BLOCK_BYTES && self.open > 0 {
-            self.cut();
-        }
-        self.open += 1;
-        self.end = end;
-    }
-
-    fn cut(&mut self) {
-        self.groups.push(Group { rows: self.open, bytes: (self.end - self.start) as u64 });
-        self.rows += self.open as usize;
-        (self.start, self.open) = (self.end, 0);
-    }
-
-    /// How many rows there are, and their groups.
-    fn finish(mut self) -> (usize, Vec<Group>) {
-        if self.open > 0 {
-            self.cut();
-        }
-        (self.rows, self.groups)
-    }
 }

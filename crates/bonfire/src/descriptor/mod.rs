@@ -5,64 +5,44 @@
 
 mod codec;
 mod column;
+pub(crate) mod field_default;
+mod keyed;
 mod staged;
+mod upgrade;
 
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub(crate) use self::column::{EncodedBody, ErasedColumn, Sink, group_rows, permute};
+pub(crate) use self::column::{EncodedBody, ErasedColumn};
+pub use self::keyed::Keyed;
 pub use self::staged::{StagedColumn, StagedRows};
+pub(crate) use self::upgrade::{Convert, OnBytes, OnValues, Step, StepKind, Upgraders};
+pub use self::upgrade::{History, Upgrader};
 
 use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCodec};
 use self::column::TypedColumn;
-use crate::buffer::BufferPool;
 use crate::bulk::RawRows;
+use crate::column::{Arena, Body, Column, ColumnKind, Component, Groups};
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
-use crate::evolve::step::{History, Step};
 use crate::layout::{LEAVES_MAX, Layout};
-use crate::persist::{Adapter, Keyed, Persist};
+use crate::persist::{Adapter, Persist};
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Schema, Type};
-use crate::snapshot::arena::Arena;
-use crate::snapshot::column::{Body, Column, Groups};
-use crate::snapshot::{Component, NonFinite};
+use crate::storage::BufferPool;
 use crate::value::Value;
 
-/// How a component's columns are stored, as its type decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ColumnKind {
-    /// Presence only.
-    Tag,
-    /// Every byte of the value is saved: one copy per column.
-    Plain,
-    /// Fixed-size fields with gaps: gathered and scattered.
-    Strided,
-    /// Everything else that the derive understands: encoded row by row.
-    Rows,
-    /// A type known through serde or reflection only: values that carry their own types.
-    Value,
-    /// The game's own functions.
-    Custom,
-}
-
-impl ColumnKind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Tag, Self::Plain, Self::Strided, Self::Rows, Self::Value, Self::Custom];
-
-    /// The name that tools show.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tag => "tag",
-            Self::Plain => "plain",
-            Self::Strided => "strided",
-            Self::Rows => "rows",
-            Self::Value => "value",
-            Self::Custom => "custom",
-        }
-    }
+/// What a save does with values that hold a number which is none (NaN) or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum NonFinite {
+    /// They are saved bit for bit like all others, and nobody looks.
+    #[default]
+    Keep,
+    /// They are saved bit for bit, and the snapshot's notes say how many there are and where the first is.
+    Report,
+    /// The save fails, and the error names the entity.
+    Refuse,
 }
 
 /// How rows that repeat are stored.

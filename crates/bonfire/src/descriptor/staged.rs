@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
 
 use crate::error::{Error, Result};
-use crate::snapshot::bitmap::Bitmap;
+use crate::storage::Bitmap;
 
 /// The rows of one component in one archetype: decoded, or lying in the snapshot exactly as they will lie in the world.
 ///

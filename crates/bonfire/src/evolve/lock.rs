@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::change::Change;
-use super::convert::Conversion;
 use super::lock_path::{defaults, names, paths};
 use super::lock_text::rules;
-use crate::descriptor::{ColumnKind, Descriptor};
+use super::resolve;
+use crate::column::{ColumnKind, Component};
+use crate::context::Change;
+use crate::convert::Conversion;
+use crate::descriptor::{Descriptor, StepKind};
 use crate::error::{Error, Result};
-use crate::evolve::step::StepKind;
-use crate::load::resolve;
 use crate::registry::Registry;
 use crate::row::RowLayout;
 use crate::schema::Schema;
-use crate::snapshot::{Component, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The schemas of all releases of a game.
 ///

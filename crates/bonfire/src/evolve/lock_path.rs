@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::convert::Conversion;
-use super::run::Running;
 use crate::context::LoadContext;
+use crate::convert::{Conversion, ConversionScratch};
 use crate::limits::Limits;
 use crate::schema::{Field, Node, Schema, Type};
 use crate::value::decode_value;
@@ -25,7 +24,9 @@ impl Frozen {
         let context = LoadContext::new(&limits);
         let conversion = Conversion::new(Arc::clone(&self.schema), Arc::clone(schema)).ok()?;
         let mut out = Writer::new();
-        conversion.run(&mut Reader::new(&self.bytes, &context), &mut out, &mut Running::default()).ok()?;
+        conversion
+            .run(&mut Reader::new(&self.bytes, &context), &mut out, &mut ConversionScratch::default())
+            .ok()?;
         out.finish().ok()
     }
 }

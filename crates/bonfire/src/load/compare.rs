@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::LoadPlan;
 use crate::entity::{EntityId, EntityMap, NewIds};
 use crate::error::{Error, Result};
-use crate::load::LoadPlan;
-use crate::snapshot::Rope;
+use crate::storage::Rope;
 
 /// A world that a snapshot is restored into.
 pub trait LiveWorld {

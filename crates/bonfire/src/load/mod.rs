@@ -6,21 +6,21 @@
 //! | [`LoadPlan::new`] | yes | every saved component finds its registered one, or what happens to it is decided |
 //! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::EntityMap); or [`LoadPlan::compare`]s them with those that live |
 //! | [`LoadPlan::stage`] | yes | all columns are decoded, references mapped, unknown ones carried |
-//! | [`LoadPlan::stage_apart`], [`LoadPlan::stage_next`] | yes | the same in two parts: on any thread, and what looks at the world |
+//! | [`LoadPlan::stage_without_world`], [`LoadPlan::stage_next`] | yes | the same in two parts: on any thread, and what looks at the world |
 //! | front end | no | commits: spawns, moves rows in |
 //! | [`Hooks`](crate::Hooks) | reported | data callbacks, finish |
 
-mod apart;
 mod compare;
+mod deferred;
 mod plan;
 mod preflight;
 mod report;
+mod rewrite;
 mod stage;
 
-pub use self::apart::Deferred;
 pub use self::compare::{Comparison, LiveWorld, Run};
-pub(crate) use self::plan::resolve;
-pub use self::plan::{LoadOptions, LoadPlan, Resolution, Unknown};
+pub use self::deferred::Deferred;
+pub use self::plan::{LoadOptions, LoadPlan, Unknown};
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};
 pub use self::stage::{Staged, StagedArchetype, StagedExtra};

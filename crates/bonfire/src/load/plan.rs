@@ -3,15 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::context::Dangling;
+use crate::column::Component;
+use crate::context::{Change, Dangling};
 use crate::entity::{EntityId, EntityMap, NewIds, check_ids};
 use crate::error::{Error, Result};
-use crate::evolve::way::Way;
-use crate::evolve::{self, Change};
+use crate::evolve::{self, Resolution, UpgradePath, resolve};
 use crate::limits::Limits;
 use crate::registry::Registry;
+use crate::snapshot::Snapshot;
 use crate::snapshot::carry::CarryKind;
-use crate::snapshot::{Component, Rope, Snapshot};
+use crate::storage::Rope;
 
 /// What happens to components, resources and data that this build does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,47 +40,6 @@ pub struct LoadOptions {
     pub portable: bool,
 }
 
-/// What a load does with one saved component.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Resolution {
-    /// Loaded as it is, into the registered component with this number.
-    Same(usize),
-    /// Loaded field by field: the same fields, laid out in another way, by another compiler, a migration or a tool.
-    OtherLayout(usize),
-    /// Loaded by name: the fields are not quite those of this build.
-    #[expect(missing_docs, reason = "see above")]
-    ByName { target: usize, changes: Vec<Change> },
-    /// Loaded through so many steps from an older version.
-    #[expect(missing_docs, reason = "see above")]
-    Upgraded { target: usize, version: u32, steps: usize, changes: Vec<Change> },
-    /// Dropped: this build has the component as transient.
-    Transient(usize),
-    /// Not registered: carried, dropped or refused.
-    Unknown,
-}
-
-impl Resolution {
-    /// The number of the registered component that the rows go to.
-    pub fn target(&self) -> Option<usize> {
-        match self {
-            Self::Same(target)
-            | Self::OtherLayout(target)
-            | Self::ByName { target, .. }
-            | Self::Upgraded { target, .. } => Some(*target),
-            Self::Transient(_) | Self::Unknown => None,
-        }
-    }
-
-    /// What is different between the saved type and the one of this build.
-    pub fn changes(&self) -> &[Change] {
-        match self {
-            Self::ByName { changes, .. } | Self::Upgraded { changes, .. } => changes,
-            _ => &[],
-        }
-    }
-}
-
 /// A snapshot, and what loading it will do.
 ///
 /// ```
@@ -103,7 +63,7 @@ pub struct LoadPlan<'s, 'r> {
     pub(super) options: LoadOptions,
     pub(super) resolutions: Vec<Resolution>,
     /// For components that need one.
-    pub(super) ways: Vec<Option<Way>>,
+    pub(super) ways: Vec<Option<UpgradePath>>,
 }
 
 impl<'s, 'r> LoadPlan<'s, 'r> {
@@ -205,43 +165,6 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     pub fn snapshot(&self) -> &'s Snapshot {
         self.snapshot
     }
-}
-
-/// How a saved component becomes a registered one, and the way there if it is not straight.
-pub(crate) fn resolve(component: &Component, registry: &Registry) -> Result<(Resolution, Option<Way>)> {
-    let Some(target) = registry.index_of_saved(&component.key) else {
-        return Ok((Resolution::Unknown, None));
-    };
-    let descriptor = &registry.descriptors()[target];
-    if descriptor.is_transient() {
-        return Ok((Resolution::Transient(target), None));
-    }
-    let way = || {
-        let (version, known) = (component.version, descriptor.version());
-        if version > known {
-            let message = format!("version {version} is newer than this build ({known}): update the game");
-            return Err(Error::newer_format(message));
-        }
-        let path = match version == known {
-            true if component.schema_fingerprint == descriptor.schema().fingerprint() => return Ok(None),
-            true => Vec::new(),
-            false => registry.upgraders(descriptor.key()).path(version, descriptor)?,
-        };
-        Way::new(component.schema()?, path, descriptor).map(Some)
-    };
-    let way = way().map_err(|error| error.in_key(&component.key))?;
-    Ok(match way {
-        None if component.row == descriptor.row => (Resolution::Same(target), None),
-        None => (Resolution::OtherLayout(target), None),
-        Some(way) => {
-            let changes = way.changes.clone();
-            let resolution = match way.steps {
-                0 => Resolution::ByName { target, changes },
-                steps => Resolution::Upgraded { target, version: component.version, steps, changes },
-            };
-            (resolution, Some(way))
-        }
-    })
 }
 
 pub(super) fn unregistered(component: &Component) -> Error {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use super::plan::{LoadOptions, Resolution, resolve};
+use super::plan::LoadOptions;
 use crate::error::{Error, Result};
-use crate::evolve::track::{self, TrackState};
+use crate::evolve::{Resolution, resolve};
+use crate::migration::{self, TrackState};
 use crate::registry::Registry;
 use crate::snapshot::carry::CarryKind;
 use crate::snapshot::{OpenOptions, Prelude};
@@ -105,7 +106,7 @@ impl fmt::Display for Preflight {
 /// ```
 pub fn preflight(bytes: &[u8], registry: &Registry) -> Result<Preflight> {
     let snapshot = OpenOptions::new().limits(LoadOptions::default().limits).registry(registry).open(bytes)?;
-    let (prelude, tracks) = (snapshot.prelude(), track::compare(&snapshot, registry.tracks()));
+    let (prelude, tracks) = (snapshot.prelude(), migration::compare(&snapshot, registry.tracks()));
     let (snapshot, migration) = match snapshot.migrated(registry) {
         Ok(migrated) => (migrated, None),
         Err(error) => (Cow::Borrowed(&snapshot), Some(error)),

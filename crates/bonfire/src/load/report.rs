@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::context::Change;
 use crate::error::Error;
-use crate::evolve::Change;
 use crate::snapshot::Damage;
 
 /// What a load did with everything it met.

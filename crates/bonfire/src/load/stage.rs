@@ -4,18 +4,17 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::apart::{Deferred, Place};
-use super::plan::{LoadPlan, Resolution, Unknown};
+use super::deferred::{ColumnLocation, Deferred};
+use super::plan::{LoadPlan, Unknown};
 use super::report::{ComponentReport, LoadReport, Outcome};
+use crate::column::{Column, Component, Groups};
 use crate::context::{Dangling, LoadContext};
+use crate::convert::ConversionScratch;
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
-use crate::evolve::Running;
-use crate::evolve::way::{Journey, Way};
-use crate::snapshot::Component;
+use crate::evolve::{Resolution, UpgradeContext, UpgradePath};
 use crate::snapshot::carry::{Carry, CarryKind};
-use crate::snapshot::column::{Column, Groups};
 use crate::snapshot::data::FREE_LIST_KEY;
 
 /// Everything that a commit needs. Dropping it undoes nothing, because nothing was done yet.
@@ -161,7 +160,7 @@ impl<'s> LoadPlan<'s, '_> {
                     Decoded::Nothing => {}
                     Decoded::Rows(target, rows) => columns.push((target, rows)),
                     Decoded::Later(target) => {
-                        let place = Place::Archetype { number, column: index };
+                        let place = ColumnLocation::Archetype { number, column: index };
                         stager.wait(place, column, target, columns.len() + later);
                         later += 1;
                     }
@@ -176,7 +175,7 @@ impl<'s> LoadPlan<'s, '_> {
                 Decoded::Rows(_, rows) if rows.is_empty() => {}
                 Decoded::Rows(target, rows) => resources.push((target, rows)),
                 Decoded::Later(target) => {
-                    stager.wait(Place::Resource(number), column, target, resources.len() + later);
+                    stager.wait(ColumnLocation::Resource(number), column, target, resources.len() + later);
                     later += 1;
                 }
             }
@@ -208,7 +207,7 @@ impl<'s> LoadPlan<'s, '_> {
                 Decoded::Rows(component, column) => extras.push(StagedExtra { component, ids, column }),
                 Decoded::Later(target) => {
                     let at = if is_resource { resources.len() + later } else { extras.len() + later_extras };
-                    stager.wait(Place::Carried(number), &record.column, target, at);
+                    stager.wait(ColumnLocation::Carried(number), &record.column, target, at);
                     (later, later_extras) =
                         (later + usize::from(is_resource), later_extras + usize::from(!is_resource));
                 }
@@ -244,7 +243,7 @@ pub(super) struct Stager<'p, 's, 'r> {
     /// For values on their way through conversions.
     pub(super) unmapped: LoadContext<'p>,
     pub(super) tables: HashMap<u32, Groups>,
-    pub(super) running: Running,
+    pub(super) scratch: ConversionScratch,
     apart: Option<&'p dyn Fn(u64, u64)>,
     rows_done: u64,
     rows_total: u64,
@@ -278,7 +277,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             lines: vec![None; plan.snapshot.components.len()],
             unmapped: LoadContext::new(&plan.options.limits),
             tables: HashMap::new(),
-            running: Running::default(),
+            scratch: ConversionScratch::default(),
             apart: None,
             rows_done: 0,
             rows_total: 0,
@@ -293,7 +292,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
     }
 
     /// Notes a column that waits for the world.
-    fn wait(&mut self, place: Place, column: &Column, target: usize, at: usize) {
+    fn wait(&mut self, place: ColumnLocation, column: &Column, target: usize, at: usize) {
         if let Some(line) = self.lines[column.component as usize] {
             self.deferred.push_column(place, target, at, line);
         }
@@ -335,7 +334,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             let key = self.plan.registry.descriptors()[target].key();
             self.unknown_fields(column, key, way, kind, ids)?;
         }
-        let lost = std::mem::take(&mut self.running.lost);
+        let lost = std::mem::take(&mut self.scratch.lost);
         let number = self.line_number(column, outcome);
         let Some(staged) = staged else { return Ok(Decoded::Later(target)) };
         let line = &mut self.report.components[number];
@@ -364,12 +363,12 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         let staged = match &self.plan.ways[column.component as usize] {
             None => descriptor.column.decode(column, &known, shared, &self.context, portable),
             Some(way) => {
-                let mut journey = Journey {
+                let mut journey = UpgradeContext {
                     mapped: &self.context,
                     unmapped: &self.unmapped,
                     portable,
                     tables: &mut self.tables,
-                    running: &mut self.running,
+                    scratch: &mut self.scratch,
                 };
                 way.load(column, &known, shared, descriptor, &mut journey)
             }
@@ -395,7 +394,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         &mut self,
         column: &Column,
         key: &str,
-        way: &Way,
+        way: &UpgradePath,
         kind: CarryKind,
         ids: &[EntityId],
     ) -> Result<()> {

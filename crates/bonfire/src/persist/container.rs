@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Persist;
+use super::dense::{dense_array, dense_bytes, dense_vec};
 use crate::bulk;
 use crate::error::Result;
 use crate::layout::{Layout, LayoutOf};
@@ -16,7 +17,7 @@ use crate::wire::{Reader, Writer};
 
 pub(super) fn encode_slice<T: Persist>(slice: &[T], out: &mut Writer) {
     out.varint(slice.len() as u64);
-    if let Some(bytes) = bulk::dense_bytes(slice) {
+    if let Some(bytes) = dense_bytes(slice) {
         check_empty(slice.len(), bytes.len(), out);
         return out.raw(bytes);
     }
@@ -37,7 +38,7 @@ fn check_empty(count: usize, bytes: usize, out: &mut Writer) {
 
 pub(super) fn decode_vec<T: Persist>(input: &mut Reader<'_>) -> Result<Vec<T>> {
     let count = input.count(size_of::<T>())?;
-    if let Some(list) = bulk::dense_vec(input, count) {
+    if let Some(list) = dense_vec(input, count) {
         return list;
     }
     input.nested(|input| {
@@ -125,13 +126,13 @@ impl<T: Persist, const N: usize> Persist for [T; N] {
         types.add(Type::Array(element, N as u64))
     }
     fn encode(&self, out: &mut Writer) {
-        match bulk::dense_bytes(self) {
+        match dense_bytes(self) {
             Some(bytes) => out.raw(bytes),
             None => out.nested(|out| self.iter().for_each(|element| element.encode(out))),
         }
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        if let Some(array) = bulk::dense_array(input) {
+        if let Some(array) = dense_array(input) {
             return array;
         }
         input.nested(|input| {

@@ -1,7 +1,8 @@
 //! Numbers, `bool`, `char`, and what is stored like them.
 
 use std::num::{NonZero, Saturating, Wrapping};
-use std::sync::atomic::{self, Ordering::Relaxed};
+use std::sync::atomic;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Persist;
 use crate::entity::EntityId;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use super::carry::{Carried, CarryKind};
 use super::data::FREE_LIST_KEY;
-use super::dense::{column_from, transform};
-use super::{Archetype, Component, Damage, Rope, Snapshot};
-use crate::buffer::AlignedBuf;
+use super::{Archetype, Damage, Snapshot};
+use crate::column::{Component, column_from, transform};
 use crate::context::{Dangling, LoadContext};
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::storage::{AlignedBuf, Rope};
 use crate::value::Value;
 
 type Row = BTreeMap<u32, Vec<u8>>;
@@ -20,7 +20,7 @@ type Row = BTreeMap<u32, Vec<u8>>;
 enum RowOrder<'a> {
     AsTheyAre,
     Content,
-    Place(&'a dyn Fn(EntityId) -> EntityId),
+    By(&'a dyn Fn(EntityId) -> EntityId),
 }
 
 impl Snapshot {
@@ -41,7 +41,7 @@ impl Snapshot {
     /// worlds of which it is known who is who, a server and its mirror for example. That is exact, also where entities
     /// are alike.
     pub fn canonical_by(&self, place: impl Fn(EntityId) -> EntityId) -> Result<Self> {
-        self.canonical_with(&RowOrder::Place(&place))
+        self.canonical_with(&RowOrder::By(&place))
     }
 
     fn canonical_with(&self, order: &RowOrder<'_>) -> Result<Self> {
@@ -65,7 +65,7 @@ impl Snapshot {
                 archetypes.entry(keys).or_default().push((*id, values));
             }
         }
-        if let RowOrder::Place(place) = order {
+        if let RowOrder::By(place) = order {
             archetypes.values_mut().for_each(|rows| rows.sort_by_cached_key(|(id, _)| place(*id)));
         }
         if let RowOrder::Content = order {

@@ -8,18 +8,16 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::column::{Column, Rope};
 use super::data::{DataEntry, RESERVED_PREFIX};
-use super::dense::{column_from, remap};
-use super::{Archetype, Component, Snapshot, ids_from_bytes};
-use crate::buffer::AlignedBuf;
+use super::{Archetype, Snapshot};
+use crate::column::{Column, ColumnKind, Component, column_from, remap};
 use crate::context::LoadContext;
-use crate::descriptor::ColumnKind;
-use crate::entity::{EntityId, EntityMap};
+use crate::convert::UnknownFields;
+use crate::entity::{EntityId, EntityMap, ids_from_bytes};
 use crate::error::Result;
-use crate::evolve::UnknownFields;
 use crate::row::RowLayout;
 use crate::schema::{Fingerprint, Node};
+use crate::storage::{AlignedBuf, Rope};
 use crate::value::{decode_value, encode_value};
 use crate::wire::{Reader, Writer};
 
@@ -247,7 +245,7 @@ impl Carry {
     }
 
     /// Adds the carried columns and data to a snapshot that is being made.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         archetypes: &[Archetype],
         components: &mut Vec<Component>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::context::LoadContext;
+use crate::convert::decode_by_name;
 use crate::error::{Error, Result};
-use crate::evolve::decode_by_name;
 use crate::limits::Limits;
 use crate::persist::Persist;
 use crate::schema::{Fingerprint, Node, Schema};
@@ -131,7 +131,7 @@ impl DataEntry {
         if !schema.has_entities() {
             return Ok(Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self.clone() });
         }
-        let bytes = super::dense::transform(schema, &self.bytes, context, change);
+        let bytes = crate::column::transform(schema, &self.bytes, context, change);
         Ok(Self { bytes: bytes.map_err(|error| error.in_key(&self.key))?.into(), ..self.clone() })
     }
 }

@@ -13,13 +13,13 @@ use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Finder, decode_schemas};
 use super::salvage::{self, DamagedPart, Lost};
 use super::section::{FLAG_COPY, kind, kind_name};
-use crate::buffer::AlignedBuf;
 use crate::context::LoadContext;
+use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
-use crate::registry::Registry;
 use crate::schema::{Fingerprint, Schema};
+use crate::storage::AlignedBuf;
 use crate::value::Value;
 use crate::wire::Reader;
 
@@ -27,7 +27,8 @@ use crate::wire::Reader;
 #[derive(Clone, Default)]
 pub struct OpenOptions<'a> {
     limits: Limits,
-    registry: Option<&'a Registry>,
+    /// Descriptors whose schemas the bytes may name by hash.
+    pub(crate) known: &'a [Descriptor],
     salvage: bool,
     checked: Option<Arc<AtomicU64>>,
 }
@@ -40,11 +41,6 @@ impl<'a> OpenOptions<'a> {
     /// What the bytes may make us do.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self
-    }
-    /// Where to look up schemas that the bytes name by hash only.
-    pub fn registry(mut self, registry: &'a Registry) -> Self {
-        self.registry = Some(registry);
         self
     }
     /// Whether to make do with what is undamaged. [`Snapshot::damage`] tells what is missing.
@@ -105,7 +101,7 @@ pub struct FileHead {
 impl FileHead {
     /// The version lines of the game and its plugins, as the save lists them.
     pub fn tracks(&self) -> BTreeMap<String, u32> {
-        crate::evolve::track::tracks_of(&self.metadata)
+        crate::snapshot::tracks_of(&self.metadata)
     }
 }
 
@@ -201,8 +197,7 @@ impl Assembler<'_> {
             Some(schema) if inline => Ok(Some(Arc::clone(schema))),
             None if inline => Err(Error::corrupt("the schema section does not have its schema")),
             _ => {
-                let descriptors = self.options.registry.into_iter().flat_map(Registry::descriptors);
-                let mut known = descriptors.map(|descriptor| &descriptor.schema);
+                let mut known = self.options.known.iter().map(|descriptor| &descriptor.schema);
                 Ok(known.find(|schema| schema.fingerprint() == wanted).map(Arc::clone))
             }
         }

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::column::Rope;
 use super::compress::Compression;
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Describer, encode_schemas};
 use super::section::{FLAG_COPY, FLAG_CRITICAL, Pieces, SectionHeader, kind};
-use super::{BLOCK_BYTES, FORMAT_VERSION, Snapshot};
+use super::{FORMAT_VERSION, Snapshot};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
+use crate::storage::{BLOCK_BYTES, Rope};
 use crate::wire::Writer;
 
 /// The metadata section must lie in the first block of a file with its header, so that lists of saves read little.

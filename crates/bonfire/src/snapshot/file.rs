@@ -18,11 +18,10 @@ use super::section::{
     BLOCK_ENTRY_BYTES, Block, FLAG_CRITICAL, SECTION_HEADER_BYTES, SectionHeader, SectionInfo, kind,
     kind_name,
 };
-use crate::buffer::{AlignedBuf, COLUMN_ALIGN};
 use crate::context::LoadContext;
-use crate::crc;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::storage::{AlignedBuf, COLUMN_ALIGN, crc};
 use crate::wire::Reader;
 
 /// A section whose blocks were checked and decompressed.

@@ -5,99 +5,56 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `writer` | world to snapshot |
 //! | `encode`, `decode` | snapshot to bytes and back; `file`, `header`, `section`, `compress`, `prelude`, `data` are their parts |
 //! | `salvage` | what is left of a damaged file |
-//! | `page` | columns in pages, which captures share |
-//! | `dense` | rows of any column as encoded values, for everything that is not in a hurry |
 //! | `canonical` | a form without accidents, for comparing worlds |
 //! | `carry` | what this build does not know and must not lose |
+//! | `rebuild` | snapshots made of others: some of the rows, components in their order |
+//! | `view` | columns and archetypes for tools |
+//! | `track` | the version lines that a save lists |
+//! | `note` | remarks about losses that did not stop the save |
 
-pub(crate) mod arena;
-pub(crate) mod bitmap;
 mod canonical;
 pub(crate) mod carry;
-pub(crate) mod column;
 mod compress;
 pub(crate) mod data;
 mod decode;
-pub(crate) mod dense;
 mod encode;
 mod file;
 pub(crate) mod header;
 mod note;
-pub(crate) mod page;
 mod prelude;
 mod rebuild;
 mod salvage;
 mod section;
+mod track;
 mod view;
-mod writer;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-pub use self::bitmap::Bitmap;
 pub use self::carry::Carry;
-pub use self::column::Rope;
 pub use self::compress::Compression;
 pub use self::data::{DataEntry, RESERVED_PREFIX};
 pub use self::decode::{FileHead, OpenOptions};
 pub use self::encode::EncodeOptions;
-pub use self::note::{NonFinite, Note};
-pub use self::page::DirtyRows;
+pub use self::note::Note;
+pub(crate) use self::note::Notes;
 pub use self::salvage::{Damage, DamagedBlock, DamagedPart};
 pub use self::section::SectionInfo;
+pub(crate) use self::track::{TRACKS, to_value as tracks_to_value, tracks_of};
 pub use self::view::{ArchetypeView, ColumnView};
-pub use self::writer::{ArchetypeWriter, SnapshotWriter};
 
 use self::carry::Carried;
-use self::column::{Column, Groups};
-use crate::descriptor::ColumnKind;
-use crate::entity::{EntityId, WorldNumber};
-use crate::error::{Error, Result};
-use crate::row::RowLayout;
-use crate::schema::{Fingerprint, Schema};
+use crate::column::{Body, Column, Component, DenseRows, Groups, dense_rows};
+use crate::entity::{EntityId, WorldNumber, ids_from_bytes};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::storage::{Rope, memory_of};
 use crate::value::Value;
 
 /// The version of the format that this crate writes, and the newest that it reads.
 pub const FORMAT_VERSION: u16 = 1;
-
-/// Checksums, compression and salvage work on blocks of at most this many bytes.
-pub const BLOCK_BYTES: usize = 64 << 10;
-
-/// A component as a snapshot describes it.
-#[derive(Clone, Debug)]
-pub struct Component {
-    /// Its name, chosen by the game.
-    pub key: String,
-    /// The version it was saved with.
-    pub version: u32,
-    /// How its type is stored.
-    pub kind: ColumnKind,
-    /// Stands for the schema.
-    pub schema_fingerprint: Fingerprint,
-    /// The layout of raw rows; its stride is 0 if there are none.
-    pub row: RowLayout,
-    pub(crate) schema: Option<Arc<Schema>>,
-}
-
-impl Component {
-    /// What a value is made of. Fails if the snapshot names its schema by hash and nobody knows it.
-    pub fn schema(&self) -> Result<&Arc<Schema>> {
-        self.schema.as_ref().ok_or_else(|| {
-            let hash = self.schema_fingerprint;
-            Error::unknown(format!("its schema is saved by hash only ({hash}), and no table at hand has it"))
-                .in_key(&self.key)
-        })
-    }
-
-    /// Permits rows to be copied as they are.
-    pub fn layout_fingerprint(&self) -> Fingerprint {
-        self.row.fingerprint(self.schema_fingerprint)
-    }
-}
 
 /// The head of a snapshot: what it holds, without looking at any entity.
 #[derive(Clone, Debug)]
@@ -130,19 +87,8 @@ impl Archetype {
 
     pub(crate) fn set_ids(&mut self, ids: &[EntityId]) {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
-        self.ids = crate::buffer::AlignedBuf::copy_from(&bytes).share().into();
+        self.ids = crate::storage::AlignedBuf::copy_from(&bytes).share().into();
     }
-}
-
-pub(crate) fn ids_from_bytes(bytes: Cow<'_, [u8]>) -> Cow<'_, [EntityId]> {
-    if cfg!(target_endian = "little")
-        && let Cow::Borrowed(bytes) = bytes
-        && let Ok(ids) = bytemuck::try_cast_slice(bytes)
-    {
-        return Cow::Borrowed(ids);
-    }
-    let id = |bytes: &[u8]| EntityId::from_bits(u64::from_le_bytes(bytes.try_into().unwrap_or([0xff; 8])));
-    Cow::Owned(bytes.chunks_exact(8).map(id).collect())
 }
 
 /// A world at one moment.
@@ -261,7 +207,7 @@ impl Snapshot {
 
     pub(crate) fn shared_values(&self, column: &Column) -> Option<&Groups> {
         match &column.body {
-            column::Body::Shared { table, .. } => self.shared.get(*table as usize).map(|table| &table.values),
+            Body::Shared { table, .. } => self.shared.get(*table as usize).map(|table| &table.values),
             _ => None,
         }
     }
@@ -291,7 +237,7 @@ impl Snapshot {
         for snapshot in snapshots {
             snapshot.for_each_part(|part| {
                 if seen.insert((part.as_ptr(), part.len())) {
-                    bytes += page::memory_of(part);
+                    bytes += memory_of(part);
                 }
             });
         }
@@ -306,14 +252,14 @@ impl Snapshot {
         let columns = self.archetypes.iter().flat_map(|archetype| &archetype.columns).chain(&self.resources);
         for column in columns.chain(self.carried.iter().map(|record| &record.column)) {
             match &column.body {
-                column::Body::Tag => {}
-                column::Body::Raw(rope) => rope.parts().iter().for_each(&mut each),
-                column::Body::Rows(groups) => each(&groups.bytes),
-                column::Body::Dictionary { values, indices } => {
+                Body::Tag => {}
+                Body::Raw(rope) => rope.parts().iter().for_each(&mut each),
+                Body::Rows(groups) => each(&groups.bytes),
+                Body::Dictionary { values, indices } => {
                     each(&values.bytes);
                     each(&indices.bytes);
                 }
-                column::Body::Shared { indices, .. } => each(&indices.bytes),
+                Body::Shared { indices, .. } => each(&indices.bytes),
             }
         }
     }
@@ -333,5 +279,21 @@ impl Snapshot {
             *rows.entry(&*self.components[column.component as usize].key).or_default() += column.rows;
         }
         rows
+    }
+}
+
+impl Snapshot {
+    /// The rows of a column of an archetype with `rows` entities. `lost` tells which of the column's own rows are
+    /// damaged and must not be looked at.
+    pub(crate) fn dense(
+        &self,
+        column: &Column,
+        rows: usize,
+        limits: &Limits,
+        lost: &dyn Fn(usize) -> bool,
+    ) -> Result<DenseRows> {
+        let component = &self.components[column.component as usize];
+        dense_rows(column, component, self.shared_values(column), rows, limits, lost)
+            .map_err(|error| error.in_key(&component.key))
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 
 use super::carry::Carried;
-use super::column::{Body, Rope};
-use super::dense::column_from;
 use super::{Archetype, SharedTable, Snapshot};
-use crate::buffer::AlignedBuf;
+use crate::column::{Body, column_from};
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::storage::{AlignedBuf, Rope};
 
 impl Snapshot {
     /// Those rows of an archetype for which `keep` is true.

@@ -7,9 +7,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use super::column::{Column, Groups};
-use super::dense::{column_from, dense_rows};
-use super::{Archetype, Component, Snapshot};
+use super::{Archetype, Snapshot};
+use crate::column::{Column, Component, Groups, column_from, dense_rows};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;

@@ -5,15 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::BLOCK_BYTES;
-use super::column::Rope;
 use super::compress::{CODEC_NONE, Compression, codec_name};
 use super::encode::METADATA_BYTES_MAX;
-use super::page::{Checksums, Cut};
-use crate::buffer::COLUMN_ALIGN;
-use crate::crc;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::storage::{BLOCK_BYTES, COLUMN_ALIGN, Checksums, Cut, Rope, crc};
 
 pub(super) const SECTION_MAGIC: [u8; 4] = *b"BSEC";
 pub(super) const SECTION_HEADER_BYTES: usize = 32;

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::column::Column;
-use super::{Archetype, Component, Snapshot, ids_from_bytes};
+use super::{Archetype, Snapshot};
 use crate::bulk;
-use crate::entity::EntityId;
+use crate::column::{Column, Component};
+use crate::entity::{EntityId, ids_from_bytes};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::persist::Persist;
@@ -111,7 +111,7 @@ impl<'s> ColumnView<'s> {
     /// little-endian host, whose every value is one that `T` has. If some entities have none, theirs are left out.
     #[expect(unsafe_code, reason = "bytes as values")]
     pub fn as_slice<T: Persist>(&self) -> Option<&'s [T]> {
-        let super::column::Body::Raw(rope) = &self.column.body else { return None };
+        let crate::column::Body::Raw(rope) = &self.column.body else { return None };
         let Cow::Borrowed(bytes) = rope.contiguous() else { return None };
         if self.component().schema_fingerprint != Schema::of::<T>().fingerprint() {
             return None;

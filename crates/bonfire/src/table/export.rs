@@ -2,13 +2,13 @@
 
 use super::is_nullable;
 use super::text::SAFE_INTEGER;
+use crate::column::{Column, Component};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{Node, Schema, Type};
-use crate::snapshot::column::Column;
-use crate::snapshot::{Component, FORMAT_VERSION, Snapshot};
+use crate::snapshot::{FORMAT_VERSION, Snapshot};
 
 pub(super) fn export(snapshot: &Snapshot, limits: &Limits) -> Result<String> {
     let context = LoadContext::new(limits);
@@ -165,7 +165,7 @@ impl Json<'_> {
         snapshot: &'s Snapshot,
         columns: &'s [Column],
         rows: usize,
-    ) -> Result<Vec<(&'s Component, crate::snapshot::dense::DenseRows)>> {
+    ) -> Result<Vec<(&'s Component, crate::column::DenseRows)>> {
         self.context.grant_rows(rows.saturating_mul(columns.len()));
         (columns.iter())
             .map(|column| {

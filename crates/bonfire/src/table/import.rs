@@ -7,18 +7,16 @@ use serde_json::Value as Json;
 
 use super::import_value::{as_u64, dynamic, entity, value};
 use super::is_nullable;
-use crate::buffer::AlignedBuf;
-use crate::descriptor::ColumnKind;
+use crate::column::{Column, ColumnKind, Component, column_from};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::row::RowLayout;
 use crate::schema::{Field, Node, Schema, Type, Variant};
 use crate::snapshot::carry::{Carried, CarryKind};
-use crate::snapshot::column::Column;
 use crate::snapshot::data::DataEntry;
-use crate::snapshot::dense::column_from;
-use crate::snapshot::{Archetype, Component, FORMAT_VERSION, Snapshot};
+use crate::snapshot::{Archetype, FORMAT_VERSION, Snapshot};
+use crate::storage::AlignedBuf;
 use crate::value::{Value, encode_value};
 use crate::wire::Writer;
 

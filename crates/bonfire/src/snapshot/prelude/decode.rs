@@ -6,16 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{SCHEMA_INLINE, encoding};
-use crate::descriptor::ColumnKind;
+use crate::column::{Body, Column, ColumnKind, Component, Group, Groups, Indices};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::row::{ROW_LEAVES_MAX, RowLayout};
 use crate::schema::{Fingerprint, Schema};
-use crate::snapshot::bitmap::Bitmap;
 use crate::snapshot::carry::{Carried, CarryKind};
-use crate::snapshot::column::{Body, Column, Group, Groups, Indices, Rope};
 use crate::snapshot::salvage::{Lost, RowRanges};
-use crate::snapshot::{Archetype, Component, FORMAT_VERSION, SharedTable, Snapshot};
+use crate::snapshot::{Archetype, FORMAT_VERSION, SharedTable, Snapshot};
+use crate::storage::{Bitmap, Rope};
 use crate::wire::Reader;
 
 /// Finds a schema by its fingerprint, in the file or elsewhere; the flag says that the file must have it.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{SCHEMA_INLINE, encoding};
-use crate::descriptor::ColumnKind;
+use crate::column::{Body, Column, ColumnKind, Component, Groups, Indices};
 use crate::entity::EntityId;
 use crate::schema::Schema;
 use crate::snapshot::carry::Carried;
-use crate::snapshot::column::{Body, Column, Groups, Indices, Rope};
 use crate::snapshot::section::Pieces;
-use crate::snapshot::{BLOCK_BYTES, Component, FORMAT_VERSION, Snapshot};
+use crate::snapshot::{FORMAT_VERSION, Snapshot};
+use crate::storage::{BLOCK_BYTES, Rope};
 use crate::wire::Writer;
 
 /// Puts columns into their section and writes down where they went.
