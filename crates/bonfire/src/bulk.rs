@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::row::{Move, RowLayout, check_rows};
-use crate::storage::{Checksums, Cut, crc};
+use crate::storage::{Checksums, PageLayout, crc};
 
 /// Whether values lie in memory with the byte order of the format.
 pub(crate) const LITTLE_ENDIAN: bool = cfg!(target_endian = "little");
@@ -191,7 +191,7 @@ pub(crate) unsafe fn gather_checked(
     out: &mut [u8],
 ) -> Arc<Checksums> {
     let stride = row.stride as usize;
-    let block_bytes = Cut::of(stride).block_bytes;
+    let block_bytes = PageLayout::of(stride).block_bytes;
     let at_once = (block_bytes / stride.max(1)).max(1);
     if at_once * stride != block_bytes {
         // SAFETY: the caller vouches for the rows.

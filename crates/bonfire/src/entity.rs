@@ -108,13 +108,13 @@ enum Lookup {
     /// By slot: the saved id there and the new one. Free slots hold `NULL`.
     Dense(Vec<(EntityId, EntityId)>),
     Sparse(HashMap<EntityId, EntityId>),
-    Later(Later),
+    Lazy(LazyTable),
 }
 
 /// A table that is made when somebody asks. Most loads have references, but many restores and captures of plain values
 /// have none, and a table of a million ids is memory that they would wait for.
 #[derive(Clone, Debug)]
-struct Later {
+struct LazyTable {
     saved: Arc<[Rope]>,
     new: NewIds,
     table: OnceLock<Box<EntityMap>>,
@@ -129,7 +129,7 @@ pub(crate) enum NewIds {
     All(Arc<Vec<EntityId>>),
 }
 
-impl Later {
+impl LazyTable {
     fn table(&self) -> &EntityMap {
         self.table.get_or_init(|| {
             let saved: Vec<EntityId> = all_ids(&self.saved);
@@ -202,8 +202,8 @@ impl EntityMap {
     }
 
     /// A map of ids that were checked before: none is null or there twice.
-    pub(crate) fn later(saved: Arc<[Rope]>, len: usize, new: NewIds) -> Self {
-        Self { lookup: Lookup::Later(Later { saved, new, table: OnceLock::new() }), len }
+    pub(crate) fn lazy(saved: Arc<[Rope]>, len: usize, new: NewIds) -> Self {
+        Self { lookup: Lookup::Lazy(LazyTable { saved, new, table: OnceLock::new() }), len }
     }
 
     fn build<I: Iterator<Item = (EntityId, EntityId)>>(len: usize, pairs: impl Fn() -> I) -> Result<Self> {
@@ -245,7 +245,7 @@ impl EntityMap {
                 table.get(saved.index() as usize).filter(|slot| slot.0 == saved).map(|slot| slot.1)
             }
             Lookup::Sparse(table) => table.get(&saved).copied(),
-            Lookup::Later(later) => later.table().get(saved),
+            Lookup::Lazy(later) => later.table().get(saved),
         }
     }
 
@@ -254,7 +254,7 @@ impl EntityMap {
         if saved.is_null() {
             return Err(Error::corrupt("an entity has the null id"));
         }
-        if let Lookup::Later(later) = &self.lookup {
+        if let Lookup::Lazy(later) = &self.lookup {
             *self = later.table().clone();
         }
         let index = saved.index() as usize;
@@ -279,7 +279,7 @@ impl EntityMap {
 
     /// Forgets a saved id. Returns what it was.
     pub fn remove(&mut self, saved: EntityId) -> Option<EntityId> {
-        if let Lookup::Later(later) = &self.lookup {
+        if let Lookup::Lazy(later) = &self.lookup {
             *self = later.table().clone();
         }
         let before = match &mut self.lookup {
@@ -288,7 +288,7 @@ impl EntityMap {
                 std::mem::replace(slot, (EntityId::NULL, EntityId::NULL)).1
             }
             Lookup::Sparse(table) => table.remove(&saved)?,
-            Lookup::Later(_) => return None,
+            Lookup::Lazy(_) => return None,
         };
         self.len -= 1;
         Some(before)
@@ -307,13 +307,13 @@ impl EntityMap {
     /// All pairs of saved and new ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (EntityId, EntityId)> + '_ {
         let table = match &self.lookup {
-            Lookup::Later(later) => &later.table().lookup,
+            Lookup::Lazy(later) => &later.table().lookup,
             table => table,
         };
         let (dense, sparse) = match table {
             Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
             Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
-            Lookup::Later(_) => (None, None),
+            Lookup::Lazy(_) => (None, None),
         };
         dense.into_iter().flatten().chain(sparse.into_iter().flatten())
     }
@@ -385,9 +385,9 @@ mod tests {
             assert!(check(&[&[a], &[a]]).unwrap_err().is_corrupt());
             assert!(check(&[&[a, EntityId::NULL]]).unwrap_err().is_corrupt());
         }
-        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a].into()));
+        let map = EntityMap::lazy([rope(&[a]), rope(&[b])].into(), 2, NewIds::All(vec![c, a].into()));
         assert_eq!((map.get(a), map.get(b), map.get(c), map.len()), (Some(c), Some(a), None, 2));
-        let map = EntityMap::later([rope(&[a]), rope(&[b])].into(), 2, NewIds::Same([(a, c)].into()));
+        let map = EntityMap::lazy([rope(&[a]), rope(&[b])].into(), 2, NewIds::Same([(a, c)].into()));
         assert_eq!((map.get(a), map.get(b), map.iter().count()), (Some(c), Some(b), 2));
     }
 

@@ -81,7 +81,8 @@ pub use column::{ColumnKind, Component};
 pub use context::{Change, Dangling, LoadContext};
 pub use delta::{
     ColumnChange, ComponentTable, Delta, DeltaIds, DeltaSchema, DeltaStats, DeltaWriter, Granularity,
-    GroupView, GroupWriter, ORDER_KEY, Op, Order, SentValues, StagedChange, StagedDelta, StagedGroup,
+    GroupView, GroupWriter, LIST_ORDER_KEY, ListOrder, Op, SentValues, StagedChange, StagedDelta,
+    StagedGroup,
 };
 pub use descriptor::{Descriptor, History, Keyed, NonFinite, Repeats, StagedColumn, StagedRows, Upgrader};
 pub use entity::{EntityId, EntityMap, WorldNumber};
@@ -118,7 +119,9 @@ pub use wire::{Reader, Writer};
 /// For the derive.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::descriptor::field_default::{HasDefault, HasNone, Natural, NaturalWith, check_from};
+    pub use crate::descriptor::field_default::{
+        DefaultOf, DefaultThrough, HasDefault, NoDefault, check_from,
+    };
 }
 
 #[cfg(doctest)]

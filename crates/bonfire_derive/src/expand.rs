@@ -226,13 +226,13 @@ impl<'a> Part<'a> {
                 quote_spanned!(self.span=> .default(|__out| { let __value: #ty = #value; #encode }))
             }
             // The type's own, if it has one.
-            (None, None) => quote!(.default_if((&#krate::__private::Natural::<#ty>::NEW).default())),
+            (None, None) => quote!(.default_if((&#krate::__private::DefaultOf::<#ty>::NEW).default())),
             (None, Some(with)) => {
-                quote!(.default_if((&#krate::__private::NaturalWith::<#ty, #with>::NEW).default()))
+                quote!(.default_if((&#krate::__private::DefaultThrough::<#ty, #with>::NEW).default()))
             }
         };
         quote!({
-            use #krate::__private::{HasDefault as _, HasNone as _};
+            use #krate::__private::{HasDefault as _, NoDefault as _};
             #krate::Field::new(#name, #schema) #(.alias(#aliases))* #default
         })
     }

@@ -11,7 +11,7 @@ use crate::column::{Body, Column, Groups};
 use crate::descriptor::{EncodedBody, Repeats, StagedColumn};
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use crate::storage::{Bitmap, DirtyRows, Earlier, in_pages};
+use crate::storage::{Bitmap, DirtyRows, EarlierColumn, in_pages};
 
 pub(super) enum Target {
     Archetype(usize),
@@ -127,7 +127,7 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         let place = self.pending().earlier;
         let pool = self.writer.arena.pool.clone();
         let earlier = self.earlier(place, &descriptor.key).and_then(|earlier| match &mut earlier.body {
-            Body::Raw(rope) if earlier.present.is_none() => Some(Earlier { rope, dirty }),
+            Body::Raw(rope) if earlier.present.is_none() => Some(EarlierColumn { rope, dirty }),
             _ => None,
         });
         let rope = in_pages(&pool, len, stride, earlier, |range, memory| {

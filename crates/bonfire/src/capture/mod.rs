@@ -22,7 +22,9 @@ use crate::registry::Registry;
 use crate::snapshot::carry::{Carried, Carry};
 use crate::snapshot::data::{DataEntry, FREE_LIST_KEY};
 use crate::snapshot::{Archetype, Notes, SharedTable, Snapshot, TRACKS, tracks_to_value};
-use crate::storage::{Bitmap, BufferPool, Checksums, Cut, DirtyRows, Earlier, Rope, crc, in_pages};
+use crate::storage::{
+    Bitmap, BufferPool, Checksums, DirtyRows, EarlierColumn, PageLayout, Rope, crc, in_pages,
+};
 use crate::value::Value;
 
 /// Makes a [`Snapshot`] out of columns.
@@ -228,7 +230,7 @@ impl<'r> SnapshotWriter<'r> {
         let ids: &mut [EntityId] = bytemuck::cast_slice_mut(memory);
         fill(ids);
         to_little_endian(ids);
-        let unit = Cut::of(size_of::<EntityId>()).block_bytes;
+        let unit = PageLayout::of(size_of::<EntityId>()).block_bytes;
         slot.checksums = checked.then(|| {
             Checksums::new(unit, crc::of_units(bytemuck::cast_slice(ids), unit).into_iter().map(Some))
         });
@@ -247,7 +249,7 @@ impl<'r> SnapshotWriter<'r> {
     ) -> Result<ArchetypeWriter<'_, 'r>> {
         check_len(len)?;
         let known = earlier.and_then(|number| self.earlier.as_mut()?.archetypes.get_mut(number));
-        let known = known.map(|archetype| Earlier { rope: &mut archetype.ids, dirty });
+        let known = known.map(|archetype| EarlierColumn { rope: &mut archetype.ids, dirty });
         let ids = in_pages(&self.arena.pool, len, size_of::<EntityId>(), known, |range, memory| {
             let ids = bytemuck::cast_slice_mut(memory);
             fill(range, ids);

@@ -32,7 +32,7 @@ pub(super) enum Note {
 pub(super) fn changes(conversion: &Conversion, notes: &[(usize, Note)]) -> Vec<Change> {
     let mut by_step: Vec<Vec<&Note>> = conversion.steps.iter().map(|_| Vec::new()).collect();
     notes.iter().for_each(|(step, note)| by_step[*step].push(note));
-    let mut walk = Walk {
+    let mut walk = ChangeWalk {
         conversion,
         notes: by_step,
         open: Vec::new(),
@@ -47,7 +47,7 @@ pub(super) fn changes(conversion: &Conversion, notes: &[(usize, Note)]) -> Vec<C
     walk.found
 }
 
-struct Walk<'a> {
+struct ChangeWalk<'a> {
     conversion: &'a Conversion,
     notes: Vec<Vec<&'a Note>>,
     /// The steps that lead here: what contains itself is listed once.
@@ -57,7 +57,7 @@ struct Walk<'a> {
     found: Vec<Change>,
 }
 
-impl Walk<'_> {
+impl ChangeWalk<'_> {
     /// `in_place` if the path leads through structs only, so that it names one place in a value.
     fn step(&mut self, step: usize, in_place: bool) {
         if self.open.contains(&step) || self.left == 0 {

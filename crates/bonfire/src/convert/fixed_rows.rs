@@ -19,14 +19,14 @@ pub(crate) struct FixedRows {
     /// A row of new fields, if there are any.
     template: Option<Vec<u8>>,
     moves: Vec<Move>,
-    numbers: Vec<Wider>,
+    numbers: Vec<WidenedLeaf>,
     variants: Vec<Variants>,
     from_stride: usize,
     to_stride: usize,
 }
 
 #[derive(Debug)]
-struct Wider {
+struct WidenedLeaf {
     types: (Type, Type),
     from: usize,
     to: usize,
@@ -159,7 +159,7 @@ struct Plan<'a> {
     moves: Vec<Move>,
     template: Vec<u8>,
     is_new: bool,
-    numbers: Vec<Wider>,
+    numbers: Vec<WidenedLeaf>,
     variants: Vec<Variants>,
 }
 
@@ -171,7 +171,12 @@ impl Plan<'_> {
             Step::Bytes(len) => self.bytes(from, to, *len),
             Step::Number(a, b) => {
                 let ((from, size), (to, wide)) = (self.source.raw(from)?, self.target.raw(to)?);
-                self.numbers.push(Wider { types: (a.clone(), b.clone()), from, to, sizes: (size, wide) });
+                self.numbers.push(WidenedLeaf {
+                    types: (a.clone(), b.clone()),
+                    from,
+                    to,
+                    sizes: (size, wide),
+                });
                 Some(())
             }
             Step::Enum(variants) => {

@@ -17,15 +17,15 @@ const FIELDS_MAX: usize = 1 << 12;
 #[derive(Debug)]
 pub(crate) struct UnknownFields {
     pub(crate) schema: Arc<Schema>,
-    parts: Vec<Part>,
+    parts: Vec<UnknownField>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct UnknownField {
     /// Its number among the fields of the saved struct.
     number: usize,
     /// Its name here and its unknown fields, if others of it are known.
-    inner: Option<(Cow<'static, str>, Vec<Part>)>,
+    inner: Option<(Cow<'static, str>, Vec<UnknownField>)>,
 }
 
 impl UnknownFields {
@@ -45,7 +45,7 @@ impl UnknownFields {
 }
 
 /// The unknown fields at a step, if there are any.
-fn parts(conversion: &Conversion, step: usize, depth: usize, left: &mut usize) -> Option<Vec<Part>> {
+fn parts(conversion: &Conversion, step: usize, depth: usize, left: &mut usize) -> Option<Vec<UnknownField>> {
     let Step::Fields(fields) = &conversion.steps[step] else { return None };
     let (source, target) = conversion.nodes[step];
     let Type::Struct(source) = conversion.source.get(source) else { return None };
@@ -74,13 +74,13 @@ fn parts(conversion: &Conversion, step: usize, depth: usize, left: &mut usize) -
             },
         };
         *left = left.checked_sub(1)?;
-        parts.push(Part { number, inner });
+        parts.push(UnknownField { number, inner });
     }
     (!parts.is_empty()).then_some(parts)
 }
 
 /// Adds the struct of some fields of another one to the nodes.
-fn partial(nodes: &mut Vec<Type>, of: Node, parts: &[Part]) -> Node {
+fn partial(nodes: &mut Vec<Type>, of: Node, parts: &[UnknownField]) -> Node {
     let fields = match &nodes[of.index()] {
         Type::Struct(fields) => fields.clone(),
         _ => Fields::default(),
@@ -97,10 +97,10 @@ fn partial(nodes: &mut Vec<Type>, of: Node, parts: &[Part]) -> Node {
     Node(nodes.len() as u32 - 1)
 }
 
-fn pick(parts: &[Part], value: Value) -> Value {
+fn pick(parts: &[UnknownField], value: Value) -> Value {
     let Value::Struct(fields) = value else { return Value::Struct(Vec::new()) };
     let mut fields: Vec<Option<(String, Value)>> = fields.into_iter().map(Some).collect();
-    let take = |part: &Part| {
+    let take = |part: &UnknownField| {
         let (name, value) = fields.get_mut(part.number)?.take()?;
         Some(match &part.inner {
             Some((name, inner)) => (name.to_string(), pick(inner, value)),

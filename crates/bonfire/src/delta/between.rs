@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::cells::{AllCells, Cells, cells_of, refers_to};
-use super::order::{self, ORDER_KEY};
+use super::list_order::{self, LIST_ORDER_KEY};
 use super::writer::removed;
 use super::{Change, ComponentTable, DataEdit, Delta, DeltaSchema, Group, Op};
 use crate::entity::{EntityId, EntityMap};
@@ -26,7 +26,7 @@ impl Delta {
         let mut comparison = Comparison::new(table, old, new)?;
         (0..new.archetypes.len()).try_for_each(|archetype| comparison.archetype(archetype))?;
         let mut delta = Self::empty(table, since, now);
-        delta.lists = order::changed(table, old, new, &comparison.moved)?;
+        delta.lists = list_order::changed(table, old, new, &comparison.moved)?;
         delta.next_entity_id = new.next_entity_id;
         delta.despawned = std::mem::take(&mut comparison.despawned);
         delta.resources = resources(table, old, new, &comparison.spawned)?;
@@ -38,16 +38,16 @@ impl Delta {
 }
 
 /// How the rows of an archetype of `old` become those of one of `new`.
-struct Pair<'c, 's> {
+struct ArchetypePair<'c, 's> {
     /// Components of the new one, with the cells on both sides.
     columns: Vec<(u32, &'c Cells<'s>, Option<&'c Cells<'s>>)>,
     /// Components of the old one that the new one does not have.
     gone: Vec<(u32, &'c Cells<'s>)>,
 }
 
-/// What is told of the entities of a group.
+/// The operations that all entities of a group share.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-struct Told {
+struct GroupShape {
     spawned: bool,
     ops: Vec<(u32, Op)>,
 }
@@ -64,8 +64,8 @@ struct Comparison<'s> {
     despawned: Vec<EntityId>,
     /// Entities whose components are others.
     moved: HashSet<EntityId>,
-    numbers: HashMap<Told, usize>,
-    told: Vec<(Told, Vec<(usize, usize)>)>,
+    numbers: HashMap<GroupShape, usize>,
+    groups: Vec<(GroupShape, Vec<(usize, usize)>)>,
 }
 
 impl<'s> Comparison<'s> {
@@ -103,20 +103,20 @@ impl<'s> Comparison<'s> {
             despawned,
             moved: HashSet::new(),
             numbers: HashMap::new(),
-            told: Vec::new(),
+            groups: Vec::new(),
         })
     }
 
-    fn tell(&mut self, told: Told, archetype: usize, row: usize) {
-        let number = match self.numbers.get(&told) {
+    fn add_row(&mut self, groups: GroupShape, archetype: usize, row: usize) {
+        let number = match self.numbers.get(&groups) {
             Some(number) => *number,
             None => {
-                self.numbers.insert(told.clone(), self.told.len());
-                self.told.push((told, Vec::new()));
-                self.told.len() - 1
+                self.numbers.insert(groups.clone(), self.groups.len());
+                self.groups.push((groups, Vec::new()));
+                self.groups.len() - 1
             }
         };
-        self.told[number].1.push((archetype, row));
+        self.groups[number].1.push((archetype, row));
     }
 
     fn archetype(&mut self, archetype: usize) -> Result<()> {
@@ -126,7 +126,7 @@ impl<'s> Comparison<'s> {
             let Some(place) = self.places.get(self.new_ids[archetype][row]) else {
                 let ops = self.new.of(archetype).iter().filter(|(_, cells)| cells.has(row));
                 let ops = ops.map(|(number, _)| (*number, Op::Added)).collect();
-                self.tell(Told { spawned: true, ops }, archetype, row);
+                self.add_row(GroupShape { spawned: true, ops }, archetype, row);
                 row += 1;
                 continue;
             };
@@ -137,7 +137,7 @@ impl<'s> Comparison<'s> {
                 if ops.iter().any(|(_, op)| *op != Op::Changed) {
                     self.moved.insert(self.new_ids[archetype][row + place]);
                 }
-                self.tell(Told { spawned: false, ops }, archetype, row + place);
+                self.add_row(GroupShape { spawned: false, ops }, archetype, row + place);
             }
             row += len;
         }
@@ -154,7 +154,7 @@ impl<'s> Comparison<'s> {
         len: usize,
     ) -> Result<BTreeMap<usize, Vec<(u32, Op)>>> {
         let (new, old) = (self.new.of(archetype), self.old.of(from));
-        let pair = Pair {
+        let pair = ArchetypePair {
             columns: new.iter().map(|(number, cells)| (*number, cells, old.get(number))).collect(),
             gone: old
                 .iter()
@@ -204,7 +204,7 @@ impl<'s> Comparison<'s> {
     }
 
     fn groups(self) -> Result<Vec<Group>> {
-        let group = |(told, rows): &(Told, Vec<(usize, usize)>)| {
+        let group = |(groups, rows): &(GroupShape, Vec<(usize, usize)>)| {
             let ids = rows.iter().map(|&(archetype, row)| self.new_ids[archetype][row]).collect();
             let change = |&(number, op): &(u32, Op)| match op {
                 Op::Removed => Ok(removed(number)),
@@ -213,10 +213,10 @@ impl<'s> Comparison<'s> {
                     Ok(Change { op, fields: 0, column })
                 }
             };
-            let changes = told.ops.iter().map(change).collect::<Result<_>>()?;
-            Ok(Group { spawned: told.spawned, ids, changes })
+            let changes = groups.ops.iter().map(change).collect::<Result<_>>()?;
+            Ok(Group { spawned: groups.spawned, ids, changes })
         };
-        self.told.iter().map(group).collect()
+        self.groups.iter().map(group).collect()
     }
 }
 
@@ -258,9 +258,9 @@ fn resources(
     Ok(changes)
 }
 
-/// Data afterwards by what it was before; `None` if it is the same. The order of lists is told in another way.
+/// Data afterwards by what it was before; `None` if it is the same. The order of lists travels in another way.
 pub(super) fn data_edits(before: &[DataEntry], after: &[DataEntry]) -> Option<Vec<DataEdit>> {
-    let own = |entry: &&DataEntry| entry.key() != ORDER_KEY;
+    let own = |entry: &&DataEntry| entry.key() != LIST_ORDER_KEY;
     let before: Vec<&DataEntry> = before.iter().filter(own).collect();
     let same = |a: &DataEntry, b: &DataEntry| {
         a.key() == b.key()

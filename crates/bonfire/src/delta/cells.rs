@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{Node, Schema};
 use crate::snapshot::Snapshot;
-use crate::storage::{AlignedBuf, Cut};
+use crate::storage::{AlignedBuf, PageLayout};
 use crate::value::{Value, decode_value};
 use crate::wire::Reader;
 
@@ -22,21 +22,21 @@ pub(super) struct Cells<'s> {
     snapshot: &'s Snapshot,
     column: &'s Column,
     rows: usize,
-    raw: Option<Raw<'s>>,
+    raw: Option<RawCells<'s>>,
     dense: OnceCell<DenseRows>,
 }
 
 /// Rows as the table has them, where they lie.
-struct Raw<'s> {
+struct RawCells<'s> {
     parts: &'s [Bytes],
     rows_each: usize,
     stride: usize,
 }
 
-impl<'s> Raw<'s> {
+impl<'s> RawCells<'s> {
     fn of(column: &'s Column, stride: usize) -> Option<Self> {
         let Body::Raw(rope) = &column.body else { return None };
-        let (parts, cut) = (rope.parts(), Cut::of(stride));
+        let (parts, cut) = (rope.parts(), PageLayout::of(stride));
         let paged = parts.iter().rev().skip(1).all(|part| part.len() == cut.page_bytes);
         let rows_each = if parts.len() == 1 { column.rows } else { cut.page_rows };
         (column.present.is_none() && paged).then_some(Self { parts, rows_each, stride })
@@ -59,7 +59,7 @@ impl<'s> Cells<'s> {
             return Err(Error::schema(message).in_key(&own.key));
         }
         let raw = (own.row == component.row && own.row.stride > 0)
-            .then(|| Raw::of(column, own.row.stride as usize))
+            .then(|| RawCells::of(column, own.row.stride as usize))
             .flatten();
         Ok(Self { snapshot, column, rows, raw, dense: OnceCell::new() })
     }
@@ -119,7 +119,7 @@ impl<'s> Cells<'s> {
     }
 }
 
-fn bytes_per_row(raw: &Option<Raw<'_>>) -> usize {
+fn bytes_per_row(raw: &Option<RawCells<'_>>) -> usize {
     raw.as_ref().map_or(1, |raw| raw.stride)
 }
 
@@ -146,7 +146,7 @@ impl<'s> AllCells<'s> {
         rows: &[(usize, usize)],
     ) -> Result<Column> {
         let cells = |archetype: usize| &self.0[archetype][&number];
-        let raw: Option<Vec<&Raw<'_>>> = rows.iter().map(|&(at, _)| cells(at).raw.as_ref()).collect();
+        let raw: Option<Vec<&RawCells<'_>>> = rows.iter().map(|&(at, _)| cells(at).raw.as_ref()).collect();
         if let Some(raw) = raw {
             let stride = component.row.stride as usize;
             let mut bytes = AlignedBuf::zeroed(stride * rows.len());

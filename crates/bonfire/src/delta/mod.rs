@@ -14,10 +14,13 @@
 //! | `between`, `cells` | two snapshots to a delta |
 //! | `content`, `container` | a delta to bytes and back, for messages and on its own |
 //! | `compose`, `cell_map` | two deltas to one |
-//! | `fold`, `whole` | a snapshot and a delta to a snapshot; a snapshot as a delta |
-//! | `shadow`, `fields` | what was sent last: epsilon, and fields instead of components |
-//! | `ids`, `stage` | for who applies a delta: who comes and goes; values of a front end's types |
+//! | `apply_to_snapshot`, `from_snapshot` | a snapshot and a delta to a snapshot; a snapshot as a delta |
+//! | `list_order` | the order of lists, such as children |
+//! | `sent_values`, `fields` | the values sent last: epsilon, and fields instead of components |
+//! | `id_plan`, `stage` | for front ends that apply a delta: entities to spawn and despawn; values of their types |
+//! | `view` | a delta for tools |
 
+mod apply_to_snapshot;
 mod between;
 mod cell_map;
 mod cells;
@@ -25,21 +28,20 @@ mod compose;
 mod container;
 mod content;
 mod fields;
-mod fold;
-mod ids;
-mod order;
-mod shadow;
+mod from_snapshot;
+mod id_plan;
+mod list_order;
+mod sent_values;
 mod stage;
 mod table;
 mod view;
-mod whole;
 mod writer;
 
 use std::sync::Arc;
 
-pub use self::ids::DeltaIds;
-pub use self::order::{ORDER_KEY, Order};
-pub use self::shadow::{Granularity, SentValues};
+pub use self::id_plan::DeltaIds;
+pub use self::list_order::{LIST_ORDER_KEY, ListOrder};
+pub use self::sent_values::{Granularity, SentValues};
 pub use self::stage::{StagedChange, StagedDelta, StagedGroup};
 pub use self::table::{ComponentTable, DeltaSchema};
 pub use self::view::{ColumnChange, DeltaStats, GroupView};

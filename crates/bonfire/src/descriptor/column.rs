@@ -39,8 +39,8 @@ pub(crate) enum EncodedBody {
     },
 }
 
-type Skip<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
-type Share<T> = fn(&T) -> T;
+type SkipIf<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
+type ShareValue<T> = fn(&T) -> T;
 
 /// The functions of one component.
 pub(crate) trait ErasedColumn: Send + Sync {
@@ -87,10 +87,10 @@ pub(crate) trait ErasedColumn: Send + Sync {
     #[expect(unsafe_code, reason = "rows without their type")]
     unsafe fn differing(&self, a: *const u8, b: *const u8, len: usize, found: &mut dyn FnMut(usize));
 
-    /// The same functions, leaving out rows for which `skip`, a `Skip<T>`, is true.
+    /// The same functions, leaving out rows for which `skip`, a `SkipIf<T>`, is true.
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 
-    /// The same functions, making rows that were stored as one value with `share`, a `Share<T>`, of one value.
+    /// The same functions, making rows that were stored as one value with `share`, a `ShareValue<T>`, of one value.
     fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 }
 
@@ -98,8 +98,8 @@ pub(super) struct TypedColumn<C: RowCodec> {
     codec: Arc<C>,
     layout: Layout,
     row: RowLayout,
-    skip: Option<Skip<C::Row>>,
-    share: Option<Share<C::Row>>,
+    skip: Option<SkipIf<C::Row>>,
+    share: Option<ShareValue<C::Row>>,
 }
 
 impl<C: RowCodec> Clone for TypedColumn<C> {
@@ -276,7 +276,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             _ => {}
         }
         let (rows, share) = (bulk::reserve(count)?, self.share);
-        let mut staging = Staging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
+        let mut staging = RowStaging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
         match &column.body {
             Body::Tag => {
                 let mut input = Reader::new(&[], context);
@@ -306,7 +306,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
                 staging.indexed(&values.bytes, spans, indices.iter())?;
             }
         }
-        let Staging { rows, lost, .. } = staging;
+        let RowStaging { rows, lost, .. } = staging;
         Ok(StagedColumn::owned(rows, Bitmap::without(column.present.as_ref(), count, &lost)))
     }
 
@@ -319,7 +319,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     ) -> Result<StagedColumn<'s>> {
         context.claim_memory(count, size_of::<C::Row>())?;
         let (rows, share) = (bulk::reserve(count)?, None);
-        let mut staging = Staging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
+        let mut staging = RowStaging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
         let mut bytes = Writer::new();
         for number in 0..count {
             bytes.clear();
@@ -328,7 +328,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             staging.row(number, &mut input)?;
             input.finish()?;
         }
-        let Staging { rows, lost, .. } = staging;
+        let RowStaging { rows, lost, .. } = staging;
         Ok(StagedColumn::owned(rows, Bitmap::without(present, count, &lost)))
     }
 
@@ -362,12 +362,12 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     }
 
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
-        let skip = skip.downcast::<Skip<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
+        let skip = skip.downcast::<SkipIf<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
         Arc::new(Self { skip, ..self.clone() })
     }
 
     fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
-        let share = share.downcast::<Share<C::Row>>().ok().map(|share| *share);
+        let share = share.downcast::<ShareValue<C::Row>>().ok().map(|share| *share);
         Arc::new(Self { share, ..self.clone() })
     }
 }
@@ -380,16 +380,16 @@ fn fill_skipped<C: RowCodec>(row: *mut C::Row) {
 }
 
 /// Rows as they are decoded. A row may decide to be left out; its place among the column's rows is remembered.
-struct Staging<'a, C: RowCodec> {
+struct RowStaging<'a, C: RowCodec> {
     codec: &'a C,
     context: &'a LoadContext<'a>,
     count: usize,
-    share: Option<Share<C::Row>>,
+    share: Option<ShareValue<C::Row>>,
     rows: Vec<C::Row>,
     lost: Vec<usize>,
 }
 
-impl<C: RowCodec> Staging<'_, C> {
+impl<C: RowCodec> RowStaging<'_, C> {
     #[inline]
     fn row(&mut self, number: usize, input: &mut Reader<'_>) -> Result<()> {
         match self.codec.decode(input).map_err(|error| error.in_field(format_args!("row {number}")))? {

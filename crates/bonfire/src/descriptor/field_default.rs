@@ -13,17 +13,17 @@ use crate::wire::Writer;
 type Write = fn(&mut Writer);
 
 /// A field of type `T`.
-pub struct Natural<T>(PhantomData<T>);
+pub struct DefaultOf<T>(PhantomData<T>);
 
-impl<T> Natural<T> {
+impl<T> DefaultOf<T> {
     /// Stands for the type.
     pub const NEW: Self = Self(PhantomData);
 }
 
 /// A field of type `T` that is saved through `A`.
-pub struct NaturalWith<T, A>(PhantomData<(T, A)>);
+pub struct DefaultThrough<T, A>(PhantomData<(T, A)>);
 
-impl<T, A> NaturalWith<T, A> {
+impl<T, A> DefaultThrough<T, A> {
     /// Stands for the type.
     pub const NEW: Self = Self(PhantomData);
 }
@@ -34,27 +34,27 @@ pub trait HasDefault {
     fn default(&self) -> Option<Write>;
 }
 
-impl<T: Persist + Default> HasDefault for Natural<T> {
+impl<T: Persist + Default> HasDefault for DefaultOf<T> {
     fn default(&self) -> Option<Write> {
         Some(|out| T::default().encode(out))
     }
 }
-impl<T: Default + 'static, A: Adapter<T>> HasDefault for NaturalWith<T, A> {
+impl<T: Default + 'static, A: Adapter<T>> HasDefault for DefaultThrough<T, A> {
     fn default(&self) -> Option<Write> {
         Some(|out| A::encode(&T::default(), out))
     }
 }
 
 /// The type has none.
-pub trait HasNone {
+pub trait NoDefault {
     /// Nothing.
     fn default(&self) -> Option<Write> {
         None
     }
 }
 
-impl<T> HasNone for &Natural<T> {}
-impl<T, A> HasNone for &NaturalWith<T, A> {}
+impl<T> NoDefault for &DefaultOf<T> {}
+impl<T, A> NoDefault for &DefaultThrough<T, A> {}
 
 /// Fails to compile if `Old` is no earlier version of `New`.
 pub const fn check_from<Old: Keyed, New: Keyed>() {

@@ -41,11 +41,11 @@ pub(crate) type OnBytes = dyn Fn(&mut Reader<'_>, &mut Writer) -> Result<()> + S
 pub struct Upgrader {
     from: u32,
     to: u32,
-    work: Work,
+    work: UpgradeFn,
 }
 
 #[derive(Clone)]
-enum Work {
+enum UpgradeFn {
     Values(Arc<OnValues>),
     Bytes { source: Arc<Schema>, target: Arc<Schema>, upgrade: Arc<OnBytes> },
 }
@@ -57,7 +57,7 @@ impl Upgrader {
         to: u32,
         upgrade: impl Fn(Value) -> Result<Value> + Send + Sync + 'static,
     ) -> Self {
-        Self { from, to, work: Work::Values(Arc::new(upgrade)) }
+        Self { from, to, work: UpgradeFn::Values(Arc::new(upgrade)) }
     }
 
     /// A function on encoded bytes: it reads an `Old` from the source, all of it, and writes a `New` to the target. Saves
@@ -79,7 +79,7 @@ impl Upgrader {
         upgrade: impl Fn(&mut Reader<'_>, &mut Writer) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
         let (source, target) = (Arc::new(source), Arc::new(target));
-        Self { from, to, work: Work::Bytes { source, target, upgrade: Arc::new(upgrade) } }
+        Self { from, to, work: UpgradeFn::Bytes { source, target, upgrade: Arc::new(upgrade) } }
     }
 
     /// The versions that it leads from and to.
@@ -155,8 +155,8 @@ pub(crate) enum StepKind {
 impl From<Upgrader> for Step {
     fn from(upgrader: Upgrader) -> Self {
         let kind = match upgrader.work {
-            Work::Values(upgrade) => StepKind::Values(upgrade),
-            Work::Bytes { source, target, upgrade } => StepKind::Bytes { source, target, upgrade },
+            UpgradeFn::Values(upgrade) => StepKind::Values(upgrade),
+            UpgradeFn::Bytes { source, target, upgrade } => StepKind::Bytes { source, target, upgrade },
         };
         Self { from: upgrader.from, to: upgrader.to, kind }
     }

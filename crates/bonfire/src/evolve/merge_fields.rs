@@ -30,14 +30,14 @@ pub(super) fn merge(snapshot: &Snapshot, registry: &Registry) -> Result<Option<S
     }
     let limits = Limits::default();
     let (back, rest): (Vec<Carried>, Vec<Carried>) = snapshot.carried.iter().cloned().partition(belongs);
-    let mut parts: HashMap<Identity, Parts> = HashMap::new();
+    let mut parts: HashMap<ComponentIdentity, CarriedFields> = HashMap::new();
     for record in &back {
         let component = record.column.component;
         let rows = snapshot.dense(&record.column, record.rows, &limits, &|_| false)?;
         let numbers: HashMap<EntityId, usize> = record.ids().iter().copied().zip(0..).collect();
         let parts = parts.entry(identity(registry, &snapshot.components[component as usize])).or_default();
         numbers.keys().for_each(|id| parts.by_entity.entry(*id).or_default().push(parts.list.len()));
-        parts.list.push(Part { component, rows, numbers });
+        parts.list.push(FieldsOfSchema { component, rows, numbers });
     }
     let mut merged = snapshot.clone();
     let mut merge = Merge { registry, parts, limits: &limits, made: HashMap::new() };
@@ -65,16 +65,16 @@ pub(super) fn is_needed(snapshot: &Snapshot, registry: &Registry) -> bool {
 }
 
 /// What a component is, whatever key it had when it was saved: its number in this build or else its key, and its version.
-type Identity = (Option<usize>, Option<String>, u32);
+type ComponentIdentity = (Option<usize>, Option<String>, u32);
 
-fn identity(registry: &Registry, component: &Component) -> Identity {
+fn identity(registry: &Registry, component: &Component) -> ComponentIdentity {
     let number = registry.index_of_saved(&component.key);
     let key = number.is_none().then(|| component.key.clone());
     (number, key, component.version)
 }
 
 /// The components that fields may be part of.
-fn owners(snapshot: &Snapshot, registry: &Registry) -> HashSet<Identity> {
+fn owners(snapshot: &Snapshot, registry: &Registry) -> HashSet<ComponentIdentity> {
     let mut fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields).peekable();
     if fields.peek().is_none() {
         return HashSet::new();
@@ -84,20 +84,25 @@ fn owners(snapshot: &Snapshot, registry: &Registry) -> HashSet<Identity> {
     components.map(|(component, _)| identity(registry, component)).collect()
 }
 
-fn is_part(snapshot: &Snapshot, registry: &Registry, owners: &HashSet<Identity>, record: &Carried) -> bool {
+fn is_part(
+    snapshot: &Snapshot,
+    registry: &Registry,
+    owners: &HashSet<ComponentIdentity>,
+    record: &Carried,
+) -> bool {
     let component = &snapshot.components[record.column.component as usize];
     record.kind == CarryKind::Fields && owners.contains(&identity(registry, component))
 }
 
 /// All carried fields of one component.
 #[derive(Default)]
-struct Parts {
-    list: Vec<Part>,
+struct CarriedFields {
+    list: Vec<FieldsOfSchema>,
     by_entity: HashMap<EntityId, Vec<usize>>,
 }
 
 /// Carried fields that have one schema.
-struct Part {
+struct FieldsOfSchema {
     component: u32,
     rows: DenseRows,
     /// By entity, its row.
@@ -106,20 +111,20 @@ struct Part {
 
 struct Merge<'a> {
     registry: &'a Registry,
-    parts: HashMap<Identity, Parts>,
+    parts: HashMap<ComponentIdentity, CarriedFields>,
     limits: &'a Limits,
     /// The component of values of one with the fields of another in them.
     made: HashMap<(u32, u32), u32>,
 }
 
 /// The parts that a row gets: the column, and the number of the part among those of its component.
-type Wanted = Vec<(usize, usize)>;
+type RowParts = Vec<(usize, usize)>;
 
 impl Merge<'_> {
     /// An archetype with its fields in place: several if not all of its entities have the same ones.
     fn archetype(&mut self, merged: &mut Snapshot, archetype: &Archetype) -> Result<Vec<Archetype>> {
-        let mut wanted: BTreeMap<Wanted, HashSet<EntityId>> = BTreeMap::new();
-        let parts: Vec<(usize, &Parts)> = (archetype.columns.iter().enumerate())
+        let mut wanted: BTreeMap<RowParts, HashSet<EntityId>> = BTreeMap::new();
+        let parts: Vec<(usize, &CarriedFields)> = (archetype.columns.iter().enumerate())
             .filter_map(|(number, column)| {
                 let identity = identity(self.registry, &merged.components[column.component as usize]);
                 self.parts.get(&identity).map(|parts| (number, parts))
@@ -129,7 +134,7 @@ impl Merge<'_> {
             return Ok(vec![archetype.clone()]);
         }
         for id in archetype.ids().iter() {
-            let mut own = Wanted::new();
+            let mut own = RowParts::new();
             for (column, parts) in &parts {
                 own.extend(parts.by_entity.get(id).into_iter().flatten().map(|part| (*column, *part)));
             }

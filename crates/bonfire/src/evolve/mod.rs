@@ -6,19 +6,20 @@
 //! | `upgrade_path` | the conversions and steps between its bytes and rows of this build |
 //! | `convert_column` | runs the steps on bytes over the rows of a column |
 //! | `merge_fields` | puts fields that an older build carried back into their values |
-//! | `lock`, `lock_path`, `lock_text` | the schemas that were ever released, and what a new build may not do to them |
+//! | `schema_lock` | the schemas that were ever released, and what a new build may not do to them |
+//! | `schema_lock_path`, `schema_lock_text` | its parts: a saved field by its path; the text form |
 
 mod convert_column;
-mod lock;
-mod lock_path;
-mod lock_text;
 mod merge_fields;
 mod resolve;
+mod schema_lock;
+mod schema_lock_path;
+mod schema_lock_text;
 mod upgrade_path;
 
-pub use self::lock::{LockProblem, SchemaLock};
 pub use self::resolve::Resolution;
 pub(crate) use self::resolve::resolve;
+pub use self::schema_lock::{LockProblem, SchemaLock};
 pub(crate) use self::upgrade_path::{UpgradeContext, UpgradePath};
 
 use std::borrow::Cow;

@@ -116,7 +116,7 @@ impl Comparison {
                 return Err(Error::corrupt(format!("entity {saved} is there twice")));
             }
         }
-        Ok(EntityMap::later(Arc::clone(&self.saved), self.entities, NewIds::Same(changed)))
+        Ok(EntityMap::lazy(Arc::clone(&self.saved), self.entities, NewIds::Same(changed)))
     }
 }
 

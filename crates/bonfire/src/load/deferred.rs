@@ -19,7 +19,7 @@ use crate::snapshot::carry::CarryKind;
 /// the snapshot by number, so it can go to another thread by itself.
 #[derive(Default)]
 pub struct Deferred {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<DeferredColumn>,
     /// Resources among them that turned out to have no value.
     empty_resources: usize,
     /// What may still be allocated for values, and for values on their way through conversions.
@@ -28,7 +28,7 @@ pub struct Deferred {
     pub(super) tables: HashMap<u32, Groups>,
 }
 
-enum Waiting {
+enum DeferredColumn {
     Column {
         location: ColumnLocation,
         target: usize,
@@ -57,20 +57,22 @@ impl Deferred {
 
     /// How many columns wait.
     pub fn len(&self) -> usize {
-        self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::Column { .. })).count()
+        self.waiting.iter().filter(|waiting| matches!(waiting, DeferredColumn::Column { .. })).count()
     }
 
     pub(super) fn push_column(&mut self, location: ColumnLocation, target: usize, at: usize, line: usize) {
-        self.waiting.push_back(Waiting::Column { location, target, at, line });
+        self.waiting.push_back(DeferredColumn::Column { location, target, at, line });
     }
 
     pub(super) fn push_lost(&mut self, line: usize, fields: BTreeSet<String>) {
-        self.waiting.push_back(Waiting::Lost { line, fields });
+        self.waiting.push_back(DeferredColumn::Lost { line, fields });
     }
 
     /// Whether a column of this line waits.
     pub(super) fn has_line(&self, wanted: usize) -> bool {
-        self.waiting.iter().any(|waiting| matches!(waiting, Waiting::Column { line, .. } if *line == wanted))
+        self.waiting
+            .iter()
+            .any(|waiting| matches!(waiting, DeferredColumn::Column { line, .. } if *line == wanted))
     }
 }
 
@@ -116,11 +118,11 @@ impl<'s> LoadPlan<'s, '_> {
     ) -> Result<()> {
         let (location, target, at, line) = match deferred.waiting.pop_front() {
             None => return Ok(()),
-            Some(Waiting::Lost { line, fields }) => {
+            Some(DeferredColumn::Lost { line, fields }) => {
                 staged.report.components[line].note_lost(fields);
                 return Ok(());
             }
-            Some(Waiting::Column { location, target, at, line }) => (location, target, at, line),
+            Some(DeferredColumn::Column { location, target, at, line }) => (location, target, at, line),
         };
         let limits = &self.options.limits;
         let context = LoadContext::new(limits).entities(map, self.options.dangling).with_world(world);

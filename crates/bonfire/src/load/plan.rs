@@ -135,14 +135,14 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
             return Err(Error::misuse(format!("{count} saved ids, but {} new ones", new.len())));
         }
         check_ids(&saved, self.snapshot.next_entity_id)?;
-        Ok(EntityMap::later(saved, count, NewIds::All(new)))
+        Ok(EntityMap::lazy(saved, count, NewIds::All(new)))
     }
 
     /// Every saved entity keeps its id. Fails if an id is null or there twice.
     pub fn same_entities(&self) -> Result<EntityMap> {
         let saved = self.saved_ids();
         check_ids(&saved, self.snapshot.next_entity_id)?;
-        Ok(EntityMap::later(saved, self.snapshot.entity_count(), NewIds::Same(HashMap::new())))
+        Ok(EntityMap::lazy(saved, self.snapshot.entity_count(), NewIds::Same(HashMap::new())))
     }
 
     fn saved_ids(&self) -> Arc<[Rope]> {

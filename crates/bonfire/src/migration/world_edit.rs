@@ -56,7 +56,7 @@ pub struct WorldEdit {
     snapshot: Snapshot,
     limits: Limits,
     /// Components that were asked for, by key.
-    tables: BTreeMap<String, Table>,
+    tables: BTreeMap<String, ComponentRows>,
     spawned: Vec<EntityId>,
     despawned: HashSet<EntityId>,
     entities: HashSet<EntityId>,
@@ -65,15 +65,15 @@ pub struct WorldEdit {
 
 /// A component taken apart.
 #[derive(Default)]
-struct Table {
+struct ComponentRows {
     /// All schemas that rows of it have.
-    forms: Vec<Form>,
+    forms: Vec<SavedForm>,
     /// By entity, or null for a resource: which form, and the encoded value.
     rows: HashMap<EntityId, (usize, Bytes)>,
 }
 
 #[derive(Clone)]
-struct Form {
+struct SavedForm {
     version: u32,
     schema: Arc<Schema>,
 }
@@ -280,7 +280,7 @@ impl WorldEdit {
         if self.tables.contains_key(key) {
             return Ok(());
         }
-        let mut table = Table::default();
+        let mut table = ComponentRows::default();
         let snapshot = &self.snapshot;
         let named = |number: u32| snapshot.components[number as usize].key == key;
         let resource = vec![EntityId::NULL];
@@ -346,11 +346,11 @@ impl WorldEdit {
     }
 }
 
-impl Table {
+impl ComponentRows {
     fn form(&mut self, version: u32, schema: Arc<Schema>) -> usize {
-        let same = |form: &Form| form.version == version && form.schema == schema;
+        let same = |form: &SavedForm| form.version == version && form.schema == schema;
         self.forms.iter().position(same).unwrap_or_else(|| {
-            self.forms.push(Form { version, schema });
+            self.forms.push(SavedForm { version, schema });
             self.forms.len() - 1
         })
     }
@@ -378,7 +378,7 @@ impl Table {
         let used: BTreeSet<usize> = self.rows.values().map(|(form, _)| *form).collect();
         let mut numbers = HashMap::new();
         for form in used {
-            let Form { version, schema } = &self.forms[form];
+            let SavedForm { version, schema } = &self.forms[form];
             numbers.insert(form, snapshot.components.len() as u32);
             snapshot.components.push(Component {
                 key: key.to_owned(),

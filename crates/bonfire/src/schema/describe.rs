@@ -14,20 +14,20 @@ impl fmt::Display for Schema {
         show(
             &self.nodes,
             Node::ROOT,
-            &mut Shown { path: vec![], depth_max: DEPTH_SHOWN, left: NODES_SHOWN },
+            &mut DescribeBudget { path: vec![], depth_max: DEPTH_SHOWN, left: NODES_SHOWN },
             f,
         )
     }
 }
 
 /// How far a description has come: a schema from a file may be small and yet endless when written out.
-struct Shown {
+struct DescribeBudget {
     path: Vec<Node>,
     depth_max: usize,
     left: usize,
 }
 
-fn show(nodes: &[Type], node: Node, shown: &mut Shown, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show(nodes: &[Type], node: Node, shown: &mut DescribeBudget, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if shown.path.contains(&node) {
         return f.write_str("self");
     }
@@ -99,7 +99,7 @@ pub(crate) fn node_text(nodes: &[Type], node: Node) -> String {
     struct At<'a>(&'a [Type], Node);
     impl fmt::Display for At<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            show(self.0, self.1, &mut Shown { path: vec![], depth_max: 3, left: 24 }, f)
+            show(self.0, self.1, &mut DescribeBudget { path: vec![], depth_max: 3, left: 24 }, f)
         }
     }
     At(nodes, node).to_string()

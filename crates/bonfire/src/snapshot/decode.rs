@@ -11,7 +11,7 @@ use super::data::DataEntry;
 use super::file::{FileReader, Footer, Section, skip_extensions};
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Finder, decode_schemas};
-use super::salvage::{self, DamagedPart, Lost};
+use super::salvage::{self, DamagedPart, LostRanges};
 use super::section::{FLAG_COPY, kind, kind_name};
 use crate::context::LoadContext;
 use crate::descriptor::Descriptor;
@@ -145,7 +145,7 @@ impl Assembler<'_> {
             input: Reader::new(&prelude.bytes, &context),
             columns: columns.bytes.clone(),
             limits,
-            lost: Lost { ranges: columns.damaged.clone(), ..Lost::default() },
+            lost: LostRanges { ranges: columns.damaged.clone(), ..LostRanges::default() },
             end: 0,
         };
         let resolve = |fingerprint, inline| self.resolve(&schemas, fingerprint, inline);
@@ -255,7 +255,7 @@ fn decode_data(
     resolve: &Resolve<'_>,
     losses: &mut Vec<DamagedPart>,
 ) -> Result<Vec<DataEntry>> {
-    let damaged = Lost { ranges: section.damaged.clone(), ..Lost::default() };
+    let damaged = LostRanges { ranges: section.damaged.clone(), ..LostRanges::default() };
     let context = LoadContext::new(limits);
     let mut input = Reader::new(&section.bytes, &context);
     let directory_len = input.u64()?;

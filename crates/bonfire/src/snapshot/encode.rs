@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::compress::Compression;
 use super::header::{HEADER_BYTES, Header};
 use super::prelude::{Describer, encode_schemas};
-use super::section::{FLAG_COPY, FLAG_CRITICAL, Pieces, SectionHeader, kind};
+use super::section::{FLAG_COPY, FLAG_CRITICAL, SectionHeader, SectionPieces, kind};
 use super::{FORMAT_VERSION, Snapshot};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -61,7 +61,7 @@ impl Snapshot {
         let carried: HashSet<u32> = self.carried.iter().map(|record| record.column.component).collect();
         // A schema that only the file knows is always written, or nobody could read it.
         let inline = |number: usize| options.inline_schemas || carried.contains(&(number as u32));
-        let mut columns = Pieces::of_parts(options.compression);
+        let mut columns = SectionPieces::of_parts(options.compression);
         let mut describer = Describer { out: Writer::new(), columns: &mut columns };
         describer.prelude(self, &inline);
         let prelude = Bytes::from(describer.out.into_memory());
@@ -136,7 +136,7 @@ impl Snapshot {
         Ok(bytes)
     }
 
-    fn encode_data(&self, compression: Compression) -> Pieces {
+    fn encode_data(&self, compression: Compression) -> SectionPieces {
         let mut out = Writer::new();
         out.varint(self.data.len() as u64);
         for entry in &self.data {
@@ -146,7 +146,7 @@ impl Snapshot {
             out.raw(&entry.schema_fingerprint().0);
             out.varint(entry.as_bytes().len() as u64);
         }
-        let mut pieces = Pieces::of_parts(compression);
+        let mut pieces = SectionPieces::of_parts(compression);
         let directory = out.into_memory();
         pieces.push(Bytes::copy_from_slice(&(directory.len() as u64).to_le_bytes()));
         pieces.push_parts([Bytes::from(directory)], false);
@@ -170,7 +170,7 @@ impl File {
         if content.is_empty() {
             return Ok(());
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = SectionPieces::default();
         pieces.push(content.clone());
         self.section(kind, flags, pieces, Compression::None, false)
     }
@@ -179,7 +179,7 @@ impl File {
         &mut self,
         kind: u16,
         flags: u8,
-        pieces: Pieces,
+        pieces: SectionPieces,
         compression: Compression,
         copy_table: bool,
     ) -> Result<()> {

@@ -82,13 +82,13 @@ impl fmt::Display for DamagedPart {
 
 /// Damaged ranges of the columns section, and what they cost so far.
 #[derive(Default)]
-pub(super) struct Lost {
+pub(super) struct LostRanges {
     pub(super) ranges: Vec<Range<u64>>,
     pub(super) tables: HashSet<u32>,
     pub(super) losses: Vec<DamagedPart>,
 }
 
-impl Lost {
+impl LostRanges {
     pub(super) fn touches(&self, offset: u64, len: u64) -> bool {
         len > 0 && self.ranges.iter().any(|range| range.start < offset + len && offset < range.end)
     }
@@ -104,7 +104,7 @@ pub(super) struct RowRanges(Vec<Range<usize>>);
 
 impl RowRanges {
     /// Rows of `stride` bytes each that lie at `offset`.
-    pub(super) fn add_fixed(&mut self, lost: &Lost, offset: u64, len: u64, stride: u64) {
+    pub(super) fn add_fixed(&mut self, lost: &LostRanges, offset: u64, len: u64, stride: u64) {
         for range in &lost.ranges {
             let start = range.start.max(offset);
             let end = range.end.min(offset + len);
@@ -115,7 +115,7 @@ impl RowRanges {
         }
     }
 
-    pub(super) fn add_groups(&mut self, lost: &Lost, offset: u64, groups: &Groups) {
+    pub(super) fn add_groups(&mut self, lost: &LostRanges, offset: u64, groups: &Groups) {
         if lost.ranges.is_empty() {
             return;
         }
@@ -144,7 +144,7 @@ impl RowRanges {
         rows: usize,
         snapshot: &Snapshot,
         limits: &Limits,
-        lost: &mut Lost,
+        lost: &mut LostRanges,
     ) -> Result<Option<Column>> {
         if self.0.is_empty() {
             return Ok(Some(column));
@@ -168,7 +168,7 @@ impl RowRanges {
     }
 
     /// The archetype with a mark in the place of every id that is lost.
-    pub(super) fn apply_to_ids(self, archetype: &mut Archetype, lost: &mut Lost) {
+    pub(super) fn apply_to_ids(self, archetype: &mut Archetype, lost: &mut LostRanges) {
         if self.0.is_empty() {
             return;
         }

@@ -9,7 +9,7 @@ use super::compress::{CODEC_NONE, Compression, codec_name};
 use super::encode::METADATA_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::storage::{BLOCK_BYTES, COLUMN_ALIGN, Checksums, Cut, Rope, crc};
+use crate::storage::{BLOCK_BYTES, COLUMN_ALIGN, Checksums, PageLayout, Rope, crc};
 
 pub(super) const SECTION_MAGIC: [u8; 4] = *b"BSEC";
 pub(super) const SECTION_HEADER_BYTES: usize = 32;
@@ -221,10 +221,10 @@ impl SectionHeader {
     }
 }
 
-/// Pieces of a section's content; some start a block of their own.
+/// The pieces of a section's content; some start a block of their own.
 #[derive(Default)]
-pub(super) struct Pieces {
-    pieces: Vec<Piece>,
+pub(super) struct SectionPieces {
+    pieces: Vec<SectionPiece>,
     len: u64,
     break_next: bool,
     /// Small parts share a block until it has this many bytes.
@@ -233,7 +233,7 @@ pub(super) struct Pieces {
     open: usize,
 }
 
-struct Piece {
+struct SectionPiece {
     rope: Rope,
     /// It begins a block.
     apart: bool,
@@ -261,7 +261,7 @@ impl Pending {
 
 static ZEROS: [u8; COLUMN_ALIGN] = [0; COLUMN_ALIGN];
 
-impl Pieces {
+impl SectionPieces {
     pub(super) fn len(&self) -> u64 {
         self.len
     }
@@ -283,7 +283,7 @@ impl Pieces {
             let apart = std::mem::take(&mut self.break_next);
             self.open = if apart { rope.len() } else { self.open + rope.len() };
             self.len += rope.len() as u64;
-            self.pieces.push(Piece { rope, apart, block_bytes });
+            self.pieces.push(SectionPiece { rope, apart, block_bytes });
         }
     }
 
@@ -295,12 +295,12 @@ impl Pieces {
         self.break_next |= apart;
     }
 
-    /// As [`Pieces::push_parts`], for rows of so many bytes, whose checksums may be known. Large columns are cut at whole
+    /// As [`SectionPieces::push_parts`], for rows of so many bytes, whose checksums may be known. Large columns are cut at whole
     /// rows.
     pub(super) fn push_rows(&mut self, rope: &Rope, stride: usize) {
         let apart = rope.len() >= BLOCK_BYTES;
         self.break_next |= apart || (self.block_min > 0 && self.open >= self.block_min);
-        self.push_cut(rope.clone(), if apart { Cut::of(stride).block_bytes } else { BLOCK_BYTES });
+        self.push_cut(rope.clone(), if apart { PageLayout::of(stride).block_bytes } else { BLOCK_BYTES });
         self.break_next |= apart;
     }
 
@@ -315,7 +315,7 @@ impl Pieces {
     fn into_blocks(self) -> Vec<Pending> {
         let mut blocks: Vec<Pending> = Vec::new();
         let mut room = 0;
-        for Piece { rope, apart, block_bytes } in self.pieces {
+        for SectionPiece { rope, apart, block_bytes } in self.pieces {
             if apart {
                 room = 0;
             }

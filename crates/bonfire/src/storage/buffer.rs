@@ -18,20 +18,20 @@ pub(crate) const PAGE_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; COLUMN_ALIGN]);
+struct AlignedLine([u8; COLUMN_ALIGN]);
 
 #[expect(unsafe_code, reason = "bytemuck's marker traits")]
 // SAFETY: 64 bytes, size equal to alignment, so no padding; every bit pattern is a `[u8; 64]`.
-unsafe impl Zeroable for Line {}
+unsafe impl Zeroable for AlignedLine {}
 #[expect(unsafe_code, reason = "bytemuck's marker traits")]
-// SAFETY: as above; `Line` is `Copy`, `'static` and has no padding or interior mutability.
-unsafe impl Pod for Line {}
+// SAFETY: as above; `AlignedLine` is `Copy`, `'static` and has no padding or interior mutability.
+unsafe impl Pod for AlignedLine {}
 
 /// A byte buffer whose start is aligned to 64 bytes.
 pub struct AlignedBuf {
-    lines: Vec<Line>,
+    lines: Vec<AlignedLine>,
     len: usize,
-    home: Option<Arc<Mutex<Shelf>>>,
+    home: Option<Arc<Mutex<PooledBuffers>>>,
 }
 
 impl AlignedBuf {
@@ -112,20 +112,20 @@ impl Drop for AlignedBuf {
 /// }
 /// ```
 #[derive(Clone)]
-pub struct BufferPool(Arc<Mutex<Shelf>>);
+pub struct BufferPool(Arc<Mutex<PooledBuffers>>);
 
-struct Shelf {
-    free: Vec<Vec<Line>>,
+struct PooledBuffers {
+    free: Vec<Vec<AlignedLine>>,
     /// All of one size.
-    pages: Vec<Vec<Line>>,
+    pages: Vec<Vec<AlignedLine>>,
     scratch: Vec<u8>,
     bytes: usize,
     buffers_max: usize,
     bytes_max: usize,
 }
 
-impl Shelf {
-    fn put(&mut self, lines: Vec<Line>) {
+impl PooledBuffers {
+    fn put(&mut self, lines: Vec<AlignedLine>) {
         let bytes = lines.len() * COLUMN_ALIGN;
         if bytes == PAGE_BYTES {
             if self.buffers_max > 0 && self.bytes + bytes <= self.bytes_max {
@@ -139,8 +139,8 @@ impl Shelf {
     }
 
     /// The smallest buffer of at least `len` bytes.
-    fn take(&mut self, len: usize) -> Option<Vec<Line>> {
-        let fits = |lines: &Vec<Line>| lines.len() * COLUMN_ALIGN >= len;
+    fn take(&mut self, len: usize) -> Option<Vec<AlignedLine>> {
+        let fits = |lines: &Vec<AlignedLine>| lines.len() * COLUMN_ALIGN >= len;
         let (index, _) =
             self.free.iter().enumerate().filter(|(_, b)| fits(b)).min_by_key(|(_, b)| b.len())?;
         let lines = self.free.swap_remove(index);
@@ -158,7 +158,7 @@ impl Default for BufferPool {
 impl BufferPool {
     /// A pool that keeps at most `buffers_max` buffers of `bytes_max` bytes together.
     pub fn with_capacity(buffers_max: usize, bytes_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Shelf {
+        Self(Arc::new(Mutex::new(PooledBuffers {
             free: Vec::new(),
             pages: Vec::new(),
             scratch: Vec::new(),

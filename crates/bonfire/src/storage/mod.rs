@@ -12,7 +12,7 @@ pub use self::bitmap::Bitmap;
 pub(crate) use self::buffer::PAGE_BYTES;
 pub use self::buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
 pub use self::page::DirtyRows;
-pub(crate) use self::page::{Checksums, Cut, Earlier, in_pages, memory_of};
+pub(crate) use self::page::{Checksums, EarlierColumn, PageLayout, in_pages, memory_of};
 pub use self::rope::Rope;
 
 /// Checksums, compression and salvage work on blocks of at most this many bytes.

@@ -18,14 +18,14 @@ pub(crate) const BLOCK_ROWS: usize = 64;
 
 /// Where a column of rows of one size is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct PageLayout {
     pub(crate) page_rows: usize,
     pub(crate) page_bytes: usize,
     /// As many pages as fit a block of a file.
     pub(crate) block_bytes: usize,
 }
 
-impl Cut {
+impl PageLayout {
     pub(crate) fn of(stride: usize) -> Self {
         let stride = stride.max(1);
         let rows = match PAGE_BYTES / stride {
@@ -132,7 +132,7 @@ impl DirtyRows {
 }
 
 /// What is known of a column since an earlier capture.
-pub(crate) struct Earlier<'a> {
+pub(crate) struct EarlierColumn<'a> {
     /// Pages of it that have changed are let go of, so that the new ones can take their memory.
     pub(crate) rope: &'a mut Rope,
     /// `None`: nothing, so that its bytes must be compared.
@@ -144,13 +144,13 @@ pub(crate) fn in_pages(
     pool: &BufferPool,
     rows: usize,
     stride: usize,
-    mut earlier: Option<Earlier<'_>>,
+    mut earlier: Option<EarlierColumn<'_>>,
     mut fill: impl FnMut(Range<usize>, &mut [u8]),
 ) -> Rope {
-    let cut = Cut::of(stride);
+    let cut = PageLayout::of(stride);
     let len = rows * stride;
     earlier = earlier.filter(|earlier| is_paged(earlier.rope, cut));
-    if let Some(Earlier { rope, dirty: Some(dirty) }) = &earlier
+    if let Some(EarlierColumn { rope, dirty: Some(dirty) }) = &earlier
         && rope.len() == len
         && !dirty.any()
     {
@@ -165,7 +165,7 @@ pub(crate) fn in_pages(
             .as_mut()
             .filter(|earlier| earlier.rope.parts().get(page).is_some_and(|part| part.len() == bytes));
         let mut compared = None;
-        if let Some(Earlier { rope, dirty }) = before {
+        if let Some(EarlierColumn { rope, dirty }) = before {
             let known = (rope.parts()[page].clone(), rope.checksums().and_then(|sums| sums.get(page)));
             match dirty {
                 Some(dirty) if dirty.touches(range.clone()) => {
@@ -196,7 +196,7 @@ pub(crate) fn in_pages(
 }
 
 /// Whether a rope is cut as a column in pages is. One that is not cannot be shared by parts.
-fn is_paged(rope: &Rope, cut: Cut) -> bool {
+fn is_paged(rope: &Rope, cut: PageLayout) -> bool {
     let parts = rope.parts();
     parts.len() == rope.len().div_ceil(cut.page_bytes)
         && parts.iter().take(parts.len().saturating_sub(1)).all(|part| part.len() == cut.page_bytes)
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn pages_are_whole_rows_and_blocks_whole_pages() {
         for stride in (1..2000).chain([4095, 4096, 16_383, 16_384, 16_385, 65_535, 65_536, 65_537, 1 << 20]) {
-            let cut = Cut::of(stride);
+            let cut = PageLayout::of(stride);
             assert_eq!(cut.page_rows * stride, cut.page_bytes);
             assert!(cut.page_rows >= 1 && cut.block_bytes <= BLOCK_BYTES, "{stride}");
             assert!(cut.page_bytes <= PAGE_BYTES || cut.page_rows == 1, "{stride}");
@@ -271,7 +271,7 @@ mod tests {
             a.parts().iter().zip(b.parts()).filter(|(a, b)| a.as_ptr() == b.as_ptr()).count()
         };
         for dirty in [Some(&dirty), None] {
-            let earlier = Some(Earlier { rope: &mut first.clone(), dirty });
+            let earlier = Some(EarlierColumn { rope: &mut first.clone(), dirty });
             let second = in_pages(&pool, rows, stride, earlier, fill(&changed));
             assert_eq!(second.to_vec(), changed);
             assert_eq!((shared(&first, &second), second.parts().len()), (3, 4));
@@ -282,12 +282,12 @@ mod tests {
         // Another length: all pages that are still whole.
         let clean = DirtyRows::none(rows);
         let mut rope = first.clone();
-        let earlier = Some(Earlier { rope: &mut rope, dirty: Some(&clean) });
+        let earlier = Some(EarlierColumn { rope: &mut rope, dirty: Some(&clean) });
         let shorter = in_pages(&pool, rows - 1, stride, earlier, fill(&bytes));
         assert_eq!((shared(&first, &shorter), shorter.len()), (3, (rows - 1) * stride));
         // A rope in one piece cannot be shared by parts.
         let one = Rope::from(Bytes::from(bytes.clone()));
-        let earlier = Some(Earlier { rope: &mut one.clone(), dirty: Some(&clean) });
+        let earlier = Some(EarlierColumn { rope: &mut one.clone(), dirty: Some(&clean) });
         let again = in_pages(&pool, rows, stride, earlier, fill(&bytes));
         assert_eq!((shared(&one, &again), again.to_vec()), (0, bytes));
     }

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::row::{ROW_LEAVES_MAX, RowLayout};
 use crate::schema::{Fingerprint, Schema};
 use crate::snapshot::carry::{Carried, CarryKind};
-use crate::snapshot::salvage::{Lost, RowRanges};
+use crate::snapshot::salvage::{LostRanges, RowRanges};
 use crate::snapshot::{Archetype, FORMAT_VERSION, SharedTable, Snapshot};
 use crate::storage::{Bitmap, Rope};
 use crate::wire::Reader;
@@ -43,7 +43,7 @@ pub(in crate::snapshot) struct Finder<'a> {
     /// The columns section; salvage leaves it out if nothing of it can be read.
     pub(in crate::snapshot) columns: Bytes,
     pub(in crate::snapshot) limits: &'a Limits,
-    pub(in crate::snapshot) lost: Lost,
+    pub(in crate::snapshot) lost: LostRanges,
     /// Where the last part ended: the next one must not begin before.
     pub(in crate::snapshot) end: u64,
 }

@@ -9,7 +9,7 @@ use crate::column::{Body, Column, ColumnKind, Component, Groups, Indices};
 use crate::entity::EntityId;
 use crate::schema::Schema;
 use crate::snapshot::carry::Carried;
-use crate::snapshot::section::Pieces;
+use crate::snapshot::section::SectionPieces;
 use crate::snapshot::{FORMAT_VERSION, Snapshot};
 use crate::storage::{BLOCK_BYTES, Rope};
 use crate::wire::Writer;
@@ -17,7 +17,7 @@ use crate::wire::Writer;
 /// Puts columns into their section and writes down where they went.
 pub(in crate::snapshot) struct Describer<'a> {
     pub(in crate::snapshot) out: Writer,
-    pub(in crate::snapshot) columns: &'a mut Pieces,
+    pub(in crate::snapshot) columns: &'a mut SectionPieces,
 }
 
 impl Describer<'_> {

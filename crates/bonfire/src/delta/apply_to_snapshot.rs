@@ -1,4 +1,4 @@
-//! A snapshot and what has changed since, as a snapshot: how a journal is read, and how it is folded.
+//! Applies a delta to a snapshot: how a journal is read and merged.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::cell_map::{Cell, CellMap, EntityCells};
 use super::compose::overlay;
-use super::order::{self, ORDER_KEY};
+use super::list_order::{self, LIST_ORDER_KEY};
 use super::{ComponentTable, DataEdit, Delta, Op};
 use crate::column::{Body, Column, Component, column_from};
 use crate::entity::EntityId;
@@ -19,36 +19,36 @@ use crate::storage::AlignedBuf;
 impl Snapshot {
     /// The world after a delta. Many deltas are composed first: see [`Delta::compose`].
     pub fn with_delta(&self, delta: &Delta) -> Result<Self> {
-        let mut folded = if delta.whole {
+        let mut patched = if delta.whole {
             Self { metadata: self.metadata.clone(), world: self.world, ..Self::default() }
         } else {
             self.clone()
         };
-        (folded.sections, folded.notes) = (Vec::new(), Vec::new());
-        let mut fold = Fold::new(folded, &delta.table)?;
-        fold.entities(delta)?;
-        fold.resources(delta)?;
-        let mut folded = fold.snapshot;
-        let mut order = order::of(&folded)?;
+        (patched.sections, patched.notes) = (Vec::new(), Vec::new());
+        let mut patch = SnapshotPatch::new(patched, &delta.table)?;
+        patch.entities(delta)?;
+        patch.resources(delta)?;
+        let mut patched = patch.snapshot;
+        let mut order = list_order::of(&patched)?;
         let gone: HashSet<&EntityId> = delta.despawned.iter().collect();
         order.values_mut().for_each(|lists| lists.retain(|target, _| !gone.contains(target)));
-        let mut order = order::folded(order, &delta.table, &delta.lists);
+        let mut order = list_order::with_lists(order, &delta.table, &delta.lists);
         order.retain(|_, lists| !lists.is_empty());
-        folded.data = data(&folded.data, delta.data.as_deref())?;
+        patched.data = data(&patched.data, delta.data.as_deref())?;
         if !order.is_empty() {
-            folded.data.insert(0, DataEntry::new(ORDER_KEY, &order)?);
+            patched.data.insert(0, DataEntry::new(LIST_ORDER_KEY, &order)?);
         }
         if let Some(metadata) = &delta.metadata {
-            folded.metadata.clone_from(metadata);
+            patched.metadata.clone_from(metadata);
         }
-        folded.next_entity_id = folded.next_entity_id.max(delta.next_entity_id);
-        folded.order_components();
-        Ok(folded)
+        patched.next_entity_id = patched.next_entity_id.max(delta.next_entity_id);
+        patched.order_components();
+        Ok(patched)
     }
 }
 
 fn data(before: &[DataEntry], edits: Option<&[DataEdit]>) -> Result<Vec<DataEntry>> {
-    let before: Vec<&DataEntry> = before.iter().filter(|entry| entry.key() != ORDER_KEY).collect();
+    let before: Vec<&DataEntry> = before.iter().filter(|entry| entry.key() != LIST_ORDER_KEY).collect();
     let Some(edits) = edits else { return Ok(before.into_iter().cloned().collect()) };
     let resolve = |edit: &DataEdit| match edit {
         DataEdit::New(entry) => Ok(entry.clone()),
@@ -63,7 +63,7 @@ fn data(before: &[DataEntry], edits: Option<&[DataEdit]>) -> Result<Vec<DataEntr
 /// An entity that gets a new place: its values, encoded, by number in the snapshot.
 type Row = BTreeMap<u32, Bytes>;
 
-struct Fold<'d> {
+struct SnapshotPatch<'d> {
     snapshot: Snapshot,
     table: &'d ComponentTable,
     /// By number in the table, the number in the snapshot.
@@ -71,7 +71,7 @@ struct Fold<'d> {
     limits: Limits,
 }
 
-impl<'d> Fold<'d> {
+impl<'d> SnapshotPatch<'d> {
     fn new(mut snapshot: Snapshot, table: &'d ComponentTable) -> Result<Self> {
         let carried: HashSet<u32> = snapshot.carried.iter().map(|record| record.column.component).collect();
         let mut numbers = Vec::new();
@@ -198,18 +198,18 @@ impl<'d> Fold<'d> {
             }
         }
         let whole = kept.len() == ids.len();
-        let mut folded = Archetype { rows: kept.len(), ids: archetype.ids.clone(), columns: Vec::new() };
+        let mut patched = Archetype { rows: kept.len(), ids: archetype.ids.clone(), columns: Vec::new() };
         if !whole {
             let left: Vec<EntityId> = kept.iter().map(|&row| ids[row]).collect();
-            folded.set_ids(&left);
+            patched.set_ids(&left);
         }
         for column in &archetype.columns {
             match patches.get(&column.component) {
-                None if whole => folded.columns.push(column.clone()),
-                patches => folded.columns.extend(self.column(column, ids.len(), &kept, patches)?),
+                None if whole => patched.columns.push(column.clone()),
+                patches => patched.columns.extend(self.column(column, ids.len(), &kept, patches)?),
             }
         }
-        Ok(folded)
+        Ok(patched)
     }
 
     /// A column with some of its rows, and some of these changed.

@@ -1,7 +1,7 @@
 //! A snapshot as a delta from nothing.
 
 use super::cells::cells_of;
-use super::order::{self, ORDER_KEY};
+use super::list_order::{self, LIST_ORDER_KEY};
 use super::{Change, ComponentTable, DataEdit, Delta, DeltaSchema, Group, List, Op};
 use crate::column::{Body, Column, plain_column_from};
 use crate::error::Result;
@@ -27,14 +27,14 @@ impl Delta {
             .filter(|column| column.rows == 1)
             .map(|column| (column.component, Some(Column { present: None, ..column })))
             .collect();
-        for (key, lists) in order::of(snapshot)? {
+        for (key, lists) in list_order::of(snapshot)? {
             let Some(component) = table.number(&key) else { continue };
             let lists = lists.into_iter().map(|(target, sources)| List { component, target, sources });
             delta.lists.extend(lists);
         }
         delta.lists.sort_by_key(|list| (list.component, list.target));
         delta.metadata = Some(snapshot.metadata.clone());
-        let own = snapshot.data.iter().filter(|entry| entry.key() != ORDER_KEY);
+        let own = snapshot.data.iter().filter(|entry| entry.key() != LIST_ORDER_KEY);
         delta.data = Some(own.cloned().map(DataEdit::New).collect());
         Ok(delta)
     }

@@ -9,13 +9,13 @@ use crate::limits::Limits;
 use crate::snapshot::{DataEntry, Snapshot};
 
 /// The data entry with the order of sources.
-pub const ORDER_KEY: &str = "bonfire.order";
+pub const LIST_ORDER_KEY: &str = "bonfire.order";
 
 /// Per relationship, by key, the sources of each target whose order is not that of rows.
-pub type Order = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
+pub type ListOrder = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 
-pub(super) fn of(snapshot: &Snapshot) -> Result<Order> {
-    let entry = snapshot.data.iter().find(|entry| entry.key() == ORDER_KEY);
+pub(super) fn of(snapshot: &Snapshot) -> Result<ListOrder> {
+    let entry = snapshot.data.iter().find(|entry| entry.key() == LIST_ORDER_KEY);
     entry.map(DataEntry::get).transpose().map(Option::unwrap_or_default)
 }
 
@@ -29,7 +29,7 @@ pub(super) fn changed(
 ) -> Result<Vec<List>> {
     let (before, after) = (of(old)?, of(new)?);
     let mut lists = Vec::new();
-    let mut untold: HashMap<u32, HashSet<EntityId>> = HashMap::new();
+    let mut unlisted: HashMap<u32, HashSet<EntityId>> = HashMap::new();
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for key in keys {
         let Some(component) = table.number(key) else { continue };
@@ -42,18 +42,18 @@ pub(super) fn changed(
             }
         }
         let gone = before.keys().filter(|target| !after.contains_key(target));
-        untold.entry(component).or_default().extend(gone);
+        unlisted.entry(component).or_default().extend(gone);
     }
-    for (component, targets) in untold {
-        let natural = natural(new, &table.get(component).key, &targets)?;
-        lists.extend(natural.into_iter().map(|(target, sources)| List { component, target, sources }));
+    for (component, targets) in unlisted {
+        let row_order = row_order(new, &table.get(component).key, &targets)?;
+        lists.extend(row_order.into_iter().map(|(target, sources)| List { component, target, sources }));
     }
     lists.sort_by_key(|list| (list.component, list.target));
     Ok(lists)
 }
 
 /// The sources of some targets in the order of rows.
-fn natural(
+fn row_order(
     snapshot: &Snapshot,
     key: &str,
     targets: &HashSet<EntityId>,
@@ -79,7 +79,7 @@ fn natural(
 }
 
 /// The order of a snapshot that a delta was applied to.
-pub(super) fn folded(mut order: Order, table: &ComponentTable, lists: &[List]) -> Order {
+pub(super) fn with_lists(mut order: ListOrder, table: &ComponentTable, lists: &[List]) -> ListOrder {
     for list in lists {
         let key = &table.get(list.component).key;
         order.entry(key.clone()).or_default().insert(list.target, list.sources.clone());

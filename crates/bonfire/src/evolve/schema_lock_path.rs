@@ -12,12 +12,12 @@ use crate::value::decode_value;
 use crate::wire::{Reader, Writer};
 
 /// The value of a field for saves that do not have it.
-pub(super) struct Frozen {
+pub(super) struct FrozenDefault {
     pub(super) schema: Arc<Schema>,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Frozen {
+impl FrozenDefault {
     /// The same value as another type, if it can become one.
     pub(super) fn became(&self, schema: &Arc<Schema>) -> Option<Vec<u8>> {
         let limits = Limits::default();
@@ -31,7 +31,7 @@ impl Frozen {
     }
 }
 
-impl fmt::Display for Frozen {
+impl fmt::Display for FrozenDefault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = Limits::default();
         match decode_value(
@@ -46,7 +46,7 @@ impl fmt::Display for Frozen {
 }
 
 /// The default of each field, by the path to it.
-pub(super) fn defaults(schema: &Schema) -> BTreeMap<String, Frozen> {
+pub(super) fn defaults(schema: &Schema) -> BTreeMap<String, FrozenDefault> {
     let mut found = BTreeMap::new();
     let nodes = schema.ruled_nodes();
     visit(nodes, &mut |path, field| {
@@ -57,7 +57,7 @@ pub(super) fn defaults(schema: &Schema) -> BTreeMap<String, Frozen> {
         let mut out = Writer::new();
         default.write(&mut out);
         let schema = Arc::new(Schema::rooted(nodes, node));
-        found.insert(path.to_owned(), Frozen { schema, bytes: out.into_memory() });
+        found.insert(path.to_owned(), FrozenDefault { schema, bytes: out.into_memory() });
     });
     found
 }

@@ -15,7 +15,7 @@
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
 
-use super::lock::{Locked, LockedKey, LockedTrack, SchemaLock};
+use super::schema_lock::{Locked, LockedKey, LockedTrack, SchemaLock};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{FieldDefault, Schema, Type};
@@ -156,11 +156,11 @@ impl SchemaLock {
 
 struct Parser {
     key: Option<String>,
-    form: Option<Form>,
+    form: Option<ParsedSchema>,
 }
 
 /// A schema that is being read.
-struct Form {
+struct ParsedSchema {
     version: u32,
     schema: Option<Schema>,
     ruled: Option<Vec<Type>>,
@@ -205,7 +205,7 @@ impl Parser {
             "version" => {
                 let (version, _) = rest.split_once(':').ok_or("a version and a colon")?;
                 let version = version.trim().parse().map_err(|_| "a version is a number")?;
-                self.form = Some(Form { version, schema: None, ruled: None });
+                self.form = Some(ParsedSchema { version, schema: None, ruled: None });
             }
             word => return Err(format!("`{word}` is not known")),
         }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::lock_path::{defaults, names, paths};
-use super::lock_text::rules;
 use super::resolve;
+use super::schema_lock_path::{defaults, names, paths};
+use super::schema_lock_text::rules;
 use crate::column::{ColumnKind, Component};
 use crate::context::Change;
 use crate::convert::Conversion;
