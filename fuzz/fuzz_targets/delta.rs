@@ -2,7 +2,8 @@
 //! same, and can be staged, composed, split and shown.
 #![no_main]
 
-use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Limits, Persist, Registry, Result, SnapshotWriter};
+use bonfire::{Delta, EntityId, Limits, Persist, Registry, Result};
+use bonfire::engine::{DeltaSchema, EntityMap, SnapshotWriter};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 

@@ -2,10 +2,8 @@
 //! accepted comes back from its own bytes; what a receiver takes can be staged.
 #![no_main]
 
-use bonfire::{
-    Compression, Delta, DeltaSchema, EntityId, EntityMap, Limits, Persist, Registry, Result, checksum,
-    checksum_append,
-};
+use bonfire::{Compression, Delta, EntityId, Limits, Persist, Registry, Result};
+use bonfire::engine::{DeltaSchema, EntityMap, checksum, checksum_append};
 use bonfire_sync::{Message, MessageLimits, Mirror, Receiver, Recording, Request, StructuralLog};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,9 @@
 //! Any bytes as a schema: refused, or a schema that can be described, compared, encoded again, and has bounded values.
 #![no_main]
 
-use bonfire::{Limits, LoadContext, Node, Reader, Schema, decode_value};
+use bonfire::{Limits, LoadContext, Reader};
+use bonfire::inspect::decode_value;
+use bonfire::schema::{Node, Schema};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -16,7 +16,8 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::event::Event;
 use bevy_ecs::prelude::Component;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, Error, LoadContext, LoadReport, Note, Persist, Prelude, Result};
+use bonfire::inspect::Prelude;
+use bonfire::{DataEntry, Error, LoadContext, LoadReport, Note, Persist, Result};
 use bonfire_store::{Details, SaveReport, SaveTarget, Skipped};
 
 use crate::Loaded;
@@ -142,7 +143,7 @@ pub struct StartedOver {
 /// # world.add_observer(on_load);
 /// ```
 #[derive(Event, Default)]
-pub struct LoadStarting(bonfire::LoadStarting<World>);
+pub struct LoadStarting(bonfire::engine::DataCallbacks<World>);
 
 impl LoadStarting {
     /// Calls `callback` with every value saved under this key, once the observers are done. Several observers may ask

@@ -16,7 +16,17 @@ mod stable_id;
 mod world;
 
 pub use app::PersistExt;
-pub use bonfire::*;
+/// The core, for everything that this crate's root leaves out.
+pub use bonfire as core;
+#[doc(hidden)]
+pub use bonfire::__private;
+pub use bonfire::{
+    Adapter, AsText, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions, EntityId, Error,
+    Filter, Granularity, Keyed, Limits, LoadContext, LoadOptions, LoadReport, NonFinite, OpenOptions,
+    Outcome, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
+};
+// The trait without the derive of the same name: this crate has a derive of its own.
+pub use bonfire::__private::Persist;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInBevy as Persist;
 /// Where saves lie: slots, directories, sealing.

@@ -16,7 +16,8 @@ use bevy_ecs::relationship::{
 };
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::{BufferPool, Carry, Descriptor, Error, Registry, Result, WorldNumber};
+use bonfire::engine::{BufferPool, Carry, WorldNumber};
+use bonfire::{Descriptor, Error, Registry, Result};
 
 use crate::load::Arrivals;
 use crate::{SaveScope, Saved, StableId, StableIds, builtin};

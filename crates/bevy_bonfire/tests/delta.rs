@@ -2,10 +2,10 @@
 
 mod common;
 
+use bevy_bonfire::core::engine::{DeltaSchema, EntityMap, SentValues};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::{
-    Delta, DeltaCapture, DeltaSchema, EntityMap, Granularity, Limits, Mirrored, ReplicateExt, Replicated,
-    SentValues, WorldDeltaExt,
+    Delta, DeltaCapture, Granularity, Limits, Mirrored, ReplicateExt, Replicated, WorldDeltaExt,
 };
 use bevy_ecs::prelude::*;
 use bonfire_testkit::scale;

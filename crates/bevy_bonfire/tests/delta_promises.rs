@@ -2,9 +2,9 @@
 
 mod common;
 
+use bevy_bonfire::core::engine::{EntityMap, SentValues};
 use bevy_bonfire::{
-    Delta, DeltaCapture, EntityMap, Granularity, Mirrored, ReplicateExt, Replicated, SentValues,
-    UnseenChange, WorldDeltaExt,
+    Delta, DeltaCapture, Granularity, Mirrored, ReplicateExt, Replicated, UnseenChange, WorldDeltaExt,
 };
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::prelude::*;

@@ -5,10 +5,10 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use bevy_bonfire::core::engine::{ComponentTable, DeltaSchema, EntityMap};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::{
-    ComponentTable, Delta, DeltaCapture, DeltaSchema, EntityId, EntityMap, Limits, Mirrored, ReplicateExt,
-    Replicated, Snapshot, WorldDeltaExt,
+    Delta, DeltaCapture, EntityId, Limits, Mirrored, ReplicateExt, Replicated, Snapshot, WorldDeltaExt,
 };
 use bevy_ecs::prelude::*;
 use bonfire_testkit::{Dice, hostile_content, scale};

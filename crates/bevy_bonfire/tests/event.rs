@@ -128,13 +128,13 @@ fn what_this_build_does_not_know_comes_back_with_its_mod() {
 fn an_error_of_an_observer_fails_the_save() {
     struct Unsaveable;
     impl bevy_bonfire::Persist for Unsaveable {
-        fn schema(types: &mut bevy_bonfire::SchemaBuilder) -> bevy_bonfire::Node {
-            types.add(bevy_bonfire::Type::Unit)
+        fn schema(types: &mut bevy_bonfire::core::schema::SchemaBuilder) -> bevy_bonfire::core::schema::Node {
+            types.add(bevy_bonfire::core::schema::Type::Unit)
         }
-        fn encode(&self, out: &mut bevy_bonfire::Writer) {
+        fn encode(&self, out: &mut bevy_bonfire::core::Writer) {
             out.fail(Error::custom("never"));
         }
-        fn decode(_: &mut bevy_bonfire::Reader<'_>) -> bevy_bonfire::Result<Self> {
+        fn decode(_: &mut bevy_bonfire::core::Reader<'_>) -> bevy_bonfire::Result<Self> {
             Ok(Self)
         }
     }

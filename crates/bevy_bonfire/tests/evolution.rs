@@ -1,7 +1,7 @@
 //! Saves of older builds of a game, and of newer ones.
 
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{Change, Keyed, Snapshot, Ticks, Upgrader, Value, check_schemas};
+use bevy_bonfire::{Keyed, SchemaChange, Snapshot, Ticks, Upgrader, Value, check_schemas};
 use bevy_ecs::prelude::*;
 
 mod old {
@@ -135,7 +135,7 @@ fn an_old_save_loads_into_the_newest_build() {
     units.sort_by(|a, b| a.0.total_cmp(&b.0));
     assert_eq!(units, [(0.0, boss, 0.0), (1.0, boss, 10.0)]);
     let line = loaded.report.component("game.clock").unwrap();
-    assert_eq!(line.changes[0], Change::Added { field: "paused".into() });
+    assert_eq!(line.changes[0], SchemaChange::Added { field: "paused".into() });
     // The next save is the newest build's own, and the old build says that it is newer.
     let again = world.capture(&SaveOptions::new()).unwrap();
     assert_eq!(again.tracks()["game"], 3);
@@ -215,7 +215,7 @@ fn an_older_build_carries_fields_and_a_failing_migration_leaves_the_world() {
 fn the_schemas_of_a_world_are_locked() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("schemas.lock");
-    let mut lock = bevy_bonfire::SchemaLock::default();
+    let mut lock = bevy_bonfire::core::SchemaLock::default();
     lock.add(&old::world().save_registry().unwrap()).unwrap();
     std::fs::write(&path, lock.to_string()).unwrap();
     check_schemas(&path, &old::world().save_registry().unwrap()).unwrap();

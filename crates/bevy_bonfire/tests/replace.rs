@@ -127,9 +127,9 @@ fn a_carried_relationship_keeps_its_order_and_may_lose_its_target() {
 #[test]
 fn a_relationship_to_null_is_left_out() {
     // As a broken tool might write it: Bevy would panic when it looks for the parent.
-    let mut registry = bevy_bonfire::Registry::new();
+    let mut registry = bevy_bonfire::core::Registry::new();
     registry.add(bevy_bonfire::Descriptor::new::<Entity>("bevy.child_of")).unwrap();
-    let mut writer = bevy_bonfire::SnapshotWriter::new(&registry);
+    let mut writer = bevy_bonfire::core::engine::SnapshotWriter::new(&registry);
     let ids: Vec<EntityId> = (0..40).map(|index| EntityId::new(index, 0)).collect();
     writer.archetype(&ids).unwrap().column(&[Entity::PLACEHOLDER; 40]).unwrap();
     let snapshot = writer.finish().unwrap();
@@ -137,7 +137,7 @@ fn a_relationship_to_null_is_left_out() {
     target.load(&snapshot, LoadMode::Replace).unwrap();
     assert_eq!((count::<ChildOf>(&mut target), count::<Saved>(&mut target)), (0, 40));
     // And as a resource, which a relationship cannot be.
-    let mut writer = bevy_bonfire::SnapshotWriter::new(&registry);
+    let mut writer = bevy_bonfire::core::engine::SnapshotWriter::new(&registry);
     writer.resource(&Entity::PLACEHOLDER).unwrap();
     assert_eq!(
         target.load(&writer.finish().unwrap(), LoadMode::Replace).unwrap_err().key(),

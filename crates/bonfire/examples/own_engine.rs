@@ -2,8 +2,10 @@
 //!
 //! Run it with `cargo run -p bonfire --example own_engine`.
 
-use bonfire::{Carry, EntityId, EntityMap, LoadOptions, LoadPlan, LoadReport};
-use bonfire::{Persist, Registry, Result, Snapshot, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::engine::{Carry, EntityMap, LoadPlan};
+use bonfire::{EntityId, LoadOptions, LoadReport};
+use bonfire::{Persist, Registry, Result, Snapshot};
 
 /// The engine's handle: a slot and its generation. It holds an `EntityId`, so loads map it wherever it is a field.
 #[derive(Clone, Copy, Persist)]

@@ -1,6 +1,6 @@
 //! Copies between Rust values and bytes, whole columns at a time.
 //!
-//! Everything rests on one promise, made by [`LayoutOf::new`](crate::LayoutOf::new): the leaves of a type are initialised in every
+//! Everything rests on one promise, made by [`LayoutOf::new`](crate::engine::LayoutOf::new): the leaves of a type are initialised in every
 //! value, and bytes that pass the leaves' checks, put into all leaves (with the filler for the rest), are a value.
 //! Bulk copies are for little-endian hosts; elsewhere, and in tests, the portable twin in `descriptor::column` does the
 //! same through `encode` and `decode`.

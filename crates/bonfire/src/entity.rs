@@ -90,7 +90,8 @@ impl WorldNumber {
 /// Saved ids and what they became.
 ///
 /// ```
-/// # use bonfire::{EntityId, EntityMap};
+/// # use bonfire::EntityId;
+/// # use bonfire::engine::EntityMap;
 /// let saved = [EntityId::new(7, 2), EntityId::new(9, 0)];
 /// let map = EntityMap::new(&saved, &[EntityId::new(0, 0), EntityId::new(1, 0)])?;
 /// assert_eq!(map.get(EntityId::new(7, 2)), Some(EntityId::new(0, 0)));
@@ -374,7 +375,7 @@ mod tests {
     fn maps_that_are_made_later_are_checked_at_once() {
         let rope = |ids: &[EntityId]| -> Rope {
             let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
-            crate::AlignedBuf::copy_from(&bytes).share().into()
+            crate::engine::AlignedBuf::copy_from(&bytes).share().into()
         };
         let (a, b, c) = (EntityId::new(0, 1), EntityId::new(0, 2), EntityId::from_bits(u64::MAX - 1));
         for slots in [0, 1, 1000, u64::MAX] {

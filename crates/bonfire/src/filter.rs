@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::registry::Registry;
 
 /// Layers are numbered from 0 to one below this.
-pub const LAYERS: u8 = 32;
+pub const LAYER_COUNT: u8 = 32;
 
 /// Chooses entities by their components and their layer. The default lets everything pass.
 ///
@@ -47,8 +47,8 @@ impl Filter {
     pub fn layers(mut self, layers: impl IntoIterator<Item = u8>) -> Result<Self> {
         let mut mask = 0;
         for layer in layers {
-            if layer >= LAYERS {
-                return Err(Error::misuse(format!("layer {layer} is out of range 0..{}", LAYERS - 1)));
+            if layer >= LAYER_COUNT {
+                return Err(Error::misuse(format!("layer {layer} is out of range 0..{}", LAYER_COUNT - 1)));
             }
             mask |= 1 << layer;
         }
@@ -103,7 +103,7 @@ impl ResolvedFilter {
     /// Whether an entity on this layer passes; one without a layer does.
     pub fn accepts_layer(&self, layer: Option<u8>) -> bool {
         match (self.layers, layer) {
-            (Some(mask), Some(layer)) => layer < LAYERS && mask >> layer & 1 == 1,
+            (Some(mask), Some(layer)) => layer < LAYER_COUNT && mask >> layer & 1 == 1,
             _ => true,
         }
     }

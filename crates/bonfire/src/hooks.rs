@@ -16,15 +16,15 @@ use crate::registry::Registry;
 use crate::snapshot::data::{FREE_LIST_KEY, RESERVED_PREFIX};
 use crate::snapshot::{DataEntry, Prelude};
 
-type SaveHook<W> = Box<dyn FnMut(&W, &mut SaveStarting<'_>) -> Result<()> + Send + Sync>;
-type LoadHook<W> = Box<dyn FnMut(&mut LoadStarting<W>) + Send + Sync>;
+type SaveHook<W> = Box<dyn FnMut(&W, &mut SaveExtras<'_>) -> Result<()> + Send + Sync>;
+type LoadHook<W> = Box<dyn FnMut(&mut DataCallbacks<W>) + Send + Sync>;
 type DataCallback<W> = Box<dyn FnMut(&mut W, &DataEntry, &LoadContext<'_>) -> Result<()> + Send + Sync>;
-type FinishHook<W> = Box<dyn FnMut(&mut W, &LoadFinished<'_>) + Send + Sync>;
+type FinishHook<W> = Box<dyn FnMut(&mut W, &FinishedLoad<'_>) + Send + Sync>;
 
 /// The callbacks of a world of type `W`.
 ///
 /// ```
-/// # use bonfire::Hooks;
+/// # use bonfire::engine::Hooks;
 /// struct World { rng_seed: u64 }
 ///
 /// let mut hooks = Hooks::<World>::new();
@@ -55,18 +55,18 @@ impl<W> Hooks<W> {
     /// Runs at the start of every save. It may attach data and exclude entities; an error makes the save fail.
     pub fn on_save(
         &mut self,
-        hook: impl FnMut(&W, &mut SaveStarting<'_>) -> Result<()> + Send + Sync + 'static,
+        hook: impl FnMut(&W, &mut SaveExtras<'_>) -> Result<()> + Send + Sync + 'static,
     ) {
         self.save.push(Box::new(hook));
     }
 
     /// Runs in every load once the world is complete. It registers callbacks for data.
-    pub fn on_load(&mut self, hook: impl FnMut(&mut LoadStarting<W>) + Send + Sync + 'static) {
+    pub fn on_load(&mut self, hook: impl FnMut(&mut DataCallbacks<W>) + Send + Sync + 'static) {
         self.load.push(Box::new(hook));
     }
 
     /// Runs at the end of every load, after all data callbacks.
-    pub fn on_finish(&mut self, hook: impl FnMut(&mut W, &LoadFinished<'_>) + Send + Sync + 'static) {
+    pub fn on_finish(&mut self, hook: impl FnMut(&mut W, &FinishedLoad<'_>) + Send + Sync + 'static) {
         self.finish.push(Box::new(hook));
     }
 
@@ -97,8 +97,8 @@ impl<W> Hooks<W> {
     }
 
     /// For front ends: runs the save hooks.
-    pub fn run_save<'r>(&mut self, world: &W, registry: &'r Registry) -> Result<SaveStarting<'r>> {
-        let mut starting = SaveStarting { registry, data: Vec::new(), excluded: Vec::new() };
+    pub fn run_save<'r>(&mut self, world: &W, registry: &'r Registry) -> Result<SaveExtras<'r>> {
+        let mut starting = SaveExtras { registry, data: Vec::new(), excluded: Vec::new() };
         for hook in &mut self.save {
             hook(world, &mut starting)?;
         }
@@ -116,12 +116,12 @@ impl<W> Hooks<W> {
         context: &LoadContext<'_>,
         report: &mut LoadReport,
     ) -> Vec<DataEntry> {
-        let mut starting = LoadStarting::default();
+        let mut starting = DataCallbacks::default();
         for hook in &mut self.load {
             hook(&mut starting);
         }
         let unclaimed = starting.dispatch(world, data, context, report);
-        let finished = LoadFinished { prelude, report };
+        let finished = FinishedLoad { prelude, report };
         for hook in &mut self.finish {
             hook(world, &finished);
         }
@@ -130,13 +130,13 @@ impl<W> Hooks<W> {
 }
 
 /// What a save hook may do.
-pub struct SaveStarting<'r> {
+pub struct SaveExtras<'r> {
     registry: &'r Registry,
     data: Vec<DataEntry>,
     excluded: Vec<usize>,
 }
 
-impl SaveStarting<'_> {
+impl SaveExtras<'_> {
     /// Attaches data to the save. Use keys with the owner in front: `"physics.world"`.
     pub fn attach<T: Persist>(&mut self, key: impl Into<String>, value: &T) -> Result<()> {
         let key = key.into();
@@ -174,17 +174,17 @@ impl SaveStarting<'_> {
 }
 
 /// What a load hook may do.
-pub struct LoadStarting<W> {
+pub struct DataCallbacks<W> {
     callbacks: Vec<(String, DataCallback<W>)>,
 }
 
-impl<W> Default for LoadStarting<W> {
+impl<W> Default for DataCallbacks<W> {
     fn default() -> Self {
         Self { callbacks: Vec::new() }
     }
 }
 
-impl<W> LoadStarting<W> {
+impl<W> DataCallbacks<W> {
     /// For front ends: gives data to those who asked for it, reserved keys first, and returns what nobody asked for.
     /// Errors go to the report and do not stop the others.
     pub fn dispatch<'d>(
@@ -231,7 +231,7 @@ impl<W> LoadStarting<W> {
 }
 
 /// What a finish hook sees.
-pub struct LoadFinished<'a> {
+pub struct FinishedLoad<'a> {
     /// The head of the save.
     pub prelude: &'a Prelude,
     /// What the load did.

@@ -13,7 +13,7 @@ pub const LEAVES_MAX: usize = 32;
 /// Which bit patterns of a leaf are values of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Check {
+pub enum LeafCheck {
     /// All of them.
     Any,
     /// Bytes 0 and 1.
@@ -36,7 +36,7 @@ pub struct Leaf {
     /// How many bytes one element has; `size` is a multiple of it.
     pub unit: u32,
     /// What each element must satisfy.
-    pub check: Check,
+    pub check: LeafCheck,
 }
 
 /// The leaves of a type, in the order of its schema, or the fact that it has none ([`Layout::ROWS`]).
@@ -51,7 +51,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    const NONE: Leaf = Leaf { offset: 0, size: 0, unit: 1, check: Check::Any };
+    const NONE: Leaf = Leaf { offset: 0, size: 0, unit: 1, check: LeafCheck::Any };
 
     /// The layout of everything that is encoded row by row.
     pub const ROWS: Self =
@@ -62,7 +62,7 @@ impl Layout {
         Self { size: 0, bulk: true, filled: false, count: 0, leaves: [Self::NONE; LEAVES_MAX] };
 
     /// A single number of `size` bytes.
-    pub const fn leaf(size: usize, check: Check) -> Self {
+    pub const fn leaf(size: usize, check: LeafCheck) -> Self {
         let mut layout = Self::UNIT;
         layout.size = size as u32;
         layout.count = 1;
@@ -109,10 +109,10 @@ impl Layout {
             return Self::UNIT;
         }
         let mut unit = element.size;
-        let mut check = Check::Any;
+        let mut check = LeafCheck::Any;
         let mut leaf = 0;
         while leaf < element.count as usize {
-            if !matches!(element.leaves[leaf].check, Check::Any) {
+            if !matches!(element.leaves[leaf].check, LeafCheck::Any) {
                 if element.count > 1 {
                     return Self::ROWS;
                 }
@@ -148,7 +148,7 @@ impl Layout {
             i += 1;
         }
         // `encode` writes the number as one byte too, because there are at most 128.
-        Self::leaf(1, Check::Below(variants.len() as u8))
+        Self::leaf(1, LeafCheck::Below(variants.len() as u8))
     }
 
     /// Whether columns of the type can be copied without looking at rows one by one.
@@ -200,7 +200,7 @@ impl Layout {
     pub const fn is_checked(&self) -> bool {
         let mut leaf = 0;
         while leaf < self.count as usize {
-            if !matches!(self.leaves[leaf].check, Check::Any) {
+            if !matches!(self.leaves[leaf].check, LeafCheck::Any) {
                 return true;
             }
             leaf += 1;

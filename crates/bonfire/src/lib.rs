@@ -10,7 +10,8 @@
 //! through a front end for their engine; an engine of one's own uses it as below.
 //!
 //! ```
-//! use bonfire::{EntityId, EntityMap, LoadOptions, LoadPlan, Persist, Registry, Snapshot, SnapshotWriter};
+//! use bonfire::{EntityId, LoadOptions, Persist, Registry, Snapshot};
+//! use bonfire::engine::{EntityMap, LoadPlan, SnapshotWriter};
 //!
 //! #[derive(Persist)]
 //! #[persist(key = "game.position")]
@@ -52,11 +53,13 @@ mod context;
 mod convert;
 mod delta;
 mod descriptor;
+pub mod engine;
 mod entity;
 mod error;
 mod evolve;
 mod filter;
 mod hooks;
+pub mod inspect;
 mod layout;
 mod limits;
 mod load;
@@ -64,7 +67,7 @@ mod migration;
 mod persist;
 mod registry;
 mod row;
-mod schema;
+pub mod schema;
 mod single_value;
 mod snapshot;
 mod storage;
@@ -75,53 +78,38 @@ mod wire;
 
 #[cfg(feature = "derive")]
 pub use bonfire_derive::Persist;
-pub use bulk::RawRows;
-pub use capture::{ArchetypeWriter, SnapshotWriter};
-pub use column::{ColumnKind, Component};
-pub use context::{Change, Dangling, LoadContext};
-pub use delta::{
-    ColumnChange, ComponentTable, Delta, DeltaIds, DeltaSchema, DeltaStats, DeltaWriter, Granularity,
-    GroupView, GroupWriter, LIST_ORDER_KEY, ListOrder, Op, SentValues, StagedChange, StagedDelta,
-    StagedGroup,
-};
-pub use descriptor::{Descriptor, History, Keyed, NonFinite, Repeats, StagedColumn, StagedRows, Upgrader};
-pub use entity::{EntityId, EntityMap, WorldNumber};
+pub use context::{Dangling, LoadContext, SchemaChange};
+pub use delta::{Delta, Granularity};
+pub use descriptor::{Descriptor, Keyed, NonFinite, Repeats, Upgrader};
+pub use entity::EntityId;
 pub use error::{Error, Result};
-pub use evolve::{LockProblem, Resolution, SchemaLock};
-pub use filter::{Filter, LAYERS, ResolvedFilter};
-pub use hooks::{Hooks, LoadFinished, LoadStarting, SaveStarting};
-pub use layout::{Check, LEAVES_MAX, Layout, LayoutOf, Leaf};
+pub use evolve::{LockProblem, SchemaLock};
+pub use filter::Filter;
 pub use limits::Limits;
-pub use load::{
-    Comparison, ComponentReport, Deferred, LiveWorld, LoadOptions, LoadPlan, LoadReport, Outcome, Preflight,
-    Run, Staged, StagedArchetype, StagedExtra, Unknown, preflight,
-};
+pub use load::{ComponentReport, LoadOptions, LoadReport, Outcome, Preflight, Unknown, preflight};
 pub use migration::{TrackState, WorldEdit};
 pub use persist::{Adapter, AsText, Persist};
 pub use registry::Registry;
-pub use row::RowLayout;
-pub use schema::{
-    Field, FieldDefault, FieldRules, Fields, Fingerprint, Node, Schema, SchemaBuilder, Type, Variant,
-};
 pub use single_value::{decode_one, encode_one};
-pub use snapshot::{
-    ArchetypeView, Carry, ColumnView, Compression, Damage, DamagedBlock, DamagedPart, DataEntry,
-    EncodeOptions, FORMAT_VERSION, FileHead, Note, OpenOptions, Prelude, RESERVED_PREFIX, SectionInfo,
-    Snapshot,
-};
-pub use storage::crc::{append as checksum_append, checksum};
-pub use storage::{AlignedBuf, BLOCK_BYTES, Bitmap, BufferPool, COLUMN_ALIGN, DirtyRows, Rope};
+pub use snapshot::{Compression, Damage, DataEntry, EncodeOptions, Note, OpenOptions, Snapshot};
+pub use value::Value;
 #[cfg(feature = "serde")]
 pub use value::{Serde, from_value, to_value};
-pub use value::{Value, decode_value, encode_value};
 pub use wire::{Reader, Writer};
 
-/// For the derive.
+/// The parts of the core that `#[derive(Persist)]` names in its code.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::context::LoadContext;
+    pub use crate::descriptor::History;
     pub use crate::descriptor::field_default::{
         DefaultOf, DefaultThrough, HasDefault, NoDefault, check_from,
     };
+    pub use crate::error::{Error, Result};
+    pub use crate::layout::{Layout, LayoutOf};
+    pub use crate::persist::Persist;
+    pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
+    pub use crate::wire::{Reader, Writer};
 }
 
 #[cfg(doctest)]

@@ -5,11 +5,11 @@
 //! once per column; only the copying itself ([`bulk`](crate::bulk)) is per row.
 
 use crate::error::{Error, Result};
-use crate::layout::{Check, Layout};
+use crate::layout::{Layout, LeafCheck};
 use crate::schema::{Fingerprint, FixedLeaf, Schema};
 
 /// The most leaves that a raw row in a file may have. Writers stop earlier, at
-/// [`LEAVES_MAX`](crate::LEAVES_MAX), which may grow.
+/// [`LEAVES_MAX`](crate::engine::LEAVES_MAX), which may grow.
 pub(crate) const ROW_LEAVES_MAX: usize = 1024;
 
 /// The layout of a raw row: its bytes, and where each leaf of the schema starts in it.
@@ -148,14 +148,16 @@ pub(crate) fn check_rows(bytes: &[u8], row: &RowLayout, layout: &Layout) -> Resu
         return Ok(());
     }
     for (leaf, &offset) in layout.leaves().iter().zip(&row.offsets) {
-        if leaf.check == Check::Any {
+        if leaf.check == LeafCheck::Any {
             continue;
         }
         let (offset, size, unit) = (offset as usize, leaf.size as usize, leaf.unit as usize);
         // The common case of one byte per row in a tight loop; anything odd is found again, with its place, below.
         let good = match (leaf.check, size) {
-            (Check::Bool, 1) => bytes.iter().skip(offset).step_by(stride).all(|&byte| byte < 2),
-            (Check::Below(count), 1) => bytes.iter().skip(offset).step_by(stride).all(|&byte| byte < count),
+            (LeafCheck::Bool, 1) => bytes.iter().skip(offset).step_by(stride).all(|&byte| byte < 2),
+            (LeafCheck::Below(count), 1) => {
+                bytes.iter().skip(offset).step_by(stride).all(|&byte| byte < count)
+            }
             _ => false,
         };
         if good {
@@ -173,13 +175,13 @@ pub(crate) fn check_rows(bytes: &[u8], row: &RowLayout, layout: &Layout) -> Resu
     Ok(())
 }
 
-fn is_valid(element: &[u8], check: Check) -> bool {
+fn is_valid(element: &[u8], check: LeafCheck) -> bool {
     match check {
-        Check::Any => true,
-        Check::Bool => element[0] < 2,
-        Check::Below(count) => element[0] < count,
-        Check::NonZero => element.iter().any(|&byte| byte != 0),
-        Check::Char => {
+        LeafCheck::Any => true,
+        LeafCheck::Bool => element[0] < 2,
+        LeafCheck::Below(count) => element[0] < count,
+        LeafCheck::NonZero => element.iter().any(|&byte| byte != 0),
+        LeafCheck::Char => {
             element.try_into().is_ok_and(|bytes| char::from_u32(u32::from_le_bytes(bytes)).is_some())
         }
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 
+use bonfire::engine::*;
 use bonfire::*;
 use proptest::prelude::*;
 

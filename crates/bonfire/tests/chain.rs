@@ -1,8 +1,8 @@
 //! Versions of a component: typed steps, upgraders, and the way through them.
 
+use bonfire::engine::{LoadPlan, SnapshotWriter};
 use bonfire::{
-    Descriptor, Keyed, LoadOptions, LoadPlan, Persist, Registry, Snapshot, SnapshotWriter, Upgrader, Value,
-    decode_one, encode_one,
+    Descriptor, Keyed, LoadOptions, Persist, Registry, Snapshot, Upgrader, Value, decode_one, encode_one,
 };
 
 /// Saves a value of one type and loads it as another that has the same key.

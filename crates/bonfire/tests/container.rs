@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use bonfire::engine::*;
+use bonfire::inspect::*;
 use bonfire::*;
 use bonfire_testkit::scale;
 

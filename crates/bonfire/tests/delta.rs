@@ -3,9 +3,8 @@
 #[path = "delta/worlds.rs"]
 mod worlds;
 
-use bonfire::{
-    ComponentTable, Delta, DeltaSchema, EntityId, Granularity, Limits, Op, Registry, SentValues, Snapshot,
-};
+use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, SentValues};
+use bonfire::{Delta, EntityId, Granularity, Limits, Registry, Snapshot};
 use bonfire_testkit::{ModelWorld, scale};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -135,7 +134,7 @@ proptest! {
                 let _ = before.with_delta(&delta);
                 let _ = delta.compose(&delta);
                 let _ = SentValues::new(Granularity::Field).filter(&delta);
-                let map = bonfire::EntityMap::identity(&before.entities()).unwrap();
+                let map = bonfire::engine::EntityMap::identity(&before.entities()).unwrap();
                 let _ = delta.stage(world.registry(), &schema, &map, &limits, None).is_ok();
             }
         }
@@ -191,12 +190,15 @@ fn structure_and_values_can_be_told_apart() {
     assert_eq!((values.stats().spawned, values.stats().despawned, values.stats().changed_values), (0, 0, 1));
     let after = before.with_delta(&values).unwrap();
     assert_eq!(after.entity_count(), 2);
-    let ops: Vec<(String, Op)> = (delta.groups().filter(|group| group.ids() == [a]))
+    let ops: Vec<(String, DeltaOp)> = (delta.groups().filter(|group| group.ids() == [a]))
         .flat_map(|group| {
             group.changes().map(|change| (change.component.key.clone(), change.op)).collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(ops, [("test.name".to_owned(), Op::Added), ("test.position".to_owned(), Op::Changed)]);
+    assert_eq!(
+        ops,
+        [("test.name".to_owned(), DeltaOp::Added), ("test.position".to_owned(), DeltaOp::Changed)]
+    );
 }
 
 #[test]

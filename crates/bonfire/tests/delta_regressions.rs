@@ -1,8 +1,8 @@
 //! Deltas: what broke once.
 
+use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, DeltaWriter, SentValues, SnapshotWriter};
 use bonfire::{
-    ComponentTable, Delta, DeltaSchema, DeltaWriter, Descriptor, EntityId, Granularity, Limits, LoadContext,
-    Op, Persist, Registry, SentValues, Snapshot, SnapshotWriter, Writer,
+    Delta, Descriptor, EntityId, Granularity, Limits, LoadContext, Persist, Registry, Snapshot, Writer,
 };
 use bytes::Bytes;
 
@@ -190,12 +190,12 @@ fn a_value_that_is_left_out_is_part_of_the_structure() {
     let mut writer = DeltaWriter::new(&registry, &schema, 0, 1);
     writer
         .group(false, vec![id(0), id(1), id(2)])
-        .column(Op::Changed, &[Count(5), Count(0), Count(6)])
+        .column(DeltaOp::Changed, &[Count(5), Count(0), Count(6)])
         .unwrap();
     let structure = writer.finish().structure_only().unwrap();
     let groups: Vec<_> = structure.groups().collect();
     assert_eq!((groups.len(), groups[0].ids()), (1, &[id(1)][..]));
-    assert!(groups[0].changes().all(|change| change.op == Op::Removed));
+    assert!(groups[0].changes().all(|change| change.op == DeltaOp::Removed));
     let before = world(&registry, &[(0, 1), (1, 2), (2, 3)]);
     let after = before.with_delta(&structure).unwrap();
     assert_eq!(counts(&after).len(), 2);

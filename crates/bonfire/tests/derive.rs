@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{borrow::Cow, rc::Rc};
 
+use bonfire::engine::*;
+use bonfire::inspect::*;
+use bonfire::schema::*;
 use bonfire::*;
 
 /// Encodes and decodes through the value codec, and checks that the schema describes the same bytes.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bonfire::engine::{LoadPlan, SnapshotWriter};
 use bonfire::{
-    Change, EntityId, Keyed, LoadOptions, LoadPlan, LoadReport, Persist, Registry, Snapshot, SnapshotWriter,
-    decode_one, encode_one,
+    EntityId, Keyed, LoadOptions, LoadReport, Persist, Registry, SchemaChange, Snapshot, decode_one,
+    encode_one,
 };
 
 /// Saves a value of one type and loads it as another that has the same key.
@@ -492,7 +493,7 @@ fn a_report_says_what_was_different() {
     let snapshot = Snapshot::open(&encode_one(&Old { open: true }).unwrap()).unwrap();
     let report = report::<New>(&snapshot);
     assert!(report.is_complete());
-    assert_eq!(report.components[0].changes, [Change::Added { field: "locked".into() }]);
+    assert_eq!(report.components[0].changes, [SchemaChange::Added { field: "locked".into() }]);
     assert!(
         report
             .to_string()

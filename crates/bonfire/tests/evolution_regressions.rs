@@ -1,9 +1,7 @@
 //! What was once wrong about older saves.
 
-use bonfire::{
-    Change, EntityId, LoadOptions, LoadPlan, LoadReport, Persist, Registry, SchemaLock, Snapshot,
-    SnapshotWriter,
-};
+use bonfire::engine::{LoadPlan, SnapshotWriter};
+use bonfire::{EntityId, LoadOptions, LoadReport, Persist, Registry, SchemaChange, SchemaLock, Snapshot};
 
 /// Loads a save with one registry and saves it again, with everything that is carried.
 fn through(saved: &Snapshot, registry: &Registry) -> (Snapshot, LoadReport) {
@@ -63,8 +61,8 @@ fn a_type_that_is_used_in_two_places_differs_in_both() {
     let (_, saved) = save(&[Unit { main: item(1), off: item(2), bag: vec![item(3)] }]);
     let less = Registry::new().with::<LessUnit>().unwrap();
     let (_, report) = through(&saved, &less);
-    let unknown = |field: &str| Change::Unknown { field: field.into() };
-    let dropped = Change::Dropped { field: "bag.element.b".into() };
+    let unknown = |field: &str| SchemaChange::Unknown { field: field.into() };
+    let dropped = SchemaChange::Dropped { field: "bag.element.b".into() };
     assert_eq!(report.components[0].changes, [unknown("main.b"), unknown("off.b"), dropped]);
 }
 
@@ -148,6 +146,6 @@ fn two_forms_of_one_component_are_both_reported() {
     writer.archetype(&ids).unwrap().column(&[Half { a: 1 }, Half { a: 2 }]).unwrap();
     writer.carry(&carry);
     let (_, report) = through(&writer.finish().unwrap(), &half);
-    assert_eq!(report.components[0].changes, [Change::Unknown { field: "b".into() }]);
+    assert_eq!(report.components[0].changes, [SchemaChange::Unknown { field: "b".into() }]);
     assert!(!report.is_complete() && report.components[0].rows == 2, "{report}");
 }

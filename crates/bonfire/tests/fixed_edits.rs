@@ -1,6 +1,7 @@
 //! Columns of fixed-size types that changed are converted as a whole. Each value must become what it becomes one by one, and
 //! what the type says.
 
+use bonfire::engine::*;
 use bonfire::*;
 use bonfire_testkit::scale;
 use proptest::collection::vec;

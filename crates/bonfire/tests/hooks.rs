@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use bonfire::engine::*;
 use bonfire::*;
 use bonfire_testkit::{CaptureOptions, Mode, ModelWorld};
 
@@ -97,7 +98,7 @@ fn a_load_dispatches_data_in_order_after_the_world_is_complete_and_then_finishes
     let log = Log::default();
     let mut hooks = Hooks::new();
     let (a, b, c, d) = (log.clone(), log.clone(), log.clone(), log.clone());
-    hooks.on_finish(move |world: &mut ModelWorld, finished: &LoadFinished<'_>| {
+    hooks.on_finish(move |world: &mut ModelWorld, finished: &FinishedLoad<'_>| {
         let count = finished.prelude.entity_count;
         a.say(format!("finished with {count} of {}", world.entities().len()));
     });

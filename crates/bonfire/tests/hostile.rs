@@ -1,5 +1,7 @@
 //! Files with right checksums around wrong content: refused with a clear error, in bounded time and memory.
 
+use bonfire::engine::*;
+use bonfire::schema::*;
 use bonfire::*;
 use bonfire_testkit::raw::{RawSection, mend_header, raw_file, sections_of};
 use bonfire_testkit::scale;

@@ -7,7 +7,7 @@ mod expected;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bonfire::{Change, LoadOptions, Outcome, SchemaLock, Snapshot, preflight};
+use bonfire::{LoadOptions, Outcome, SchemaChange, SchemaLock, Snapshot, preflight};
 use bonfire_testkit::life::{NAMES, Release, releases, v1, v2, v4, v6, v9, v10};
 use bonfire_testkit::{Loaded, Mode, ModelWorld};
 
@@ -95,9 +95,9 @@ fn every_release_loads_into_the_newest_one() {
             let gone = line.outcome == Outcome::Transient && line.key == "colony.selected" && number < 5;
             assert!(gone || line.outcome.is_loaded(), "release {number}: {line:?}");
             assert_eq!(line.dangling, u64::from(line.key == "colony.follows"), "release {number}: {line:?}");
-            let lost: Vec<&Change> = line.changes.iter().filter(|change| change.is_loss()).collect();
-            let nick = [&Change::Dropped { field: "nick".into() }];
-            let expected: &[&Change] =
+            let lost: Vec<&SchemaChange> = line.changes.iter().filter(|change| change.is_loss()).collect();
+            let nick = [&SchemaChange::Dropped { field: "nick".into() }];
+            let expected: &[&SchemaChange] =
                 if line.key == "colony.unit" && (2..5).contains(&number) { &nick } else { &[] };
             assert_eq!(lost, expected, "release {number}: {line:?}");
         }

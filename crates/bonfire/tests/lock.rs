@@ -338,7 +338,7 @@ fn tracks_are_locked_with_what_their_worlds_need() {
     let saved = |version: u32| {
         let mut registry = Registry::new();
         registry.track("game", version).unwrap();
-        bonfire::SnapshotWriter::new(&registry).finish().unwrap()
+        bonfire::engine::SnapshotWriter::new(&registry).finish().unwrap()
     };
     assert_eq!(lock.pending_migrations(&saved(3)), [("game".to_owned(), 3, 4)]);
     assert!(lock.pending_migrations(&saved(4)).is_empty());

@@ -1,8 +1,9 @@
 //! Worlds of older versions, and builds of different ages that share one save.
 
+use bonfire::engine::{LoadPlan, SnapshotWriter};
 use bonfire::{
-    Descriptor, EntityId, Error, Keyed, LoadOptions, LoadPlan, Persist, Registry, Snapshot, SnapshotWriter,
-    TrackState, Unknown, Value, WorldEdit, preflight,
+    Descriptor, EntityId, Error, Keyed, LoadOptions, Persist, Registry, Snapshot, TrackState, Unknown, Value,
+    WorldEdit, preflight,
 };
 use bonfire_testkit::ModelWorld;
 
@@ -438,7 +439,7 @@ fn a_save_is_rewritten_as_this_build_would_have_written_it() {
 #[test]
 fn values_without_rust_types_migrate_too() {
     let mut registry = Registry::new();
-    registry.add(Descriptor::dynamic("game.mass", bonfire::Schema::of::<Mass>())).unwrap();
+    registry.add(Descriptor::dynamic("game.mass", bonfire::schema::Schema::of::<Mass>())).unwrap();
     registry.track("game", 2).unwrap();
     registry
         .migration("game", 1, 2, |world| {

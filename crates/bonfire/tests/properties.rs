@@ -1,5 +1,6 @@
 //! Random schemas, values and worlds through every path there is, compared with each other.
 
+use bonfire::schema::*;
 use bonfire::*;
 use bonfire_testkit::{CaptureOptions, Mode, ModelWorld, scale, schema_and_values};
 use proptest::collection::vec;

@@ -6,6 +6,8 @@ mod oracle;
 
 use std::collections::BTreeSet;
 
+use bonfire::engine::*;
+use bonfire::schema::*;
 use bonfire::*;
 use bonfire_testkit::edit::{Pick, edit, edit_fields};
 use bonfire_testkit::shape::{Shape, shapes};
@@ -131,8 +133,8 @@ proptest! {
         let line = report.component(KEY).unwrap();
         let said: BTreeSet<(String, bool)> = (line.changes.iter())
             .filter_map(|change| match change {
-                Change::Unknown { field } => Some((field.clone(), true)),
-                Change::Dropped { field } => Some((field.clone(), false)),
+                SchemaChange::Unknown { field } => Some((field.clone(), true)),
+                SchemaChange::Dropped { field } => Some((field.clone(), false)),
                 _ => None,
             })
             .collect();

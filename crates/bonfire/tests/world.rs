@@ -1,5 +1,6 @@
 //! Saving and loading a world: identity, references, what is left out, what is not known, what happens on failure.
 
+use bonfire::engine::*;
 use bonfire::*;
 use bonfire_testkit::{CaptureOptions, Mode, ModelWorld};
 

@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use bevy_bonfire::{LoadMode, SaveOptions, WorldSaveExt};
 use bevy_ecs::world::World;
-use bonfire::{AlignedBuf, OpenOptions, Rope, Snapshot};
+use bonfire::engine::{AlignedBuf, Rope};
+use bonfire::{OpenOptions, Snapshot};
 
 use crate::bevy_plain::{self, Typed};
 use crate::bevy_rpg::{self, ByHand};

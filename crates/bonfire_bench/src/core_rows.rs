@@ -2,10 +2,8 @@
 
 use std::hint::black_box;
 
-use bonfire::{
-    AlignedBuf, BufferPool, EncodeOptions, EntityId, EntityMap, LoadOptions, LoadPlan, OpenOptions, Rope,
-    Snapshot, SnapshotWriter,
-};
+use bonfire::engine::{AlignedBuf, BufferPool, EntityMap, LoadPlan, Rope, SnapshotWriter};
+use bonfire::{EncodeOptions, EntityId, LoadOptions, OpenOptions, Snapshot};
 
 use crate::measure::{Row, against, note, rounds, seconds};
 use crate::plain::{self, Memcpy, Strided};

@@ -3,10 +3,8 @@
 
 use std::hint::black_box;
 
-use bonfire::{
-    AlignedBuf, BufferPool, EntityId, Keyed, LoadOptions, LoadPlan, OpenOptions, Persist, Registry,
-    SnapshotWriter, Upgrader,
-};
+use bonfire::engine::{AlignedBuf, BufferPool, LoadPlan, SnapshotWriter};
+use bonfire::{EntityId, Keyed, LoadOptions, OpenOptions, Persist, Registry, Upgrader};
 use bytes::Bytes;
 
 use crate::core_rows::encoded;

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use bonfire::{AlignedBuf, OpenOptions, Snapshot};
+use bonfire::engine::AlignedBuf;
+use bonfire::{OpenOptions, Snapshot};
 use bonfire_hecs::{Bonfire, LoadMode, SaveOptions};
 use hecs::World;
 

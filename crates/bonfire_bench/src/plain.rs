@@ -1,7 +1,8 @@
 //! The plain set: 60 bytes in three components, four archetypes by two tags, 8-byte ids.
 
 use bevy_ecs::component::Component;
-use bonfire::{BufferPool, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::{BufferPool, SnapshotWriter};
+use bonfire::{EntityId, Persist, Registry, Snapshot};
 #[cfg(feature = "peers")]
 use {bevy_ecs::reflect::ReflectComponent, bevy_reflect::Reflect};
 

@@ -1,7 +1,8 @@
 //! The rpg set: text, lists, options, enums, hierarchy, in 300 archetypes whose sizes follow Zipf's law.
 
 use bevy_ecs::component::Component;
-use bonfire::{BufferPool, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::{BufferPool, SnapshotWriter};
+use bonfire::{EntityId, Persist, Registry, Snapshot};
 use serde::{Deserialize, Serialize};
 
 #[derive(Component, Clone, Persist, Serialize, Deserialize)]

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use aes_gcm_siv::Aes256GcmSiv;
-use bonfire::{AlignedBuf, EncodeOptions, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::{AlignedBuf, SnapshotWriter};
+use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot};
 use bonfire_store::{
     Details, DirStore, Head, Payload, Precondition, SealKey, Sealed, Slots, Store, StoreFuture, Suite,
     Version, Wait,

@@ -3,11 +3,12 @@
 use std::hint::black_box;
 
 use bevy_app::{App, First, Last};
+use bevy_bonfire::core::engine::EntityMap;
 use bevy_bonfire::store::{JournalBase, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    ClientId, Delta, DeltaCapture, Details, EntityMap, PersistExt, ReplicateExt, Replicated,
-    ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, SaveOptions,
-    WorldDeltaExt, WorldSaveExt,
+    ClientId, Delta, DeltaCapture, Details, PersistExt, ReplicateExt, Replicated, ReplicationClient,
+    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, SaveOptions, WorldDeltaExt,
+    WorldSaveExt,
 };
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;

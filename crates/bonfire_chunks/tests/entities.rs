@@ -2,7 +2,8 @@
 
 mod support;
 
-use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot};
 use bonfire_chunks::{ChunkPos, ChunkRect, Durability};
 use bonfire_store::{Access, Disk, MemoryDisk};
 use support::*;

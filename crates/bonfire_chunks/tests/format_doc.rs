@@ -4,7 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use bonfire::{EntityId, Persist, Registry, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{EntityId, Persist, Registry};
 use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability, Layer};
 use bonfire_store::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, layers, noise, options};

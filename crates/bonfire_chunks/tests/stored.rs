@@ -29,7 +29,12 @@ fn disk() -> MemoryDisk {
 }
 
 fn entities() -> Vec<u8> {
-    bonfire::SnapshotWriter::new(&bonfire::Registry::new()).finish().unwrap().to_bytes().unwrap().to_vec()
+    bonfire::engine::SnapshotWriter::new(&bonfire::Registry::new())
+        .finish()
+        .unwrap()
+        .to_bytes()
+        .unwrap()
+        .to_vec()
 }
 
 fn as_is(disk: &MemoryDisk) -> ChunkWorld {

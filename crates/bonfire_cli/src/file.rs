@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use bonfire::{AlignedBuf, Limits, OpenOptions, Snapshot};
+use bonfire::engine::AlignedBuf;
+use bonfire::{Limits, OpenOptions, Snapshot};
 use bonfire_store::SealKey;
 use bytes::Bytes;
 

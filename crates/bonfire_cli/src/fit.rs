@@ -7,10 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use bonfire::{
-    Error, LoadOptions, LoadPlan, Preflight, Registry, Resolution, SchemaLock, Snapshot, TrackState,
-    preflight,
-};
+use bonfire::engine::{LoadPlan, Resolution};
+use bonfire::{Error, LoadOptions, Preflight, Registry, SchemaLock, Snapshot, TrackState, preflight};
 
 use crate::exit::{Exit, Failure};
 use crate::file::SaveFile;

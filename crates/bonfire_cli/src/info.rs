@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use bonfire::{ColumnView, Component, Prelude, Snapshot};
+use bonfire::Snapshot;
+use bonfire::inspect::{ColumnView, Component, Prelude};
 use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 

@@ -5,7 +5,8 @@
 //! without data is its name, with data `{"Name": data}`; a map whose keys are text is an object, any other a list of
 //! pairs. Nothing and a unit are `null`; something is what it holds.
 
-use bonfire::{Damage, DamagedBlock, Value};
+use bonfire::inspect::DamagedBlock;
+use bonfire::{Damage, Value};
 use serde_json::{Map, Number, Value as Json, json};
 
 pub(crate) fn value(value: &Value) -> Json {

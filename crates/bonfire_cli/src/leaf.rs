@@ -3,7 +3,9 @@
 //! Schemas come from a file and may be large or endless when written out, so the walk is bounded: what would be too
 //! deep or too wide stays one column.
 
-use bonfire::{ColumnKind, Component, Node, Schema, Type, Value};
+use bonfire::Value;
+use bonfire::inspect::{ColumnKind, Component};
+use bonfire::schema::{Node, Schema, Type};
 
 use crate::output::{cell, escaped};
 
@@ -92,7 +94,7 @@ fn collect(
 
 #[cfg(test)]
 mod tests {
-    use bonfire::{Field, SchemaBuilder};
+    use bonfire::schema::{Field, SchemaBuilder};
 
     use super::*;
 

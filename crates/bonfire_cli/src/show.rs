@@ -2,7 +2,8 @@
 //!
 //! A column that cannot be read is never passed over: its cells say so, and the reason is printed at the end.
 
-use bonfire::{ColumnView, DataEntry, EntityId, Limits, Snapshot, Value};
+use bonfire::inspect::ColumnView;
+use bonfire::{DataEntry, EntityId, Limits, Snapshot, Value};
 use bonfire_store::SealKey;
 use serde_json::{Map, Value as Json, json};
 

@@ -6,7 +6,9 @@
 use std::io;
 use std::path::Path;
 
-use bonfire::{ColumnView, Damage, EntityMap, Limits, Snapshot};
+use bonfire::engine::EntityMap;
+use bonfire::inspect::ColumnView;
+use bonfire::{Damage, Limits, Snapshot};
 use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 

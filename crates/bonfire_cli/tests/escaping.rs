@@ -2,9 +2,9 @@
 
 mod common;
 
-use bonfire::{
-    Descriptor, EntityId, Field, Node, Persist, Reader, SchemaBuilder, SnapshotWriter, Type, Writer,
-};
+use bonfire::engine::SnapshotWriter;
+use bonfire::schema::{Field, Node, SchemaBuilder, Type};
+use bonfire::{Descriptor, EntityId, Persist, Reader, Writer};
 use common::*;
 use serde_json::json;
 

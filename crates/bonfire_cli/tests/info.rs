@@ -2,7 +2,8 @@
 
 mod common;
 
-use bonfire::{Compression, EncodeOptions, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Compression, EncodeOptions};
 use common::*;
 use serde_json::json;
 

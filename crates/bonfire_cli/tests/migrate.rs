@@ -2,7 +2,8 @@
 
 mod common;
 
-use bonfire::{Compression, LoadOptions, LoadPlan, Registry, SchemaLock, Snapshot, SnapshotWriter, Value};
+use bonfire::engine::{LoadPlan, SnapshotWriter};
+use bonfire::{Compression, LoadOptions, Registry, SchemaLock, Snapshot, Value};
 use common::release::{First, Idle, Raised, Second, State, Stuck};
 use common::*;
 

@@ -473,7 +473,8 @@ fn nothing_of_a_recording_reaches_the_terminal_as_it_is() {
     let context = bonfire::LoadContext::new(&limits);
     let table = bonfire::Reader::new(&payload, &context).blob().unwrap().to_vec();
     let mut head = baseline.to_vec();
-    head[32..48].copy_from_slice(&bonfire::ComponentTable::decode(&table, &limits).unwrap().fingerprint().0);
+    head[32..48]
+        .copy_from_slice(&bonfire::engine::ComponentTable::decode(&table, &limits).unwrap().fingerprint().0);
     let hostile = forged(&head.into(), &payload);
     for arguments in [&["--values"][..], &[], &["--json", "--values"]] {
         for file in [recorded([&baseline]), recorded([&hostile])] {

@@ -4,7 +4,8 @@ mod common;
 
 use std::process::Stdio;
 
-use bonfire::{Registry, SchemaLock, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Registry, SchemaLock};
 use common::release::{First, Idle, Raised, Second, State, Stuck};
 use common::*;
 

@@ -2,7 +2,8 @@
 
 mod common;
 
-use bonfire::{Compression, EncodeOptions, EntityId, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Compression, EncodeOptions, EntityId};
 use common::*;
 use serde_json::json;
 

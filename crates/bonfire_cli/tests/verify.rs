@@ -2,7 +2,8 @@
 
 mod common;
 
-use bonfire::{EncodeOptions, EntityId, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{EncodeOptions, EntityId};
 use common::*;
 use serde_json::json;
 

@@ -103,7 +103,7 @@ fn history(
     };
     let inside = check(quote!(Self));
     let history = quote_spanned! {from.span()=>
-        fn history(__steps: &mut #krate::History) {
+        fn history(__steps: &mut #krate::__private::History) {
             const { #inside };
             __steps.typed::<#from, Self>();
         }
@@ -233,7 +233,7 @@ impl<'a> Part<'a> {
         };
         quote!({
             use #krate::__private::{HasDefault as _, NoDefault as _};
-            #krate::Field::new(#name, #schema) #(.alias(#aliases))* #default
+            #krate::__private::Field::new(#name, #schema) #(.alias(#aliases))* #default
         })
     }
 }
@@ -246,11 +246,11 @@ fn unraw(ident: &Ident) -> String {
 /// The `Type` of fields, in a scope where `types` is the schema builder.
 fn fields_type(krate: &Path, fields: &Fields, parts: &[Part<'_>], removed: &[LitStr]) -> TokenStream {
     let saved = parts.iter().filter(|part| part.is_saved()).map(|part| part.field(krate));
-    let saved = quote!(#krate::Fields::from(::std::vec![#(#saved),*]) #(.removed(#removed))*);
+    let saved = quote!(#krate::__private::Fields::from(::std::vec![#(#saved),*]) #(.removed(#removed))*);
     match fields {
-        Fields::Named(_) => quote!(#krate::Type::Struct(#saved)),
-        Fields::Unnamed(_) => quote!(#krate::Type::Tuple(#saved)),
-        Fields::Unit => quote!(#krate::Type::Unit),
+        Fields::Named(_) => quote!(#krate::__private::Type::Struct(#saved)),
+        Fields::Unnamed(_) => quote!(#krate::__private::Type::Tuple(#saved)),
+        Fields::Unit => quote!(#krate::__private::Type::Unit),
     }
 }
 
@@ -328,22 +328,22 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         #is_null
         // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
         // those of its fields, and `fill_skipped` writes the others.
-        const LAYOUT: #krate::LayoutOf<Self> = unsafe {
-            #krate::LayoutOf::with_fill(
-                #krate::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*], #skipped),
+        const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
+            #krate::__private::LayoutOf::with_fill(
+                #krate::__private::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*], #skipped),
                 <Self as #krate::Persist>::fill_skipped,
             )
         };
-        fn schema(__types: &mut #krate::SchemaBuilder) -> #krate::Node {
+        fn schema(__types: &mut #krate::__private::SchemaBuilder) -> #krate::__private::Node {
             __types.define::<Self>(|__types| #ty)
         }
         #[inline]
-        fn encode(&self, __out: &mut #krate::Writer) {
+        fn encode(&self, __out: &mut #krate::__private::Writer) {
             let _ = &__out;
             #(#encode)*
         }
         #[inline]
-        fn decode(__input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+        fn decode(__input: &mut #krate::__private::Reader<'_>) -> #krate::__private::Result<Self> {
             let _ = &__input;
             ::core::result::Result::Ok(Self { #(#decode),* })
         }
@@ -373,7 +373,7 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         types.push(quote! {
             {
                 let __content = #ty;
-                #krate::Variant::new(#text, __types.add(__content)) #(.alias(#aliases))*
+                #krate::__private::Variant::new(#text, __types.add(__content)) #(.alias(#aliases))*
             }
         });
         let patterns = parts.iter().enumerate().map(|(i, part)| {
@@ -405,7 +405,7 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         let make = quote!(::core::result::Result::Ok(Self::#ident { #(#reads),* }));
         decode.push(match parts.iter().any(Part::is_saved) {
             true => quote! {
-                #number => __input.nested(|__input| #make).map_err(|__error: #krate::Error| __error.in_field(#text))
+                #number => __input.nested(|__input| #make).map_err(|__error: #krate::__private::Error| __error.in_field(#text))
             },
             false => quote!(#number => #make),
         });
@@ -416,21 +416,21 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
         let variants = data.variants.iter().map(|variant| &variant.ident);
         quote! {
             // SAFETY: the enum has no fields, and these are all of its variants in order.
-            const LAYOUT: #krate::LayoutOf<Self> = unsafe {
-                #krate::LayoutOf::new(#krate::Layout::unit_enum(&[#(Self::#variants),*]))
+            const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
+                #krate::__private::LayoutOf::new(#krate::__private::Layout::unit_enum(&[#(Self::#variants),*]))
             };
         }
     });
     let layout = layout.filter(|_| input.generics.params.is_empty());
     Ok(quote! {
         #layout
-        fn schema(__types: &mut #krate::SchemaBuilder) -> #krate::Node {
-            __types.define::<Self>(|__types| #krate::Type::Enum(::std::vec![#(#types),*]))
+        fn schema(__types: &mut #krate::__private::SchemaBuilder) -> #krate::__private::Node {
+            __types.define::<Self>(|__types| #krate::__private::Type::Enum(::std::vec![#(#types),*]))
         }
-        fn encode(&self, __out: &mut #krate::Writer) {
+        fn encode(&self, __out: &mut #krate::__private::Writer) {
             match self { #(#encode)* }
         }
-        fn decode(__input: &mut #krate::Reader<'_>) -> #krate::Result<Self> {
+        fn decode(__input: &mut #krate::__private::Reader<'_>) -> #krate::__private::Result<Self> {
             match __input.varint()? {
                 #(#decode,)*
                 __number => ::core::result::Result::Err(

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use bonfire::{
-    ArchetypeWriter, Compression, DataEntry, EncodeOptions, Error, Filter, Persist, RESERVED_PREFIX, Result,
-    Snapshot, SnapshotWriter, Value,
-};
+use bonfire::engine::{ArchetypeWriter, RESERVED_PREFIX, SnapshotWriter};
+use bonfire::{Compression, DataEntry, EncodeOptions, Error, Filter, Persist, Result, Snapshot, Value};
 use hecs::{Archetype, Component, Query, World};
 
 use crate::registry::Bonfire;

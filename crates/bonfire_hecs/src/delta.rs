@@ -6,10 +6,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bonfire::{
-    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, StagedColumn,
-    StagedDelta,
-};
+use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedColumn, StagedDelta};
+use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
 use hecs::{Component, Entity, Without, World};
 
 use crate::capture::{self, SaveOptions};
@@ -165,17 +163,17 @@ impl Bonfire {
             if delta.has_fields() { Some(self.whole_components(world, delta, map, schema)?) } else { None };
         let delta = widened.as_ref().unwrap_or(delta);
         let mut ids = DeltaIds::plan(delta, map, |local| world.contains(local.into()))?;
-        let count = u32::try_from(ids.coming().len());
+        let count = u32::try_from(ids.to_spawn().len());
         let count = count.map_err(|_| Error::misuse("more entities than hecs can have"))?;
         let new: Vec<Entity> = world.reserve_entities(count).collect();
-        let staged = ids.enter(map, new.iter().map(|entity| (*entity).into())).and_then(|()| {
+        let staged = ids.assign(map, new.iter().map(|entity| (*entity).into())).and_then(|()| {
             let context: Option<&dyn Any> = Some(&*world);
             delta.stage(&self.registry, schema, map, limits, context)
         });
         match staged {
             Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids, &new)),
             Err(error) => {
-                ids.undo(map);
+                ids.revert(map);
                 world.flush();
                 new.into_iter().for_each(|entity| _ = world.despawn(entity));
                 Err(error)
@@ -233,7 +231,7 @@ impl Bonfire {
             for change in group.changes {
                 let entry = &self.entries[change.component];
                 let absent: Vec<usize> = match &change.column {
-                    Some(column) if change.op != Op::Removed => {
+                    Some(column) if change.op != DeltaOp::Removed => {
                         (0..entities.len()).filter(|&row| !column.is_present(row)).collect()
                     }
                     _ => (0..entities.len()).collect(),
@@ -241,7 +239,7 @@ impl Bonfire {
                 for entity in absent.into_iter().filter_map(|row| entities[row]) {
                     (entry.remove)(world, entity);
                 }
-                if let Some(column) = change.column.filter(|_| change.op != Op::Removed) {
+                if let Some(column) = change.column.filter(|_| change.op != DeltaOp::Removed) {
                     (entry.update)(column, world, &entities, &mut inserted);
                 }
             }
@@ -251,7 +249,7 @@ impl Bonfire {
                 }
             }
         }
-        for local in ids.gone() {
+        for local in ids.to_despawn() {
             let _ = world.despawn(local.into());
         }
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };

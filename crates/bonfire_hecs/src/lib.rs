@@ -10,7 +10,19 @@ mod selection;
 mod slots;
 mod sync;
 
-pub use bonfire::*;
+/// The core, for everything that this crate's root leaves out.
+pub use bonfire as core;
+#[doc(hidden)]
+pub use bonfire::__private;
+pub use bonfire::{
+    Adapter, AsText, ComponentReport, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions,
+    EntityId, Error, Filter, Granularity, Keyed, Limits, LoadContext, LoadOptions, LoadReport, NonFinite,
+    OpenOptions, Outcome, Registry, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit,
+    preflight,
+};
+// The trait without the derive of the same name: this crate has a derive of its own.
+pub use bonfire::__private::Persist;
+pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras};
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.

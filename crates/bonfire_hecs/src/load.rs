@@ -4,10 +4,9 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bonfire::{
-    DataEntry, EntityId, EntityMap, Error, LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Result,
-    Snapshot, Staged, Unknown, WorldNumber,
-};
+use bonfire::engine::{EntityMap, LoadPlan, Staged, WorldNumber};
+use bonfire::inspect::Prelude;
+use bonfire::{DataEntry, EntityId, Error, LoadContext, LoadOptions, LoadReport, Result, Snapshot, Unknown};
 use hecs::{Entity, World};
 
 use crate::place::{self, Live, Rows};

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bonfire::{EntityId, StagedColumn};
+use bonfire::EntityId;
+use bonfire::engine::StagedColumn;
 use hecs::{
     Archetype, ColumnBatch, ColumnBatchBuilder, ColumnBatchType, Component, Entity, EntityBuilder, World,
 };

@@ -7,9 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use bonfire::engine::{
+    ArchetypeWriter, BufferPool, Carry, Hooks, RESERVED_PREFIX, StagedColumn, WorldNumber,
+};
 use bonfire::{
-    ArchetypeWriter, BufferPool, Carry, Compression, Descriptor, Error, Hooks, Keyed, LoadOptions, NonFinite,
-    Persist, RESERVED_PREFIX, Registry, Result, Snapshot, StagedColumn, Upgrader, WorldEdit, WorldNumber,
+    Compression, Descriptor, Error, Keyed, LoadOptions, NonFinite, Persist, Registry, Result, Snapshot,
+    Upgrader, WorldEdit,
 };
 use hecs::{Archetype, ColumnBatchType, Component, Entity, EntityBuilder, World};
 use serde::Serialize;

@@ -4,7 +4,8 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use bonfire::{EntityId, LiveWorld, LoadPlan, Result};
+use bonfire::engine::{LiveWorld, LoadPlan};
+use bonfire::{EntityId, Result};
 use hecs::{Entity, World};
 
 use crate::load::Committed;

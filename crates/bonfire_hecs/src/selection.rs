@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use bonfire::{Error, Filter, LAYERS, ResolvedFilter, Result};
+use bonfire::engine::{LAYER_COUNT, ResolvedFilter};
+use bonfire::{Error, Filter, Result};
 use hecs::{Archetype, Batch, Entity, Query, QueryBorrow, World};
 
 use crate::Saved;
@@ -128,8 +129,8 @@ impl<'a> Chooser<'a> {
             return Ok(Choice::Nothing);
         }
         let Some(layers) = self.layer.and_then(|layer| layer(archetype)) else { return Ok(Choice::All) };
-        if let Some(number) = layers.iter().find(|&&number| number >= LAYERS) {
-            let last = LAYERS - 1;
+        if let Some(number) = layers.iter().find(|&&number| number >= LAYER_COUNT) {
+            let last = LAYER_COUNT - 1;
             return Err(Error::misuse(format!("an entity is on layer {number}, layers go from 0 to {last}")));
         }
         let on_layer = |&row: &u32| self.filter.accepts_layer(Some(layers[row as usize]));

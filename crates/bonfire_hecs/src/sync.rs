@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Delta, DeltaSchema, EntityMap, Limits, Result};
+use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
+use bonfire::{Delta, Limits, Result};
 use bonfire_sync::{Mirror, Source};
 use hecs::World;
 

@@ -2,8 +2,9 @@
 
 mod common;
 
+use bonfire_hecs::core::engine::EntityMap;
 use bonfire_hecs::{
-    Bonfire, Delta, DeltaCapture, EntityId, EntityMap, Limits, Mirrored, SaveOptions, SaveScope, Snapshot,
+    Bonfire, Delta, DeltaCapture, EntityId, Limits, Mirrored, SaveOptions, SaveScope, Snapshot,
 };
 use bonfire_testkit::{Dice, hostile_content, scale};
 use bytes::Bytes;

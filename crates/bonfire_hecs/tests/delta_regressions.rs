@@ -1,6 +1,7 @@
 //! Deltas into worlds of hecs: what broke once, or was never tried.
 
-use bonfire_hecs::{Bonfire, Delta, DeltaCapture, EntityMap, Mirrored, Persist, SaveOptions};
+use bonfire_hecs::core::engine::EntityMap;
+use bonfire_hecs::{Bonfire, Delta, DeltaCapture, Mirrored, Persist, SaveOptions};
 use hecs::{Entity, World};
 
 #[derive(Persist, Clone, Debug, PartialEq)]

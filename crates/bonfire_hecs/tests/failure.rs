@@ -4,11 +4,12 @@ mod common;
 
 use std::sync::atomic::{AtomicIsize, Ordering::SeqCst};
 
+use bonfire_hecs::core::engine::SnapshotWriter;
 use bonfire_hecs::{
     Bonfire, Dangling, Descriptor, EntityId, Error, Filter, LoadContext, LoadMode, LoadOptions, Loaded,
     Persist, Result, SaveOptions, Saved, Selection, Snapshot, Unknown,
 };
-use bonfire_hecs::{DataEntry, Limits, Registry, SnapshotWriter};
+use bonfire_hecs::{DataEntry, Limits, Registry};
 use common::*;
 use hecs::{Entity, World};
 

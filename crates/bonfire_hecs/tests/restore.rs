@@ -2,7 +2,7 @@
 
 mod common;
 
-use bonfire_hecs::SnapshotWriter;
+use bonfire_hecs::core::engine::SnapshotWriter;
 use bonfire_hecs::{Bonfire, EntityId, Filter, LoadMode, SaveOptions, SaveScope, Saved, Selection, Snapshot};
 use common::*;
 use hecs::{Component, Entity, World};

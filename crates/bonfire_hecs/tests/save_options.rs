@@ -4,7 +4,9 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use bonfire_hecs::{Adapter, Limits, Node, Reader, SchemaBuilder, Type, Value, Writer};
+use bonfire_hecs::core::schema::{Node, SchemaBuilder, Type};
+use bonfire_hecs::core::{Reader, Writer};
+use bonfire_hecs::{Adapter, Limits, Value};
 use bonfire_hecs::{
     Bonfire, Compression, DataEntry, Descriptor, EncodeOptions, EntityId, Error, Filter, LoadContext,
     LoadMode, LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection, Snapshot,

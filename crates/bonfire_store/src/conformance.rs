@@ -9,7 +9,8 @@ mod model;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use bonfire::{Error, Rope};
+use bonfire::Error;
+use bonfire::engine::Rope;
 use bytes::Bytes;
 
 use crate::store::{Payload, Precondition, Store, Version};

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use bonfire::{AlignedBuf, Error, Limits, Result, Rope, Snapshot};
+use bonfire::engine::{AlignedBuf, Rope};
+use bonfire::{Error, Limits, Result, Snapshot};
 use bytes::Bytes;
 
 use crate::disk::{OsDisk, Temporary, publish};

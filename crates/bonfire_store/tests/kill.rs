@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bonfire::{Registry, SnapshotWriter, Value};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Registry, Value};
 use bonfire_store::{Details, DirStore, Payload, Precondition, Slots, Store, Wait};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;

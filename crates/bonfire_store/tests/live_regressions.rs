@@ -3,7 +3,8 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use bonfire::{Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Registry, Snapshot};
 use bonfire_store::{Details, MemoryStore, Saver, Slots, Wait};
 
 fn snapshot() -> Snapshot {

@@ -49,7 +49,7 @@ fn pieces_are_sealed_as_one() {
     for suite in SUITES {
         let store = sealed(&memory, suite);
         let plain = text(3 * SEGMENT + 5);
-        let mut rope = bonfire::Rope::default();
+        let mut rope = bonfire::engine::Rope::default();
         let mut rest = Bytes::from(plain.clone());
         while !rest.is_empty() {
             let len = (1 + numbers.below(50_000)).min(rest.len());

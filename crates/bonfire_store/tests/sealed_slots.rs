@@ -3,7 +3,8 @@
 
 mod sealed_support;
 
-use bonfire::{Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Registry, Snapshot};
 use bonfire_store::{Details, MemoryStore, Sealed, Slots, Suite, Wait};
 use sealed_support::*;
 

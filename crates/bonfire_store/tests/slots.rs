@@ -82,7 +82,7 @@ fn versions_of_the_game_and_its_plugins_are_in_the_head() {
     let (slots, _) = slots();
     let mut registry = bonfire::Registry::new();
     registry.track("game", 4).unwrap();
-    let world = bonfire::SnapshotWriter::new(&registry).finish().unwrap();
+    let world = bonfire::engine::SnapshotWriter::new(&registry).finish().unwrap();
     slots.save("quick", &world, &Details::new()).wait().unwrap();
     assert_eq!(slots.list().wait().unwrap()[0].newest.tracks, [("game".to_owned(), 4)].into());
 }

@@ -53,7 +53,7 @@ fn a_put_is_create_write_sync_rename_sync_of_the_directory() {
 fn all_writes_come_before_the_sync() {
     let operations = recorded(false, |store| {
         let parts = [vec![1; 900 << 10], vec![2; 100], vec![3; 900 << 10]];
-        let mut rope = bonfire::Rope::default();
+        let mut rope = bonfire::engine::Rope::default();
         parts.into_iter().for_each(|part| rope.push(part.into()));
         store.put("slot", Payload::from(rope), Precondition::None).wait().expect("a healthy disk");
     });

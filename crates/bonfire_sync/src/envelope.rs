@@ -18,7 +18,9 @@
 //! | 56 | 4 | bytes of the payload as it is stored |
 //! | 60 | 4 | CRC32C of bytes 0 to 60 and of the stored payload |
 
-use bonfire::{Compression, Error, Fingerprint, Result, checksum, checksum_append};
+use bonfire::engine::{checksum, checksum_append};
+use bonfire::schema::Fingerprint;
+use bonfire::{Compression, Error, Result};
 use bytes::Bytes;
 
 use crate::limits::MessageLimits;

@@ -12,7 +12,8 @@
 //! compares itself with what it was.
 //!
 //! ```
-//! use bonfire::{ComponentTable, Delta, EntityMap, Persist, Result};
+//! use bonfire::{Delta, Persist, Result};
+//! use bonfire::engine::{ComponentTable, EntityMap};
 //! use bonfire_sync::{Applied, Mirror, Receiver, ReplicationStream, Source, StreamOptions};
 //! use bonfire_testkit::{Followed, ModelWorld};
 //!

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Compression, Delta, Error, Fingerprint, Limits, LoadContext, Reader, Result};
+use bonfire::engine::ComponentTable;
+use bonfire::schema::Fingerprint;
+use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result};
 use bytes::Bytes;
 
 use crate::envelope::Head;
@@ -29,7 +31,8 @@ impl Kind {
 /// A message of a stream. Its payload is looked at by who applies it.
 ///
 /// ```
-/// use bonfire::{Compression, Fingerprint};
+/// use bonfire::Compression;
+/// use bonfire::schema::Fingerprint;
 /// use bonfire_sync::{Kind, Message, MessageLimits};
 ///
 /// let message = Message {

@@ -1,6 +1,7 @@
 //! What a message says of itself, whatever kind it is: for tools that look at all of them.
 
-use bonfire::{Error, Fingerprint, Result};
+use bonfire::schema::Fingerprint;
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
 use crate::envelope::Head;
@@ -42,7 +43,7 @@ impl Peek {
     /// Looks at the head of a message.
     ///
     /// ```
-    /// use bonfire::Fingerprint;
+    /// use bonfire::schema::Fingerprint;
     /// use bonfire_sync::{AnyKind, MessageLimits, Peek, Request};
     ///
     /// let request = Request { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) }.encode()?;

@@ -16,7 +16,8 @@
 
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Delta, EntityId, EntityMap, Error, Limits, Result};
+use bonfire::engine::{ComponentTable, EntityMap};
+use bonfire::{Delta, EntityId, Error, Limits, Result};
 use bytes::Bytes;
 
 use crate::limits::MessageLimits;

@@ -28,7 +28,8 @@ const LENGTH_BYTES: usize = 4;
 /// Writes the messages of a stream one after the other.
 ///
 /// ```
-/// # use bonfire::{Compression, Fingerprint};
+/// # use bonfire::Compression;
+/// # use bonfire::schema::Fingerprint;
 /// # use bonfire_sync::{Kind, Message, MessageLimits, Recorder, Recording};
 /// # let schema = Fingerprint([0; 16]);
 /// # let payload = bytes::Bytes::new();

@@ -1,6 +1,7 @@
 //! What a mirror asks its server for. The envelope is the same, and there is no payload.
 
-use bonfire::{Compression, Error, Fingerprint, Result};
+use bonfire::schema::Fingerprint;
+use bonfire::{Compression, Error, Result};
 use bytes::Bytes;
 
 use crate::envelope::Head;
@@ -12,7 +13,7 @@ const KIND_FROM: u8 = 4;
 /// Asks a server for what a mirror lacks: the messages after the tick it has, or a baseline.
 ///
 /// ```
-/// use bonfire::Fingerprint;
+/// use bonfire::schema::Fingerprint;
 /// use bonfire_sync::Request;
 ///
 /// let request = Request { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) };

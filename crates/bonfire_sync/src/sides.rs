@@ -1,6 +1,7 @@
 //! What a world must be able to do to be followed, and to follow.
 
-use bonfire::{Delta, EntityMap, Result};
+use bonfire::engine::EntityMap;
+use bonfire::{Delta, Result};
 
 /// A world that others follow. Front ends implement it; ticks are counted by the stream.
 pub trait Source {

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Compression, Delta, Error, Fingerprint, Granularity, Result, SentValues};
+use bonfire::engine::{ComponentTable, SentValues};
+use bonfire::schema::Fingerprint;
+use bonfire::{Compression, Delta, Error, Granularity, Result};
 use bytes::Bytes;
 
 use crate::message::{Kind, Message};

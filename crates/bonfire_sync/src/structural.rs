@@ -13,9 +13,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bonfire::{
-    ComponentTable, Compression, Delta, EntityMap, Error, Limits, LoadContext, Reader, Result, Writer,
-};
+use bonfire::engine::{ComponentTable, EntityMap};
+use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result, Writer};
 use bytes::Bytes;
 
 use crate::envelope::Head;

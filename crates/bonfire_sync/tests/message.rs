@@ -1,6 +1,8 @@
 //! Messages: what is encoded is decoded, and nothing else is.
 
-use bonfire::{Compression, Fingerprint, checksum, checksum_append};
+use bonfire::Compression;
+use bonfire::engine::{checksum, checksum_append};
+use bonfire::schema::Fingerprint;
 use bonfire_sync::{Kind, Message, MessageLimits, Request};
 use bytes::Bytes;
 use proptest::prelude::*;

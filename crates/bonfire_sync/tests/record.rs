@@ -1,6 +1,7 @@
 //! Recorded streams: whole messages come back, whatever happened to the end of the file.
 
-use bonfire::{Compression, Fingerprint};
+use bonfire::Compression;
+use bonfire::schema::Fingerprint;
 use bonfire_sync::{AnyKind, Kind, Message, MessageLimits, Peek, Recorder, Recording, Torn};
 use bytes::Bytes;
 

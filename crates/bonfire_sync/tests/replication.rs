@@ -275,7 +275,7 @@ fn a_baseline_that_lies_about_its_components_is_refused() {
     let honest = decoded(&server.baseline());
     let mut other = bonfire_testkit::ModelWorld::new();
     other.register::<WidePosition>().unwrap();
-    let table = bonfire::ComponentTable::of(other.registry()).encode();
+    let table = bonfire::engine::ComponentTable::of(other.registry()).encode();
     let mut payload = bonfire::Writer::new();
     payload.blob(&table);
     let lie = Message { payload: payload.finish().unwrap().into(), ..honest };
@@ -590,6 +590,6 @@ fn tools_read_messages_as_receivers_do() {
     assert_eq!(delta.changes(whole.table(), &limits).unwrap().despawned(), [wolf]);
 
     assert!(delta.whole(&limits).is_err() && baseline.changes(whole.table(), &limits).is_err());
-    let others = bonfire::ComponentTable::of(&bonfire::Registry::new());
+    let others = bonfire::engine::ComponentTable::of(&bonfire::Registry::new());
     assert!(delta.changes(&others, &limits).unwrap_err().is_schema());
 }

@@ -2,7 +2,8 @@
 
 mod common;
 
-use bonfire::{Compression, Delta, EntityMap, Limits};
+use bonfire::engine::EntityMap;
+use bonfire::{Compression, Delta, Limits};
 use bonfire_sync::{Kind, Message, MessageLimits, Mirror, StructuralLog};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Followed, ModelWorld};
@@ -23,7 +24,7 @@ fn sealed(head: &[u8], payload: &[u8]) -> Bytes {
     for at in [52, 56] {
         bytes[at..at + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     }
-    let crc = bonfire::checksum_append(bonfire::checksum(&bytes[..60]), payload);
+    let crc = bonfire::engine::checksum_append(bonfire::engine::checksum(&bytes[..60]), payload);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     bytes.into()
 }
@@ -166,7 +167,7 @@ fn every_flipped_bit_is_refused_and_so_is_what_a_hostile_peer_seals() {
         assert!(decode(&bad.clone().into()).is_err(), "byte {at}");
         assert!(decode(&bytes.slice(..at)).is_err(), "{at} bytes");
         // With its checksum made right: refused, or a log that can be applied.
-        let crc = bonfire::checksum_append(bonfire::checksum(&bad[..60]), &bad[64..]);
+        let crc = bonfire::engine::checksum_append(bonfire::engine::checksum(&bad[..60]), &bad[64..]);
         bad[60..64].copy_from_slice(&crc.to_le_bytes());
         if let Ok(log) = decode(&bad.into()) {
             let _ = log.apply(&mut mirror(), &mut EntityMap::default());

@@ -1,6 +1,6 @@
 //! Random edits of types: what the author of a game does to them between two releases, wise or not.
 
-use bonfire::Type;
+use bonfire::schema::Type;
 
 use crate::shape::{KEYS, NUMBERS, Part, Shape};
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use bonfire::schema::Schema;
 use bonfire::{
-    Compression, Descriptor, EncodeOptions, EntityId, LoadContext, Persist, Repeats, Result, Schema,
-    Snapshot, Value,
+    Compression, Descriptor, EncodeOptions, EntityId, LoadContext, Persist, Repeats, Result, Snapshot, Value,
 };
 
 use crate::raw::{RawSection, raw_file, sections_of};

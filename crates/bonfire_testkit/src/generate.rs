@@ -1,6 +1,7 @@
 //! Random schemas, and random values of them.
 
-use bonfire::{EntityId, Field, Schema, SchemaBuilder, Type, Value, Variant};
+use bonfire::schema::{Field, Schema, SchemaBuilder, Type, Variant};
+use bonfire::{EntityId, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -58,7 +59,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-fn build(shape: &Shape, types: &mut SchemaBuilder) -> bonfire::Node {
+fn build(shape: &Shape, types: &mut SchemaBuilder) -> bonfire::schema::Node {
     let ty = match shape {
         Shape::Simple(ty) => ty.clone(),
         Shape::Option(inner) => Type::Option(build(inner, types)),
@@ -94,14 +95,14 @@ pub fn schemas() -> impl Strategy<Value = Schema> {
 /// Random schemas, each with up to `max` of its values.
 pub fn schema_and_values(max: usize) -> impl Strategy<Value = (Schema, Vec<Value>)> {
     schemas().prop_flat_map(move |schema| {
-        let values = vec(values_of(&schema, bonfire::Node::ROOT), 0..=max);
+        let values = vec(values_of(&schema, bonfire::schema::Node::ROOT), 0..=max);
         (Just(schema), values)
     })
 }
 
 /// Random values of a type.
-pub fn values_of(schema: &Schema, node: bonfire::Node) -> BoxedStrategy<Value> {
-    let of = |node: &bonfire::Node| values_of(schema, *node);
+pub fn values_of(schema: &Schema, node: bonfire::schema::Node) -> BoxedStrategy<Value> {
+    let of = |node: &bonfire::schema::Node| values_of(schema, *node);
     match schema.get(node) {
         Type::Unit => Just(Value::Unit).boxed(),
         Type::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
@@ -159,13 +160,13 @@ pub fn values_of(schema: &Schema, node: bonfire::Node) -> BoxedStrategy<Value> {
 fn sorted<S: Strategy<Value = Vec<(Value, Value)>>>(
     entries: S,
     schema: &Schema,
-    key: bonfire::Node,
+    key: bonfire::schema::Node,
 ) -> impl Strategy<Value = Vec<(Value, Value)>> + use<S> {
     let schema = schema.clone();
     entries.prop_map(move |entries| {
         let bytes = |value: &Value| {
             let mut out = bonfire::Writer::new();
-            bonfire::encode_value(&schema, key, value, &mut out).expect("a value of its schema");
+            bonfire::inspect::encode_value(&schema, key, value, &mut out).expect("a value of its schema");
             out.finish().expect("not nested deeply")
         };
         let sorted: std::collections::BTreeMap<Vec<u8>, (Value, Value)> =

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use bonfire::{ComponentTable, EntityId, Writer};
+use bonfire::engine::ComponentTable;
+use bonfire::{EntityId, Writer};
 
 /// Numbers that are always the same.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::collections::HashSet;
 
-use bonfire::{Delta, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, Snapshot, SnapshotWriter};
+use bonfire::engine::{DeltaOp, DeltaSchema, EntityMap, SnapshotWriter};
+use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
 
 use crate::world::{Boxed, ModelWorld, take_slot};
 
@@ -91,7 +92,7 @@ impl ModelWorld {
                 fresh.extend(locals.iter().flatten());
             }
             for change in group.changes {
-                let Some(column) = change.column.filter(|_| change.op != Op::Removed) else {
+                let Some(column) = change.column.filter(|_| change.op != DeltaOp::Removed) else {
                     incoming.extend(locals.iter().flatten().map(|local| (change.component, *local, None)));
                     continue;
                 };

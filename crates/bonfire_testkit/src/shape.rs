@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use bonfire::{
-    EntityId, Field, FieldDefault, Fields, Node, Schema, SchemaBuilder, Type, Value, Variant, Writer,
-    encode_value,
-};
+use bonfire::inspect::encode_value;
+use bonfire::schema::{Field, FieldDefault, Fields, Node, Schema, SchemaBuilder, Type, Variant};
+use bonfire::{EntityId, Value, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -3,10 +3,13 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
+use bonfire::engine::{
+    ArchetypeWriter, BufferPool, Carry, EntityMap, Hooks, LoadPlan, SnapshotWriter, StagedColumn,
+};
+use bonfire::inspect::Prelude;
 use bonfire::{
-    ArchetypeWriter, BufferPool, Carry, Descriptor, EntityId, EntityMap, Error, Filter, Hooks, Keyed,
-    LoadContext, LoadOptions, LoadPlan, LoadReport, Prelude, Registry, Result, Snapshot, SnapshotWriter,
-    StagedColumn, Unknown, Value,
+    Descriptor, EntityId, Error, Filter, Keyed, LoadContext, LoadOptions, LoadReport, Registry, Result,
+    Snapshot, Unknown, Value,
 };
 
 pub(crate) type Boxed = Box<dyn Any>;
@@ -231,7 +234,11 @@ impl ModelWorld {
     }
 
     /// Entities by the components they have that are saved.
-    fn archetypes(&self, filter: &bonfire::ResolvedFilter, one: bool) -> BTreeMap<Vec<usize>, Vec<EntityId>> {
+    fn archetypes(
+        &self,
+        filter: &bonfire::engine::ResolvedFilter,
+        one: bool,
+    ) -> BTreeMap<Vec<usize>, Vec<EntityId>> {
         let mut archetypes: BTreeMap<Vec<usize>, Vec<EntityId>> = BTreeMap::new();
         for id in self.entities() {
             let has =

@@ -8,7 +8,8 @@ use std::ops::Deref;
 use bevy_asset::uuid::Uuid;
 use bevy_asset::{AsAssetId, Asset, AssetPath, AssetServer, Handle};
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Error, LoadContext, Node, Persist, Reader, Result, SchemaBuilder, Writer};
+use bonfire::schema::{Node, SchemaBuilder};
+use bonfire::{Adapter, Error, LoadContext, Persist, Reader, Result, Writer};
 
 pub(crate) const NO_PATH: &str = "an asset without a path or UUID: it comes back as the default handle";
 

@@ -4,7 +4,8 @@ use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::name::Name;
 use bevy_ecs::world::World;
-use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Result, Writer};
+use bonfire::engine::{Layout, LayoutOf};
+use bonfire::{Adapter, Descriptor, LoadContext, Result, Writer};
 
 use crate::Saved;
 use crate::registry::Registered;

@@ -15,9 +15,8 @@ use bevy_reflect::serde::{
 use bevy_reflect::{
     FromReflect, GetTypeRegistration, PartialReflect, TypePath, TypeRegistration, TypeRegistry,
 };
-use bonfire::{
-    Descriptor, EntityId, Error, LoadContext, Node, Persist, Reader, Result, SchemaBuilder, Value, Writer,
-};
+use bonfire::schema::{Node, SchemaBuilder};
+use bonfire::{Descriptor, EntityId, Error, LoadContext, Persist, Reader, Result, Value, Writer};
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Serialize};
 

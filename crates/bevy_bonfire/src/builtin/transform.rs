@@ -4,7 +4,8 @@ use std::mem::offset_of;
 
 use bevy_ecs::world::World;
 use bevy_transform::components::Transform;
-use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Persist, Result};
+use bonfire::engine::{Layout, LayoutOf};
+use bonfire::{Adapter, Descriptor, LoadContext, Persist, Result};
 
 use crate::registry::Registered;
 

@@ -12,7 +12,8 @@ use bevy_ecs::change_detection::Tick;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, DirtyRows, EntityId, Snapshot};
+use bonfire::engine::DirtyRows;
+use bonfire::{DataEntry, EntityId, Snapshot};
 
 use super::column::Rows;
 use super::{Chosen, INDEX_BITS};

@@ -11,7 +11,8 @@ use bevy_ecs::ptr::Ptr;
 use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::storage::{ComponentSparseSet, Table, TableRow};
 use bevy_ecs::world::World;
-use bonfire::{ArchetypeWriter, DirtyRows, EntityId, GroupWriter, Op, RawRows, Result};
+use bonfire::engine::{ArchetypeWriter, DeltaOp, DirtyRows, GroupWriter, RawRows};
+use bonfire::{EntityId, Result};
 
 use crate::registry::Registered;
 
@@ -191,7 +192,7 @@ impl<'a> PickedValues<'a> {
     }
 
     #[expect(unsafe_code, reason = "values by pointer")]
-    pub(crate) fn write(&self, out: &mut GroupWriter<'_, '_>, op: Op) -> Result<()> {
+    pub(crate) fn write(&self, out: &mut GroupWriter<'_, '_>, op: DeltaOp) -> Result<()> {
         // SAFETY: live values of the component's type; the world is borrowed for as long as they are kept.
         unsafe { out.column_raw(self.number, op, RawRows::Pointers(&self.pointers)) }
     }
@@ -213,7 +214,7 @@ pub(crate) fn write_changed_resource(
         Some(registry.registry.descriptors()[number].type_id())
     );
     // SAFETY: one live value of the component's type; `world` is borrowed.
-    unsafe { out.column_raw(number, Op::Changed, RawRows::Slice { base: value.as_ptr(), len: 1 }) }
+    unsafe { out.column_raw(number, DeltaOp::Changed, RawRows::Slice { base: value.as_ptr(), len: 1 }) }
 }
 
 /// A function of a component as a function of a pointer to it. The caller hands it pointers to `T`s only: it is stored

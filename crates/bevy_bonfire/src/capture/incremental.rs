@@ -24,7 +24,8 @@ use crate::registry::{Registered, SaveRegistry};
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::{IncrementalCapture, prelude::*};
+/// use bevy_bonfire::IncrementalCapture;
+/// use bevy_bonfire::prelude::*;
 /// # #[derive(Component, Persist)]
 /// # #[persist(key = "game.health")]
 /// # struct Health(f32);

@@ -16,10 +16,9 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
-use bonfire::{
-    ColumnKind, Compression, DataEntry, DirtyRows, EncodeOptions, Error, LAYERS, Persist, RESERVED_PREFIX,
-    ResolvedFilter, Result, Snapshot, SnapshotWriter, Value,
-};
+use bonfire::engine::{DirtyRows, LAYER_COUNT, RESERVED_PREFIX, ResolvedFilter, SnapshotWriter};
+use bonfire::inspect::ColumnKind;
+use bonfire::{Compression, DataEntry, EncodeOptions, Error, Persist, Result, Snapshot, Value};
 
 use bonfire_store::Details;
 
@@ -344,10 +343,10 @@ fn on_layer(
 ) -> Result<bool> {
     let Ok(value) = world.entity(entity).get_by_id(layer.id) else { return Ok(true) };
     let number = (layer.read)(value);
-    if number >= LAYERS {
+    if number >= LAYER_COUNT {
         return Err(Error::misuse(format!(
             "entity {entity} is on layer {number}, layers go from 0 to {}",
-            LAYERS - 1
+            LAYER_COUNT - 1
         )));
     }
     Ok(filter.accepts_layer(Some(number)))

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, EntityId, ORDER_KEY, Order, Result, SnapshotWriter};
+use bonfire::engine::{LIST_ORDER_KEY, SavedOrder, SnapshotWriter};
+use bonfire::{DataEntry, EntityId, Result};
 
 use super::column::Sources;
 use super::{Chosen, Rows, Since};
@@ -34,7 +35,7 @@ pub(super) fn saved(
     {
         return Ok(since.order.clone());
     }
-    let mut order = Order::new();
+    let mut order = SavedOrder::new();
     let mut saved: Option<SavedRows> = None;
     for (number, entry) in registry.entries.iter().enumerate() {
         let descriptor = &registry.registry.descriptors()[number];
@@ -72,7 +73,7 @@ pub(super) fn saved(
             order.insert(descriptor.key().to_owned(), lists);
         }
     }
-    (!order.is_empty()).then(|| DataEntry::new(ORDER_KEY, &order)).transpose()
+    (!order.is_empty()).then(|| DataEntry::new(LIST_ORDER_KEY, &order)).transpose()
 }
 
 /// Whether a list of sources may have changed.

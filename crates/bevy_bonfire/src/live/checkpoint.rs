@@ -22,7 +22,8 @@ use crate::{IncrementalCapture, SaveOptions, WorldSaveExt};
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::{Checkpoints, prelude::*};
+/// use bevy_bonfire::Checkpoints;
+/// use bevy_bonfire::prelude::*;
 /// # #[derive(Component, Persist)]
 /// # #[persist(key = "game.health")]
 /// # struct Health(u32);

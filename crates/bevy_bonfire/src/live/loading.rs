@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bevy_ecs::world::World;
-use bonfire::{Result, Snapshot, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Result, Snapshot};
 use bonfire_store::{Handle, Progress, Promise, SaveTarget, Skipped, Stage};
 
 use super::Saves;

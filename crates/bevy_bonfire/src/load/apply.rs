@@ -19,9 +19,8 @@ use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
-use bonfire::{
-    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup,
-};
+use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedDelta, StagedGroup};
+use bonfire::{Delta, EntityId, Error, Limits, Result};
 
 use super::commit::{self, Moving};
 use super::moved::MovedColumn;
@@ -52,10 +51,10 @@ pub(crate) fn apply(
     };
     let delta = widened.as_ref().unwrap_or(delta);
     let mut ids = DeltaIds::plan(delta, map, |local| world.get_entity(Entity::from(local)).is_ok())?;
-    let count = u32::try_from(ids.coming().len());
+    let count = u32::try_from(ids.to_spawn().len());
     let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
     let mut new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-    let entered = ids.enter(map, new.iter().map(|entity| (*entity).into()));
+    let entered = ids.assign(map, new.iter().map(|entity| (*entity).into()));
     let staged = entered.and_then(|()| {
         let staged = delta.stage(&registry.registry, schema, map, limits, Some(&*world))?;
         check_kinds(world, registry, &staged).map(|()| staged)
@@ -63,7 +62,7 @@ pub(crate) fn apply(
     let staged = match staged {
         Ok(staged) => staged,
         Err(error) => {
-            ids.undo(map);
+            ids.revert(map);
             world.entity_allocator_mut().free_many(&new);
             return Err(error);
         }
@@ -179,7 +178,7 @@ impl Applying<'_> {
             let mut columns = Vec::with_capacity(group.changes.len());
             for change in group.changes {
                 match change.column {
-                    Some(column) if change.op != Op::Removed => columns.extend(MovedColumn::in_parts(
+                    Some(column) if change.op != DeltaOp::Removed => columns.extend(MovedColumn::in_parts(
                         self.world,
                         self.registry,
                         change.component,
@@ -420,7 +419,7 @@ impl Applying<'_> {
     }
 
     fn despawn(&mut self, ids: &DeltaIds) {
-        let doomed: EntityHashSet = ids.gone().map(Entity::from).collect();
+        let doomed: EntityHashSet = ids.to_despawn().map(Entity::from).collect();
         if doomed.is_empty() {
             return;
         }
@@ -445,7 +444,7 @@ impl Applying<'_> {
                 }
             }
         }
-        for local in ids.gone().rev() {
+        for local in ids.to_despawn().rev() {
             if let Ok(entity) = self.world.get_entity_mut(Entity::from(local)) {
                 entity.despawn();
             }
@@ -457,7 +456,7 @@ impl Applying<'_> {
 fn apply_resources(
     world: &mut World,
     registry: &Registered,
-    resources: Vec<(usize, Option<bonfire::StagedColumn<'_>>)>,
+    resources: Vec<(usize, Option<bonfire::engine::StagedColumn<'_>>)>,
     whole: bool,
 ) -> Result<()> {
     if whole {

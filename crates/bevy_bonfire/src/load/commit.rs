@@ -19,9 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{
-    Carry, EntityMap, Error, LoadReport, Order, Result, Staged, StagedArchetype, StagedColumn, StagedExtra,
-};
+use bonfire::engine::{Carry, EntityMap, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra};
+use bonfire::{Error, LoadReport, Result};
 
 use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
@@ -33,7 +32,7 @@ pub(super) struct Plan<'a> {
     /// The new entities, archetype by archetype.
     pub(super) entities: Vec<Entity>,
     pub(super) map: &'a EntityMap,
-    pub(super) order: Order,
+    pub(super) order: SavedOrder,
     pub(super) replaced: Vec<Entity>,
     pub(super) merge: bool,
 }

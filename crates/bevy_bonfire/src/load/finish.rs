@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
+use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
 use bonfire::{
-    Carry, Dangling, DataEntry, EntityId, EntityMap, Limits, LoadContext, LoadOptions, LoadReport, ORDER_KEY,
-    Order, Snapshot, Unknown,
+    Dangling, DataEntry, EntityId, Limits, LoadContext, LoadOptions, LoadReport, Snapshot, Unknown,
 };
 
 use super::{LoadMode, Loaded};
@@ -80,7 +80,7 @@ impl Finish {
         let mut starting = LoadStarting::default();
         world.trigger_ref(&mut starting);
         world.flush();
-        let data = snapshot.data().iter().filter(|entry| entry.key() != ORDER_KEY);
+        let data = snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY);
         let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
         world.flush();
         unclaimed.extend(unknown_order);
@@ -93,7 +93,7 @@ impl Finish {
 
 /// Whether data may refer to entities. The order of siblings refers to saved ones only.
 fn has_references(entry: &DataEntry) -> bool {
-    entry.key() != ORDER_KEY && entry.schema().is_ok_and(|schema| schema.has_entities())
+    entry.key() != LIST_ORDER_KEY && entry.schema().is_ok_and(|schema| schema.has_entities())
 }
 
 fn all_entities(world: &World) -> HashSet<EntityId> {
@@ -102,17 +102,21 @@ fn all_entities(world: &World) -> HashSet<EntityId> {
 }
 
 /// The order of relationships that this build does not know, as it was saved.
-pub(super) fn unknown_order(snapshot: &Snapshot, registry: &Registered, order: &Order) -> Vec<DataEntry> {
+pub(super) fn unknown_order(
+    snapshot: &Snapshot,
+    registry: &Registered,
+    order: &SavedOrder,
+) -> Vec<DataEntry> {
     let unknown = |key: &String| registry.registry.index_of_key(key).is_none();
     if !order.keys().any(unknown) {
         return Vec::new();
     }
-    let entries = snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY);
+    let entries = snapshot.data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY);
     // They were read before, so this cannot fail.
     let entries = entries.filter_map(|entry| {
-        let mut order: Order = entry.get().ok()?;
+        let mut order: SavedOrder = entry.get().ok()?;
         order.retain(|key, _| unknown(key));
-        if order.is_empty() { None } else { DataEntry::new(ORDER_KEY, &order).ok() }
+        if order.is_empty() { None } else { DataEntry::new(LIST_ORDER_KEY, &order).ok() }
     });
     entries.collect()
 }

@@ -4,7 +4,8 @@ use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
-use bonfire::{Comparison, EntityId, LiveWorld, LoadPlan, Result};
+use bonfire::engine::{Comparison, LiveWorld, LoadPlan};
+use bonfire::{EntityId, Result};
 
 use super::overwrite;
 use crate::Selection;

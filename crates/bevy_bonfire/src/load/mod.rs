@@ -31,7 +31,9 @@ pub(crate) use self::slices::Slices;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{EntityId, EntityMap, LoadOptions, LoadPlan, LoadReport, Prelude, Result, Snapshot};
+use bonfire::engine::{EntityMap, LoadPlan};
+use bonfire::inspect::Prelude;
+use bonfire::{EntityId, LoadOptions, LoadReport, Result, Snapshot};
 
 use self::finish::Finish;
 use self::prepare::{Ready, replaced};

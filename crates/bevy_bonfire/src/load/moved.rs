@@ -12,7 +12,8 @@ use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::OwningPtr;
 use bevy_ecs::world::World;
-use bonfire::{AlignedBuf, Descriptor, Result, StagedColumn};
+use bonfire::engine::{AlignedBuf, StagedColumn};
+use bonfire::{Descriptor, Result};
 
 use super::row::RowSource;
 use crate::registry::{LoadResource, Registered};

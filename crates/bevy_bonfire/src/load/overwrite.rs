@@ -15,7 +15,8 @@ use bevy_ecs::component::{ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::{Entity, EntityLocation};
 use bevy_ecs::storage::{Table, TableId, TableRow};
 use bevy_ecs::world::World;
-use bonfire::{Descriptor, Run};
+use bonfire::Descriptor;
+use bonfire::engine::RowRun;
 
 use super::Ticks;
 use super::moved::MovedColumn;
@@ -61,7 +62,7 @@ struct Piece {
 fn for_pieces(
     group: &Group,
     column: &MovedColumn<'_>,
-    run: &Run,
+    run: &RowRun,
     absent: &mut impl FnMut(usize),
     mut each: impl FnMut(Piece),
 ) {
@@ -178,7 +179,7 @@ pub(super) fn overwrite_table(
     group: &Group,
     column: &MovedColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[Run],
+    runs: &[RowRun],
     ticks: Ticks,
     mut absent: impl FnMut(usize),
 ) {
@@ -287,7 +288,7 @@ pub(super) fn differing(
     group: &Group,
     column: &MovedColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[Run],
+    runs: &[RowRun],
     entity: impl Fn(usize) -> Entity,
     mut found: impl FnMut(usize),
     mut absent: impl FnMut(usize),

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{
-    Deferred, EntityId, EntityMap, Error, Limits, LoadContext, LoadOptions, LoadPlan, ORDER_KEY, Order,
-    Result, Snapshot, Staged,
-};
+use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
+use bonfire::{EntityId, Error, Limits, LoadContext, LoadOptions, Result, Snapshot};
 
 use super::arrival::{Reserve, Reserved, settle};
 use super::finish::{Committed, Finish, unknown_order};
@@ -24,7 +22,7 @@ pub(super) struct Ready<'s> {
     pub(super) entities: Vec<Entity>,
     pub(super) map: EntityMap,
     pub(super) staged: Staged<'s>,
-    pub(super) order: Order,
+    pub(super) order: SavedOrder,
 }
 
 impl<'s> Ready<'s> {
@@ -106,17 +104,17 @@ pub(super) fn stage<'s>(
     map: &EntityMap,
     limits: &Limits,
     alive: &dyn Fn(EntityId) -> bool,
-) -> Result<(Staged<'s>, Order)> {
+) -> Result<(Staged<'s>, SavedOrder)> {
     let staged = plan.stage_over(map, Some(world), alive)?;
     Ok((staged, order(plan.snapshot(), map, limits)?))
 }
 
 /// The order of sources that was saved.
-fn order(snapshot: &Snapshot, map: &EntityMap, limits: &Limits) -> Result<Order> {
+fn order(snapshot: &Snapshot, map: &EntityMap, limits: &Limits) -> Result<SavedOrder> {
     let context = LoadContext::new(limits).entities(map, bonfire::Dangling::Null);
-    let mut order: Order = BTreeMap::new();
-    for entry in snapshot.data().iter().filter(|entry| entry.key() == ORDER_KEY) {
-        order.extend(entry.get_in::<Order>(&context).map_err(|error| error.in_key(ORDER_KEY))?);
+    let mut order: SavedOrder = BTreeMap::new();
+    for entry in snapshot.data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY) {
+        order.extend(entry.get_in::<SavedOrder>(&context).map_err(|error| error.in_key(LIST_ORDER_KEY))?);
     }
     Ok(order)
 }
@@ -154,7 +152,7 @@ pub(super) struct Arrivable {
     pub(super) map: EntityMap,
     staged: Travelling,
     deferred: Deferred,
-    pub(super) order: Order,
+    pub(super) order: SavedOrder,
 }
 
 /// Staged rows of components on their way between threads.
@@ -171,8 +169,9 @@ unsafe impl Sync for Travelling {}
 
 /// What a staged load has beside columns.
 const fn assert_rest<T: Send + Sync>() {}
-const _: () = assert_rest::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::Carry, bonfire::LoadReport)>();
-const _: () = assert_rest::<bonfire::Bitmap>();
+const _: () =
+    assert_rest::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Carry, bonfire::LoadReport)>();
+const _: () = assert_rest::<bonfire::engine::Bitmap>();
 
 impl Prepared {
     /// Does everything that needs no world: on any thread. A mode that restores is prepared only in part.
@@ -260,7 +259,7 @@ impl Arrivable {
     }
 
     /// All parts, once everything is decoded.
-    pub(super) fn into_parts(self) -> (Reserved, EntityMap, Staged<'static>, Order) {
+    pub(super) fn into_parts(self) -> (Reserved, EntityMap, Staged<'static>, SavedOrder) {
         (self.ids, self.map, self.staged.0, self.order)
     }
 

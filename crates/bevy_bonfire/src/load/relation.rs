@@ -10,7 +10,8 @@ use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::{LoadReport, Order};
+use bonfire::LoadReport;
+use bonfire::engine::SavedOrder;
 
 use super::commit::Moving;
 use super::moved::MovedColumn;
@@ -115,7 +116,7 @@ impl RowOrder {
     }
 
     /// Puts the lists right: those of which only the order of rows is known, then those that were saved.
-    pub(super) fn apply(self, world: &mut World, registry: &Registered, saved: &Order) {
+    pub(super) fn apply(self, world: &mut World, registry: &Registered, saved: &SavedOrder) {
         for (relation, sources) in self.0 {
             for (target, sources) in sources.into_iter().filter(|(_, sources)| sources.len() > 1) {
                 (relation.reorder)(world, target, &sources);
@@ -139,7 +140,10 @@ impl List {
 }
 
 /// All lists whose order was saved, of relationships that this build knows.
-pub(super) fn saved_lists<'a>(registry: &'a Registered, saved: &'a Order) -> impl Iterator<Item = List> + 'a {
+pub(super) fn saved_lists<'a>(
+    registry: &'a Registered,
+    saved: &'a SavedOrder,
+) -> impl Iterator<Item = List> + 'a {
     let relation = |key: &String| registry.entries[registry.registry.index_of_key(key)?].relation;
     let known = saved.iter().filter_map(move |(key, lists)| Some((relation(key)?, lists)));
     known.flat_map(|(relation, lists)| {
@@ -178,7 +182,7 @@ impl ListOrder {
 
     /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
     /// the others, unless the list is wrong: then they come last.
-    pub(super) fn apply(mut self, world: &mut World, registry: &Registered, saved: &Order) {
+    pub(super) fn apply(mut self, world: &mut World, registry: &Registered, saved: &SavedOrder) {
         for (number, relation, pairs) in &mut self.0 {
             let lists = saved.get(registry.registry.descriptors()[*number].key());
             let lists: Vec<(Entity, Vec<Entity>)> = (lists.into_iter().flatten())

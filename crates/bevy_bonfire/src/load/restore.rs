@@ -20,7 +20,8 @@ use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::{Comparison, EntityId, Error, Limits, LoadPlan, Result, Run, Staged};
+use bonfire::engine::{Comparison, LoadPlan, RowRun, Staged};
+use bonfire::{EntityId, Error, Limits, Result};
 
 use super::Ticks;
 use super::commit::{self, Extra, Moving};
@@ -163,7 +164,7 @@ fn going(
     with_dependants(world, registry, extra, |entity| kept.contains(entity))
 }
 
-fn runs_of(found: &Comparison, archetype: usize) -> &[Run] {
+fn runs_of(found: &Comparison, archetype: usize) -> &[RowRun] {
     let start = found.runs.partition_point(|run| run.archetype < archetype);
     let end = found.runs.partition_point(|run| run.archetype <= archetype);
     &found.runs[start..end]
@@ -207,7 +208,7 @@ impl Changes {
         archetype: usize,
         moving: &mut Moving<'_>,
         group: &Group,
-        runs: &[Run],
+        runs: &[RowRun],
         ticks: Ticks,
         entity: impl Fn(usize) -> Entity + Copy,
     ) {

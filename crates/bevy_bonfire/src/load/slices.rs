@@ -20,7 +20,8 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
-use bonfire::{Carry, DataEntry, EntityMap, Error, LoadReport, Result, Staged};
+use bonfire::engine::{Carry, EntityMap, Staged};
+use bonfire::{DataEntry, Error, LoadReport, Result};
 
 use super::arrival::{self, Arriving, Reserved, settle};
 use super::commit::{self, Extra, Moving};

@@ -8,7 +8,8 @@ use bevy_ecs::event::Event;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
-use bonfire::{EntityId, EntityMap, Error, Limits};
+use bonfire::engine::EntityMap;
+use bonfire::{EntityId, Error, Limits};
 use bonfire_sync::{Applied, MessageLimits, Receiver};
 use bytes::Bytes;
 

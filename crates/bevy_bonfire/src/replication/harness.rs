@@ -7,7 +7,8 @@ use bevy_ecs::component::Component;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::query::With;
 use bevy_ecs::world::World;
-use bonfire::{Delta, EntityId, EntityMap, Limits, Op, Result, Snapshot};
+use bonfire::engine::{DeltaOp, EntityMap};
+use bonfire::{Delta, EntityId, Limits, Result, Snapshot};
 
 use super::{
     ClientId, Mirrored, Replicated, ReplicationClient, ReplicationClientPlugin, ReplicationRegistry,
@@ -20,7 +21,8 @@ use crate::capture::Sources;
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::{Replicated, ReplicateExt, TwoApps, prelude::*};
+/// use bevy_bonfire::{ReplicateExt, Replicated, TwoApps};
+/// use bevy_bonfire::prelude::*;
 ///
 /// #[derive(Component, Persist)]
 /// #[persist(key = "game.health")]
@@ -140,9 +142,9 @@ fn differences(delta: &Delta) -> Vec<String> {
         }
         for change in group.changes() {
             let what = match change.op {
-                Op::Removed => "is only on the client".to_owned(),
-                Op::Added => "is only on the server".to_owned(),
-                Op::Changed => match change.values(&Limits::default()) {
+                DeltaOp::Removed => "is only on the client".to_owned(),
+                DeltaOp::Added => "is only on the server".to_owned(),
+                DeltaOp::Changed => match change.values(&Limits::default()) {
                     Ok(Some(values)) => {
                         format!("is {:?} on the server", values.first().and_then(Option::as_ref))
                     }

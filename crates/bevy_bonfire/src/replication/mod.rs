@@ -12,7 +12,8 @@ use bevy_ecs::component::{Component, ComponentId};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::SystemSet;
 use bevy_ecs::world::World;
-use bonfire::{Delta, DeltaSchema, EntityMap, Limits, Result};
+use bonfire::engine::{DeltaSchema, EntityMap};
+use bonfire::{Delta, Limits, Result};
 
 pub use self::client::{MessageApplied, MessageRefused, ReplicationClient, ReplicationClientPlugin};
 pub use self::harness::TwoApps;
@@ -34,7 +35,8 @@ pub enum ReplicationSystems {
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// # use bevy_bonfire::{Replicated, prelude::*};
+/// # use bevy_bonfire::Replicated;
+/// # use bevy_bonfire::prelude::*;
 /// #[derive(Component, Persist)]
 /// #[require(Replicated)] // clients see every ship
 /// #[persist(key = "game.ship")]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bevy_ecs::world::World;
-use bonfire::{ComponentTable, Delta, DeltaSchema, EntityMap, Limits, Result};
+use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
+use bonfire::{Delta, Limits, Result};
 use bonfire_sync::{Mirror, Source};
 
 use super::ReplicationRegistry;

@@ -30,7 +30,8 @@ use crate::value::Value;
 /// Makes a [`Snapshot`] out of columns.
 ///
 /// ```
-/// use bonfire::{EntityId, Persist, Registry, SnapshotWriter};
+/// use bonfire::{EntityId, Persist, Registry};
+/// use bonfire::engine::SnapshotWriter;
 ///
 /// #[derive(Persist)]
 /// #[persist(key = "game.position")]

@@ -5,7 +5,7 @@ use std::fmt;
 /// One difference that a load bridges.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Change {
+pub enum SchemaChange {
     /// The save is older than this field: it gets its default.
     Added {
         /// The field, from the root of the value on.
@@ -45,14 +45,14 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl SchemaChange {
     /// Whether something of the save does not get into the world.
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::Dropped { .. })
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SchemaChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Added { field } => write!(f, "`{}` is new and gets its default", field.escape_debug()),

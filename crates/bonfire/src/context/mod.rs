@@ -2,7 +2,7 @@
 
 mod change;
 
-pub use self::change::Change;
+pub use self::change::SchemaChange;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -40,7 +40,7 @@ pub struct LoadContext<'a> {
     dangling_count: Cell<u64>,
     dangling_in_row: Cell<bool>,
     /// What was different about data that was read by name, by its key.
-    data_changes: RefCell<Vec<(String, Change)>>,
+    data_changes: RefCell<Vec<(String, SchemaChange)>>,
 }
 
 impl<'a> LoadContext<'a> {
@@ -84,7 +84,7 @@ impl<'a> LoadContext<'a> {
     /// The world that is being loaded into, if it is a `W`. It is not changed yet: nothing is, before the commit.
     ///
     /// A load that is prepared on another thread has no world there. What asks for it is decoded again when there is one
-    /// (see [`LoadPlan::stage_without_world`](crate::LoadPlan::stage_without_world)), so a codec may fail or go on without, as it likes.
+    /// (see [`LoadPlan::stage_without_world`](crate::engine::LoadPlan::stage_without_world)), so a codec may fail or go on without, as it likes.
     pub fn world<W: 'static>(&self) -> Option<&'a W> {
         if self.world.is_none() {
             self.missed_world.set(true);
@@ -117,12 +117,12 @@ impl<'a> LoadContext<'a> {
         }
     }
 
-    pub(crate) fn note_changes(&self, key: &str, changes: impl IntoIterator<Item = Change>) {
+    pub(crate) fn note_changes(&self, key: &str, changes: impl IntoIterator<Item = SchemaChange>) {
         let changes = changes.into_iter().map(|change| (key.to_owned(), change));
         self.data_changes.borrow_mut().extend(changes);
     }
 
-    pub(crate) fn take_changes(&self) -> Vec<(String, Change)> {
+    pub(crate) fn take_changes(&self) -> Vec<(String, SchemaChange)> {
         self.data_changes.take()
     }
 

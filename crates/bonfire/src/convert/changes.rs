@@ -2,7 +2,7 @@
 
 use super::Conversion;
 use super::conversion::{FieldStep, Step, VariantStep};
-use crate::context::Change;
+use crate::context::SchemaChange;
 use crate::schema::Type;
 
 /// More places than a person reads.
@@ -29,7 +29,7 @@ pub(super) enum Note {
 }
 
 /// All differences, from the root of the value on.
-pub(super) fn changes(conversion: &Conversion, notes: &[(usize, Note)]) -> Vec<Change> {
+pub(super) fn changes(conversion: &Conversion, notes: &[(usize, Note)]) -> Vec<SchemaChange> {
     let mut by_step: Vec<Vec<&Note>> = conversion.steps.iter().map(|_| Vec::new()).collect();
     notes.iter().for_each(|(step, note)| by_step[*step].push(note));
     let mut walk = ChangeWalk {
@@ -42,7 +42,7 @@ pub(super) fn changes(conversion: &Conversion, notes: &[(usize, Note)]) -> Vec<C
     };
     walk.step(0, true);
     if walk.left == 0 {
-        walk.found.push(Change::Dropped { field: "..".to_owned() });
+        walk.found.push(SchemaChange::Dropped { field: "..".to_owned() });
     }
     walk.found
 }
@@ -54,7 +54,7 @@ struct ChangeWalk<'a> {
     open: Vec<usize>,
     path: Vec<String>,
     left: usize,
-    found: Vec<Change>,
+    found: Vec<SchemaChange>,
 }
 
 impl ChangeWalk<'_> {
@@ -118,19 +118,19 @@ impl ChangeWalk<'_> {
         path.collect::<Vec<_>>().join(".")
     }
 
-    fn change(&self, note: &Note, in_place: bool) -> Change {
+    fn change(&self, note: &Note, in_place: bool) -> SchemaChange {
         match note {
-            Note::Added(name) => Change::Added { field: self.at(name) },
+            Note::Added(name) => SchemaChange::Added { field: self.at(name) },
             Note::Unknown { name, removed } if *removed || !in_place => {
-                Change::Dropped { field: self.at(name) }
+                SchemaChange::Dropped { field: self.at(name) }
             }
-            Note::Unknown { name, .. } => Change::Unknown { field: self.at(name) },
-            Note::Renamed { from, to } => Change::Renamed { from: self.at(from), to: self.at(to) },
+            Note::Unknown { name, .. } => SchemaChange::Unknown { field: self.at(name) },
+            Note::Renamed { from, to } => SchemaChange::Renamed { from: self.at(from), to: self.at(to) },
             Note::Widened { from, to } => {
                 let field = if self.path.is_empty() { "the value".to_owned() } else { self.path.join(".") };
-                Change::Widened { field, from: from.clone(), to: to.clone() }
+                SchemaChange::Widened { field, from: from.clone(), to: to.clone() }
             }
-            Note::VariantGone(name) => Change::VariantGone { variant: self.at(name) },
+            Note::VariantGone(name) => SchemaChange::VariantGone { variant: self.at(name) },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::changes::Note;
 use super::number;
-use crate::context::Change;
+use crate::context::SchemaChange;
 use crate::error::{Error, Result};
 use crate::schema::{Field, Fields, Node, Schema, Type, Variant, fixed_sizes, node_text};
 use crate::wire::Writer;
@@ -29,7 +29,7 @@ pub(crate) struct Conversion {
     pub(super) nodes: Vec<(Node, Node)>,
     /// The bytes of the source's values that have a fixed number of them.
     pub(super) sizes: Vec<Option<u64>>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<SchemaChange>,
 }
 
 #[derive(Debug, PartialEq)]

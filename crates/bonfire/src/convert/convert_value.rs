@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::conversion::{FieldStep, FieldsStep, Step, VariantStep};
 use super::number::widen;
 use super::{Conversion, convert_dynamic};
-use crate::context::{Change, LoadContext};
+use crate::context::{LoadContext, SchemaChange};
 use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::schema::{Node, Type};
@@ -322,11 +322,11 @@ pub(crate) fn decode_by_name<T: Persist>(
     conversion.run(&mut input, &mut out, &mut scratch)?;
     input.finish()?;
     // Nobody carries what a value of its own has lost.
-    let dropped = |change: &Change| match change {
-        Change::Unknown { field } => Change::Dropped { field: field.clone() },
+    let dropped = |change: &SchemaChange| match change {
+        SchemaChange::Unknown { field } => SchemaChange::Dropped { field: field.clone() },
         change => change.clone(),
     };
-    let lost = scratch.lost.into_iter().map(|field| Change::Dropped { field });
+    let lost = scratch.lost.into_iter().map(|field| SchemaChange::Dropped { field });
     context.note_changes(key, conversion.changes.iter().map(dropped).chain(lost));
     decode(&out.finish()?)
 }

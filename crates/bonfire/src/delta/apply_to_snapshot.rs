@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::cell_map::{Cell, CellMap, EntityCells};
 use super::compose::overlay;
 use super::list_order::{self, LIST_ORDER_KEY};
-use super::{ComponentTable, DataEdit, Delta, Op};
+use super::{ComponentTable, DataEdit, Delta, DeltaOp};
 use crate::column::{Body, Column, Component, column_from};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
@@ -296,7 +296,7 @@ impl<'d> SnapshotPatch<'d> {
                 }
                 Cell::Value { fields, bytes, op } => {
                     let component = self.table.get(*number);
-                    let Some(before) = row.get(&place).filter(|_| *op == Op::Changed) else { continue };
+                    let Some(before) = row.get(&place).filter(|_| *op == DeltaOp::Changed) else { continue };
                     let raw = raw_row(component, before)?;
                     let merged = overlay(component, &raw, *fields, bytes)?;
                     row.insert(place, self.encoded(*number, &merged)?);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::cells::{AllCells, Cells, cells_of, refers_to};
 use super::list_order::{self, LIST_ORDER_KEY};
 use super::writer::removed;
-use super::{Change, ComponentTable, DataEdit, Delta, DeltaSchema, Group, Op};
+use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, DeltaSchema, Group};
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
 use crate::snapshot::{DataEntry, Snapshot};
@@ -14,7 +14,7 @@ use crate::snapshot::{DataEntry, Snapshot};
 impl Delta {
     /// What leads from `old` to `new`. Values are compared by their bytes, and both must be of this build.
     ///
-    /// Where two captures share memory (see [`SnapshotWriter::over`](crate::SnapshotWriter::over)) nothing is compared.
+    /// Where two captures share memory (see [`SnapshotWriter::over`](crate::engine::SnapshotWriter::over)) nothing is compared.
     pub fn between(
         schema: &DeltaSchema,
         old: &Snapshot,
@@ -49,7 +49,7 @@ struct ArchetypePair<'c, 's> {
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct GroupShape {
     spawned: bool,
-    ops: Vec<(u32, Op)>,
+    ops: Vec<(u32, DeltaOp)>,
 }
 
 struct Comparison<'s> {
@@ -125,7 +125,7 @@ impl<'s> Comparison<'s> {
         while row < rows {
             let Some(place) = self.places.get(self.new_ids[archetype][row]) else {
                 let ops = self.new.of(archetype).iter().filter(|(_, cells)| cells.has(row));
-                let ops = ops.map(|(number, _)| (*number, Op::Added)).collect();
+                let ops = ops.map(|(number, _)| (*number, DeltaOp::Added)).collect();
                 self.add_row(GroupShape { spawned: true, ops }, archetype, row);
                 row += 1;
                 continue;
@@ -134,7 +134,7 @@ impl<'s> Comparison<'s> {
             let pairs = self.new_ids[archetype][row..].iter().zip(&self.old_ids[from][from_row..]);
             let len = pairs.take_while(|(new, old)| new == old).count();
             for (place, ops) in self.run(archetype, row, from, from_row, len)? {
-                if ops.iter().any(|(_, op)| *op != Op::Changed) {
+                if ops.iter().any(|(_, op)| *op != DeltaOp::Changed) {
                     self.moved.insert(self.new_ids[archetype][row + place]);
                 }
                 self.add_row(GroupShape { spawned: false, ops }, archetype, row + place);
@@ -152,7 +152,7 @@ impl<'s> Comparison<'s> {
         from: usize,
         from_row: usize,
         len: usize,
-    ) -> Result<BTreeMap<usize, Vec<(u32, Op)>>> {
+    ) -> Result<BTreeMap<usize, Vec<(u32, DeltaOp)>>> {
         let (new, old) = (self.new.of(archetype), self.old.of(from));
         let pair = ArchetypePair {
             columns: new.iter().map(|(number, cells)| (*number, cells, old.get(number))).collect(),
@@ -162,11 +162,11 @@ impl<'s> Comparison<'s> {
                 .map(|(number, cells)| (*number, cells))
                 .collect(),
         };
-        let mut found: BTreeMap<usize, Vec<(u32, Op)>> = BTreeMap::new();
+        let mut found: BTreeMap<usize, Vec<(u32, DeltaOp)>> = BTreeMap::new();
         for &(number, cells, before) in &pair.columns {
             let Some(before) = before else {
                 for place in (0..len).filter(|&place| cells.has(row + place)) {
-                    found.entry(place).or_default().push((number, Op::Added));
+                    found.entry(place).or_default().push((number, DeltaOp::Added));
                 }
                 continue;
             };
@@ -187,16 +187,16 @@ impl<'s> Comparison<'s> {
             }
             for place in different {
                 let op = match (before.has(from_row + place), cells.has(row + place)) {
-                    (_, false) => Op::Removed,
-                    (false, true) => Op::Added,
-                    (true, true) => Op::Changed,
+                    (_, false) => DeltaOp::Removed,
+                    (false, true) => DeltaOp::Added,
+                    (true, true) => DeltaOp::Changed,
                 };
                 found.entry(place).or_default().push((number, op));
             }
         }
         for (number, before) in pair.gone {
             for place in (0..len).filter(|&place| before.has(from_row + place)) {
-                found.entry(place).or_default().push((number, Op::Removed));
+                found.entry(place).or_default().push((number, DeltaOp::Removed));
             }
         }
         found.values_mut().for_each(|ops| ops.sort_unstable());
@@ -206,9 +206,9 @@ impl<'s> Comparison<'s> {
     fn groups(self) -> Result<Vec<Group>> {
         let group = |(groups, rows): &(GroupShape, Vec<(usize, usize)>)| {
             let ids = rows.iter().map(|&(archetype, row)| self.new_ids[archetype][row]).collect();
-            let change = |&(number, op): &(u32, Op)| match op {
-                Op::Removed => Ok(removed(number)),
-                Op::Added | Op::Changed => {
+            let change = |&(number, op): &(u32, DeltaOp)| match op {
+                DeltaOp::Removed => Ok(removed(number)),
+                DeltaOp::Added | DeltaOp::Changed => {
                     let column = self.new.column(number, self.table.get(number), rows)?;
                     Ok(Change { op, fields: 0, column })
                 }

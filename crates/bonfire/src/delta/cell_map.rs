@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::fields::{fields_size, leaves, moves, pack, unpack};
 use super::writer::removed;
-use super::{Change, ComponentTable, Delta, Group, Op};
+use super::{Change, ComponentTable, Delta, DeltaOp, Group};
 use crate::column::{Body, Column, Component, Groups, group_rows, row_spans};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::storage::AlignedBuf;
 pub(super) enum Cell {
     Removed,
     Value {
-        op: Op,
+        op: DeltaOp,
         /// As in [`Change`]; the row has its whole length, and only these leaves mean something.
         fields: u64,
         /// A raw row as the table has it, or an encoded value.
@@ -84,7 +84,7 @@ impl CellMap {
 
     /// Entities of which the same is told are a group.
     pub(super) fn into_groups(self, table: &ComponentTable) -> Result<Vec<Group>> {
-        type Told = (bool, Vec<(u32, Option<(Op, u64)>)>);
+        type Told = (bool, Vec<(u32, Option<(DeltaOp, u64)>)>);
         let mut numbers: HashMap<Told, usize> = HashMap::new();
         let mut groups: Vec<(Told, Vec<EntityId>, Vec<Vec<Bytes>>)> = Vec::new();
         for (id, entity) in self.into_entities() {
@@ -121,7 +121,7 @@ impl CellMap {
 
 /// One value or nothing per row of a group.
 fn values(change: &Change, component: &Component, rows: usize) -> Result<Vec<Option<Bytes>>> {
-    if change.op == Op::Removed {
+    if change.op == DeltaOp::Removed {
         return Ok(vec![None; rows]);
     }
     let own = change.column.rows;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::cell_map::{Cell, CellMap, EntityCells};
 use super::fields::{leaves, moves};
-use super::{ComponentTable, DataEdit, Delta, Op};
+use super::{ComponentTable, DataEdit, Delta, DeltaOp};
 use crate::column::Component;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
@@ -118,14 +118,14 @@ fn merge_cell(
         (None, Cell::Removed) if spawned => None,
         // Of an entity that has come everything is told at once.
         (None, Cell::Value { fields, bytes, .. }) if spawned => {
-            Some(Cell::Value { op: Op::Added, fields, bytes })
+            Some(Cell::Value { op: DeltaOp::Added, fields, bytes })
         }
         (None, second) => Some(second),
         (Some(Cell::Removed), Cell::Value { bytes, .. }) => {
-            Some(Cell::Value { op: Op::Changed, fields: 0, bytes })
+            Some(Cell::Value { op: DeltaOp::Changed, fields: 0, bytes })
         }
         (Some(Cell::Removed), Cell::Removed) => Some(Cell::Removed),
-        (Some(Cell::Value { op: Op::Added, .. }), Cell::Removed) => None,
+        (Some(Cell::Value { op: DeltaOp::Added, .. }), Cell::Removed) => None,
         (Some(Cell::Value { .. }), Cell::Removed) => Some(Cell::Removed),
         (Some(Cell::Value { op, .. }), Cell::Value { fields: 0, bytes, .. }) => {
             Some(Cell::Value { op, fields: 0, bytes })

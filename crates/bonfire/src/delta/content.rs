@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::fields::fields_size;
-use super::{Change, ComponentTable, DataEdit, Delta, Group, List, Op};
+use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, Group, List};
 use crate::column::{self, Body, Column, Component, Groups};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
@@ -62,10 +62,10 @@ impl Delta {
         for (component, column) in &self.resources {
             match column {
                 Some(column) => {
-                    write_shape(&mut out, Op::Changed, 0, column)?;
+                    write_shape(&mut out, DeltaOp::Changed, 0, column)?;
                     values.push(&column.body);
                 }
-                None => write_shape(&mut out, Op::Removed, 0, &gone(*component))?,
+                None => write_shape(&mut out, DeltaOp::Removed, 0, &gone(*component))?,
             }
         }
         let flag = |is: bool, flag| if is { flag } else { 0 };
@@ -144,14 +144,14 @@ impl Delta {
         }
         for _ in 0..input.count(size_of::<(u32, Option<Column>)>())? {
             let (op, fields, column) = read_shape(&mut input, table, 1, &mut lens)?;
-            if fields != 0 || column.present.is_some() || op == Op::Added {
+            if fields != 0 || column.present.is_some() || op == DeltaOp::Added {
                 return Err(input.corrupt("a resource is told whole, or gone"));
             }
             let component = column.component;
             if delta.resources.last().is_some_and(|(last, _)| *last >= component) {
                 return Err(input.corrupt("resources are not in the order of components"));
             }
-            delta.resources.push((component, (op == Op::Changed).then_some(column)));
+            delta.resources.push((component, (op == DeltaOp::Changed).then_some(column)));
         }
         let flags = input.u8()?;
         if flags & !(METADATA | DATA) != 0 {
@@ -275,7 +275,7 @@ fn read_ids(input: &mut Reader<'_>) -> Result<Vec<EntityId>> {
     Ok(ids)
 }
 
-fn write_shape(out: &mut Writer, op: Op, fields: u64, column: &Column) -> Result<()> {
+fn write_shape(out: &mut Writer, op: DeltaOp, fields: u64, column: &Column) -> Result<()> {
     let body = match &column.body {
         Body::Tag => TAG,
         Body::Raw(_) => RAW,
@@ -284,7 +284,7 @@ fn write_shape(out: &mut Writer, op: Op, fields: u64, column: &Column) -> Result
             return Err(Error::misuse("a delta has plain rows only"));
         }
     };
-    let present = column.present.as_ref().filter(|_| op != Op::Removed);
+    let present = column.present.as_ref().filter(|_| op != DeltaOp::Removed);
     let mut shape = op as u8 | body << BODY_SHIFT;
     shape |= if present.is_some() { PARTIAL } else { 0 };
     shape |= if fields != 0 { FIELDS } else { 0 };
@@ -330,7 +330,7 @@ fn read_group(input: &mut Reader<'_>, table: &ComponentTable, lens: &mut Vec<usi
         if changes.last().is_some_and(|last| last.column.component >= column.component) {
             return Err(input.corrupt("columns are not in the order of components"));
         }
-        if (spawned && op != Op::Added) || (fields != 0 && op != Op::Changed) {
+        if (spawned && op != DeltaOp::Added) || (fields != 0 && op != DeltaOp::Changed) {
             return Err(input.corrupt("a column cannot be so"));
         }
         changes.push(Change { op, fields, column });
@@ -354,20 +354,20 @@ fn read_shape(
     table: &ComponentTable,
     rows: usize,
     lens: &mut Vec<usize>,
-) -> Result<(Op, u64, Column)> {
+) -> Result<(DeltaOp, u64, Column)> {
     let component = read_component(input, table)?;
     let known = table.get(component);
-    let mut read = || -> Result<(Op, u64, Column)> {
+    let mut read = || -> Result<(DeltaOp, u64, Column)> {
         let shape = input.u8()?;
         let op = match shape & OP {
-            0 => Op::Removed,
-            1 => Op::Added,
-            2 => Op::Changed,
+            0 => DeltaOp::Removed,
+            1 => DeltaOp::Added,
+            2 => DeltaOp::Changed,
             _ => return Err(Error::newer_format("a change of a kind that is not known to this version")),
         };
         let (partial, some_fields) = (shape & PARTIAL != 0, shape & FIELDS != 0);
         let kind = shape >> BODY_SHIFT;
-        if op == Op::Removed {
+        if op == DeltaOp::Removed {
             if shape != 0 {
                 return Err(input.corrupt("what is gone has no values"));
             }

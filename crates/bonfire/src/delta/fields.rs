@@ -1,6 +1,6 @@
 //! Fields instead of whole components: some leaves of raw rows, one after the other in the order of the schema.
 
-use super::{Change, ComponentTable, Delta, DeltaSchema, Op};
+use super::{Change, ComponentTable, Delta, DeltaOp, DeltaSchema};
 use crate::bulk::RawRows;
 use crate::column::{Body, Column, Component};
 use crate::entity::EntityId;
@@ -156,5 +156,5 @@ fn widened(
         rows: kept,
         body: Body::Raw(Rope::from(bytes)),
     };
-    Ok(Change { op: Op::Changed, fields: 0, column })
+    Ok(Change { op: DeltaOp::Changed, fields: 0, column })
 }

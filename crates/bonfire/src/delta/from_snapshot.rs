@@ -2,7 +2,7 @@
 
 use super::cells::cells_of;
 use super::list_order::{self, LIST_ORDER_KEY};
-use super::{Change, ComponentTable, DataEdit, Delta, DeltaSchema, Group, List, Op};
+use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, DeltaSchema, Group, List};
 use crate::column::{Body, Column, plain_column_from};
 use crate::error::Result;
 use crate::limits::Limits;
@@ -16,7 +16,7 @@ impl Delta {
         delta.whole = true;
         delta.next_entity_id = snapshot.next_entity_id;
         for archetype in &snapshot.archetypes {
-            let change = |column| Change { op: Op::Added, fields: 0, column };
+            let change = |column| Change { op: DeltaOp::Added, fields: 0, column };
             let columns = columns(table, snapshot, &archetype.columns, archetype.rows)?;
             let changes = columns.into_iter().map(change).collect();
             delta.groups.push(Group { spawned: true, ids: archetype.ids().into_owned(), changes });

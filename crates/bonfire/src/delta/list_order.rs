@@ -12,9 +12,9 @@ use crate::snapshot::{DataEntry, Snapshot};
 pub const LIST_ORDER_KEY: &str = "bonfire.order";
 
 /// Per relationship, by key, the sources of each target whose order is not that of rows.
-pub type ListOrder = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
+pub type SavedOrder = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 
-pub(super) fn of(snapshot: &Snapshot) -> Result<ListOrder> {
+pub(super) fn of(snapshot: &Snapshot) -> Result<SavedOrder> {
     let entry = snapshot.data.iter().find(|entry| entry.key() == LIST_ORDER_KEY);
     entry.map(DataEntry::get).transpose().map(Option::unwrap_or_default)
 }
@@ -79,7 +79,7 @@ fn row_order(
 }
 
 /// The order of a snapshot that a delta was applied to.
-pub(super) fn with_lists(mut order: ListOrder, table: &ComponentTable, lists: &[List]) -> ListOrder {
+pub(super) fn with_lists(mut order: SavedOrder, table: &ComponentTable, lists: &[List]) -> SavedOrder {
     for list in lists {
         let key = &table.get(list.component).key;
         order.entry(key.clone()).or_default().insert(list.target, list.sources.clone());

@@ -40,7 +40,7 @@ mod writer;
 use std::sync::Arc;
 
 pub use self::id_plan::DeltaIds;
-pub use self::list_order::{LIST_ORDER_KEY, ListOrder};
+pub use self::list_order::{LIST_ORDER_KEY, SavedOrder};
 pub use self::sent_values::{Granularity, SentValues};
 pub use self::stage::{StagedChange, StagedDelta, StagedGroup};
 pub use self::table::{ComponentTable, DeltaSchema};
@@ -57,7 +57,8 @@ use crate::value::Value;
 /// What has changed in a world from one tick (exclusive) to another (inclusive).
 ///
 /// ```
-/// use bonfire::{Delta, DeltaSchema, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+/// use bonfire::{Delta, EntityId, Persist, Registry, Snapshot};
+/// use bonfire::engine::{DeltaSchema, SnapshotWriter};
 ///
 /// #[derive(Persist)]
 /// #[persist(key = "game.health")]
@@ -111,7 +112,7 @@ pub(crate) struct Group {
 /// have one afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    pub(crate) op: Op,
+    pub(crate) op: DeltaOp,
     /// Which leaves of a raw row are told, one bit each; 0 if all are. The rows of the column are then these leaves, in the
     /// order of the schema.
     pub(crate) fields: u64,
@@ -120,7 +121,7 @@ pub(crate) struct Change {
 
 /// What became of a component of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Op {
+pub enum DeltaOp {
     /// It is gone.
     Removed,
     /// It was not there before.
@@ -220,14 +221,15 @@ impl Delta {
     pub fn structure_only(&self) -> Result<Self> {
         let changes = self.groups.iter().filter(|group| !group.spawned).flat_map(|group| &group.changes);
         // A codec may leave a value out that was there before.
-        let hidden = { changes }.any(|change| change.op == Op::Changed && change.column.present.is_some());
+        let hidden =
+            { changes }.any(|change| change.op == DeltaOp::Changed && change.column.present.is_some());
         let groups = if hidden { self.structural_cells()? } else { self.structural_groups() };
         Ok(Self { groups, resources: Vec::new(), metadata: None, data: None, ..self.clone_outline() })
     }
 
     fn structural_groups(&self) -> Vec<Group> {
         let groups = self.groups.iter().filter_map(|group| {
-            let kept = |change: &&Change| group.spawned || change.op != Op::Changed;
+            let kept = |change: &&Change| group.spawned || change.op != DeltaOp::Changed;
             let changes: Vec<Change> = group.changes.iter().filter(kept).cloned().collect();
             let told = group.spawned || !changes.is_empty();
             told.then(|| Group { spawned: group.spawned, ids: group.ids.clone(), changes })
@@ -239,7 +241,9 @@ impl Delta {
         let mut kept = CellMap::default();
         for (id, mut entity) in CellMap::of(self)?.into_entities() {
             let spawned = entity.spawned;
-            entity.cells.retain(|_, cell| spawned || !matches!(cell, Cell::Value { op: Op::Changed, .. }));
+            entity
+                .cells
+                .retain(|_, cell| spawned || !matches!(cell, Cell::Value { op: DeltaOp::Changed, .. }));
             if spawned || !entity.cells.is_empty() {
                 *kept.entry(id) = entity;
             }
@@ -252,7 +256,7 @@ impl Delta {
     pub fn values_only(&self) -> Self {
         let groups = self.groups.iter().filter(|group| !group.spawned).filter_map(|group| {
             let changes: Vec<Change> =
-                group.changes.iter().filter(|change| change.op == Op::Changed).cloned().collect();
+                group.changes.iter().filter(|change| change.op == DeltaOp::Changed).cloned().collect();
             (!changes.is_empty()).then(|| Group { spawned: false, ids: group.ids.clone(), changes })
         });
         Self {

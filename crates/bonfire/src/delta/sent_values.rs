@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::cell_map::{Cell, CellMap};
 use super::fields::leaves;
-use super::{Delta, Op};
+use super::{Delta, DeltaOp};
 use crate::column::Component;
 use crate::entity::EntityId;
 use crate::error::Result;
@@ -101,7 +101,7 @@ impl SentValues {
                 self.sent.remove(&place);
                 Some(Cell::Removed)
             }
-            Cell::Value { op: Op::Changed, fields: 0, bytes }
+            Cell::Value { op: DeltaOp::Changed, fields: 0, bytes }
                 if let Some(sent) = self.sent.get_mut(&place) =>
             {
                 let moved = comparison.moved(component, sent, &bytes, self.epsilon);
@@ -110,7 +110,7 @@ impl SentValues {
                 }
                 if self.granularity == Granularity::Component || moved == comparison.all() {
                     *sent = bytes.clone();
-                    return Some(Cell::Value { op: Op::Changed, fields: 0, bytes });
+                    return Some(Cell::Value { op: DeltaOp::Changed, fields: 0, bytes });
                 }
                 let mut merged = sent.to_vec();
                 for (number, leaf) in super::fields::chosen(&comparison.leaves, moved) {
@@ -119,7 +119,7 @@ impl SentValues {
                     merged[range.clone()].copy_from_slice(&bytes[range]);
                 }
                 *sent = merged.into();
-                Some(Cell::Value { op: Op::Changed, fields: moved, bytes })
+                Some(Cell::Value { op: DeltaOp::Changed, fields: moved, bytes })
             }
             Cell::Value { op, fields, bytes } => {
                 if fields == 0 {

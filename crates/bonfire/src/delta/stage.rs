@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Delta, DeltaSchema, Op};
+use super::{Delta, DeltaOp, DeltaSchema};
 use crate::column::Column;
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
@@ -34,7 +34,7 @@ pub struct StagedChange<'d> {
     /// Its number in the registry.
     pub component: usize,
     /// What became of it.
-    pub op: Op,
+    pub op: DeltaOp,
     /// A value for those entities that have one; the others have none afterwards. `None`: nobody has.
     pub column: Option<StagedColumn<'d>>,
 }
@@ -68,7 +68,7 @@ impl Delta {
             context.grant_rows(group.ids.len());
             let mut changes = Vec::with_capacity(group.changes.len());
             for change in &group.changes {
-                let column = (change.op != Op::Removed).then(|| decode(&change.column)).transpose()?;
+                let column = (change.op != DeltaOp::Removed).then(|| decode(&change.column)).transpose()?;
                 let component = schema.registered(change.column.component);
                 changes.push(StagedChange { component, op: change.op, column });
             }

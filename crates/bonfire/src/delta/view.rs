@@ -1,7 +1,7 @@
 //! A delta as tools show it.
 
 use super::fields::{FIELDS_MAX, chosen};
-use super::{Delta, Group, Op};
+use super::{Delta, DeltaOp, Group};
 use crate::column::{Body, Column, Component, dense_rows};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
@@ -42,7 +42,7 @@ pub struct ColumnChange<'d> {
     /// Which component.
     pub component: &'d Component,
     /// What became of it.
-    pub op: Op,
+    pub op: DeltaOp,
     /// Which of its fields are told, by their place among the leaves; all if it is empty.
     pub fields: Vec<usize>,
     /// How many of the entities have it afterwards, with a value that is told.
@@ -68,9 +68,9 @@ impl Delta {
                 stats.value_bytes += change.column.body.len();
                 match change.op {
                     _ if group.spawned => {}
-                    Op::Removed => stats.removed_components += rows,
-                    Op::Added => stats.added_components += change.column.rows,
-                    Op::Changed => stats.changed_values += change.column.rows,
+                    DeltaOp::Removed => stats.removed_components += rows,
+                    DeltaOp::Added => stats.added_components += change.column.rows,
+                    DeltaOp::Changed => stats.changed_values += change.column.rows,
                 }
             }
         }
@@ -132,7 +132,7 @@ impl ColumnChange<'_> {
             return Ok(None);
         }
         let rows = self.group.ids.len();
-        if self.op == Op::Removed {
+        if self.op == DeltaOp::Removed {
             return Ok(Some(vec![None; rows]));
         }
         values(&self.change.column, self.component, rows, limits).map(Some)

@@ -1,6 +1,6 @@
 //! A front end's changes to a delta: groups of entities, and the columns of each by pointer.
 
-use super::{Change, Delta, DeltaSchema, Group, List, Op};
+use super::{Change, Delta, DeltaOp, DeltaSchema, Group, List};
 use crate::bulk::RawRows;
 use crate::column::{Arena, Body, Column, Groups, Slot};
 use crate::descriptor::EncodedBody;
@@ -115,7 +115,7 @@ impl GroupWriter<'_, '_> {
         match self.group {
             Some(group) => {
                 let column = Column { component, present: None, rows: 0, body: Body::Tag };
-                let change = Change { op: Op::Removed, fields: 0, column };
+                let change = Change { op: DeltaOp::Removed, fields: 0, column };
                 self.writer.delta.groups[group].changes.push(change);
             }
             None => self.writer.delta.resources.push((component, None)),
@@ -128,7 +128,7 @@ impl GroupWriter<'_, '_> {
     /// # Safety
     /// The rows must be live values of the component's Rust type, and nobody may write to them during the call.
     #[expect(unsafe_code, reason = "rows without their type")]
-    pub unsafe fn column_raw(&mut self, component: usize, op: Op, rows: RawRows<'_>) -> Result<()> {
+    pub unsafe fn column_raw(&mut self, component: usize, op: DeltaOp, rows: RawRows<'_>) -> Result<()> {
         let Some(number) = self.writer.schema.number(component) else { return Ok(()) };
         let descriptor = &self.writer.registry.descriptors()[component];
         let expected = self.group.map_or(1, |group| self.writer.delta.groups[group].ids.len());
@@ -176,7 +176,7 @@ impl GroupWriter<'_, '_> {
 
     /// As [`GroupWriter::column_raw`], for values that lie side by side.
     #[expect(unsafe_code, reason = "a slice of the registered type is what `column_raw` asks for")]
-    pub fn column<T: 'static>(&mut self, op: Op, rows: &[T]) -> Result<()> {
+    pub fn column<T: 'static>(&mut self, op: DeltaOp, rows: &[T]) -> Result<()> {
         let component = self.writer.registry.require::<T>()?;
         // SAFETY: the registry has `T` as the component's type; the slice is borrowed for the call.
         unsafe {
@@ -187,5 +187,5 @@ impl GroupWriter<'_, '_> {
 
 pub(super) fn removed(component: u32) -> Change {
     let column = Column { component, present: None::<Bitmap>, rows: 0, body: Body::Tag };
-    Change { op: Op::Removed, fields: 0, column }
+    Change { op: DeltaOp::Removed, fields: 0, column }
 }

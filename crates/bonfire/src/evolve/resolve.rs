@@ -2,7 +2,7 @@
 
 use super::upgrade_path::UpgradePath;
 use crate::column::Component;
-use crate::context::Change;
+use crate::context::SchemaChange;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 
@@ -16,10 +16,10 @@ pub enum Resolution {
     OtherLayout(usize),
     /// Loaded by name: the fields are not quite those of this build.
     #[expect(missing_docs, reason = "see above")]
-    ByName { target: usize, changes: Vec<Change> },
+    ByName { target: usize, changes: Vec<SchemaChange> },
     /// Loaded through so many steps from an older version.
     #[expect(missing_docs, reason = "see above")]
-    Upgraded { target: usize, version: u32, steps: usize, changes: Vec<Change> },
+    Upgraded { target: usize, version: u32, steps: usize, changes: Vec<SchemaChange> },
     /// Dropped: this build has the component as transient.
     Transient(usize),
     /// Not registered: carried, dropped or refused.
@@ -39,7 +39,7 @@ impl Resolution {
     }
 
     /// What is different between the saved type and the one of this build.
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[SchemaChange] {
         match self {
             Self::ByName { changes, .. } | Self::Upgraded { changes, .. } => changes,
             _ => &[],

@@ -9,7 +9,7 @@ use super::resolve;
 use super::schema_lock_path::{defaults, names, paths};
 use super::schema_lock_text::rules;
 use crate::column::{ColumnKind, Component};
-use crate::context::Change;
+use crate::context::SchemaChange;
 use crate::convert::Conversion;
 use crate::descriptor::{Descriptor, StepKind};
 use crate::error::{Error, Result};
@@ -400,16 +400,16 @@ impl LockedKey {
 }
 
 /// What a change means for saves that were released.
-fn judge(change: &Change, version: u32, problem: &mut dyn FnMut(String, String)) {
+fn judge(change: &SchemaChange, version: u32, problem: &mut dyn FnMut(String, String)) {
     match change {
-        Change::Unknown { field } => problem(
+        SchemaChange::Unknown { field } => problem(
             format!("saves of version {version} have `{field}`, which every save would carry along for ever"),
             format!(
                 "if it was renamed, say so: `alias = \"{0}\"`; if it is gone, on its type: `#[persist(removed = \"{0}\")]`",
                 last(field)
             ),
         ),
-        Change::VariantGone { variant } => problem(
+        SchemaChange::VariantGone { variant } => problem(
             format!("saves of version {version} may have a `{variant}`, which would be refused"),
             format!("say what it became: `#[persist(alias = \"{}\")]` on a variant", last(variant)),
         ),

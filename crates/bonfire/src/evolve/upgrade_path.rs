@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::convert_column::{RowConverter, SavedRows, convert_column, is_direct};
 use crate::column::{Column, Component, Groups};
-use crate::context::{Change, LoadContext};
+use crate::context::{LoadContext, SchemaChange};
 use crate::convert::{Conversion, ConversionScratch, FixedRows, UnknownFields};
 use crate::descriptor::{Convert, Descriptor, OnBytes, OnValues, StagedColumn, Step, StepKind};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::wire::Writer;
 /// The conversions and steps that turn the bytes of a saved component into rows of a registered one.
 pub(crate) struct UpgradePath {
     segments: Vec<PathSegment>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<SchemaChange>,
     /// How many steps between versions there are.
     pub(crate) steps: usize,
     /// Fields that are carried if unknown things are kept.
@@ -121,8 +121,8 @@ impl UpgradePath {
         if way.unknown.is_none() {
             // Between versions, names have no place where they could wait.
             for change in &mut way.changes {
-                if let Change::Unknown { field } = change {
-                    *change = Change::Dropped { field: std::mem::take(field) };
+                if let SchemaChange::Unknown { field } = change {
+                    *change = SchemaChange::Dropped { field: std::mem::take(field) };
                 }
             }
         }

@@ -29,7 +29,7 @@ pub trait LiveWorld {
 /// Saved rows that lie one after the other in the world too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "see above")]
-pub struct Run {
+pub struct RowRun {
     pub archetype: usize,
     pub saved_row: usize,
     pub group: usize,
@@ -41,7 +41,7 @@ pub struct Run {
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// Entities that are still there, in the order of the save.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RowRun>,
     /// Saved entities that are gone: archetype and row.
     pub missing: Vec<(usize, usize)>,
     /// Entities that are not in the save: group and row.
@@ -73,7 +73,7 @@ impl LoadPlan<'_, '_> {
                 if !seen.insert(row, len) {
                     return Err(Error::corrupt(format!("entity {} is there twice", ids[saved_row])));
                 }
-                found.runs.push(Run { archetype: number, saved_row, group, row, len });
+                found.runs.push(RowRun { archetype: number, saved_row, group, row, len });
                 saved_row += len;
             }
         }
@@ -167,7 +167,8 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LoadOptions, Registry, SnapshotWriter};
+    use crate::capture::SnapshotWriter;
+    use crate::{LoadOptions, Registry};
 
     /// Of the last group nothing is saved any more.
     struct Groups(Vec<Vec<EntityId>>);
@@ -214,7 +215,7 @@ mod tests {
         let found = compare(&[ids(0..200), ids(300..310)], &Groups(vec![ids(300..310), ids(0..200), vec![]]))
             .unwrap();
         assert!(found.same_entities());
-        let run = |archetype, group, len| Run { archetype, saved_row: 0, group, row: 0, len };
+        let run = |archetype, group, len| RowRun { archetype, saved_row: 0, group, row: 0, len };
         assert_eq!(found.runs, [run(0, 1, 200), run(1, 0, 10)]);
     }
 

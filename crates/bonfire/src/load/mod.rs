@@ -4,11 +4,11 @@
 //! | step | may fail | |
 //! |---|---|---|
 //! | [`LoadPlan::new`] | yes | every saved component finds its registered one, or what happens to it is decided |
-//! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::EntityMap); or [`LoadPlan::compare`]s them with those that live |
+//! | front end | yes | reserves an id for each of [`LoadPlan::entities`], makes an [`EntityMap`](crate::engine::EntityMap); or [`LoadPlan::compare`]s them with those that live |
 //! | [`LoadPlan::stage`] | yes | all columns are decoded, references mapped, unknown ones carried |
 //! | [`LoadPlan::stage_without_world`], [`LoadPlan::stage_next`] | yes | the same in two parts: on any thread, and what looks at the world |
 //! | front end | no | commits: spawns, moves rows in |
-//! | [`Hooks`](crate::Hooks) | reported | data callbacks, finish |
+//! | [`Hooks`](crate::engine::Hooks) | reported | data callbacks, finish |
 
 mod compare;
 mod deferred;
@@ -18,7 +18,7 @@ mod report;
 mod rewrite;
 mod stage;
 
-pub use self::compare::{Comparison, LiveWorld, Run};
+pub use self::compare::{Comparison, LiveWorld, RowRun};
 pub use self::deferred::Deferred;
 pub use self::plan::{LoadOptions, LoadPlan, Unknown};
 pub use self::preflight::{Preflight, preflight};

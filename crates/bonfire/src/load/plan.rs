@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::column::Component;
-use crate::context::{Change, Dangling};
+use crate::context::{Dangling, SchemaChange};
 use crate::entity::{EntityId, EntityMap, NewIds, check_ids};
 use crate::error::{Error, Result};
 use crate::evolve::{self, Resolution, UpgradePath, resolve};
@@ -84,7 +84,7 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
                 if resolution == Resolution::Unknown {
                     return Err(unregistered(component));
                 }
-                let unknown = |change: &&Change| matches!(change, Change::Unknown { .. });
+                let unknown = |change: &&SchemaChange| matches!(change, SchemaChange::Unknown { .. });
                 if let Some(change) = resolution.changes().iter().find(unknown) {
                     return Err(unknown_field(component, change));
                 }
@@ -172,6 +172,6 @@ pub(super) fn unregistered(component: &Component) -> Error {
         .in_key(&component.key)
 }
 
-fn unknown_field(component: &Component, change: &Change) -> Error {
+fn unknown_field(component: &Component, change: &SchemaChange) -> Error {
     Error::unknown(format!("{change}: add it, or load with `Unknown::Keep`")).in_key(&component.key)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::context::Change;
+use crate::context::SchemaChange;
 use crate::error::Error;
 use crate::snapshot::Damage;
 
@@ -16,7 +16,7 @@ pub struct LoadReport {
     /// Keys of data entries that no callback asked for: carried, or dropped if unknown data is dropped.
     pub unclaimed_data: Vec<String>,
     /// How data that callbacks read through the load differed from what they asked for, by key.
-    pub data_changes: Vec<(String, Change)>,
+    pub data_changes: Vec<(String, SchemaChange)>,
     /// What callbacks reported after the world was changed.
     pub callback_errors: Vec<Error>,
     /// What a salvaged file had lost.
@@ -43,7 +43,7 @@ impl ComponentReport {
     /// Adds fields of values that this build does not have.
     pub(super) fn note_lost(&mut self, fields: impl IntoIterator<Item = String>) {
         for field in fields {
-            let change = Change::Dropped { field };
+            let change = SchemaChange::Dropped { field };
             if !self.changes.contains(&change) {
                 self.changes.push(change);
             }
@@ -53,7 +53,7 @@ impl ComponentReport {
     /// Whether all of it is in the world now.
     pub fn is_complete(&self) -> bool {
         let Self { outcome, dangling, left_out, changes, .. } = self;
-        outcome.is_loaded() && *dangling == 0 && *left_out == 0 && !changes.iter().any(Change::is_loss)
+        outcome.is_loaded() && *dangling == 0 && *left_out == 0 && !changes.iter().any(SchemaChange::is_loss)
     }
 }
 
@@ -117,7 +117,7 @@ pub struct ComponentReport {
     /// How many values were left out, because of such references or by a custom codec.
     pub left_out: usize,
     /// How the saved type differs from the one of this build.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SchemaChange>,
 }
 
 /// What became of a component, from best to worst.

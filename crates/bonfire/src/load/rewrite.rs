@@ -16,7 +16,7 @@ impl Snapshot {
     /// was done; to only know that, drop the snapshot.
     ///
     /// ```
-    /// # use bonfire::{Persist, Registry, LoadOptions, Snapshot, encode_one};
+    /// # use bonfire::{LoadOptions, Persist, Registry, Snapshot, encode_one};
     /// # #[derive(Persist)]
     /// # #[persist(key = "game.settings")]
     /// # struct Settings { volume: f32 }

@@ -1,6 +1,6 @@
 //! **Unsafe**: lists and arrays of values whose memory is their encoded form, copied in one piece.
 //!
-//! Everything rests on the promise of [`LayoutOf`](crate::LayoutOf): a dense value is nothing but initialised leaves. Bytes are
+//! Everything rests on the promise of [`LayoutOf`](crate::engine::LayoutOf): a dense value is nothing but initialised leaves. Bytes are
 //! checked to be values before they become some.
 #![expect(unsafe_code, reason = "lists of numbers are copied, not decoded one by one")]
 

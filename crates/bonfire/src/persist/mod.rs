@@ -10,8 +10,8 @@
 macro_rules! reference {
     ($entity:ty, $null:expr) => {
         impl $crate::Persist for $entity {
-            fn schema(types: &mut $crate::SchemaBuilder) -> $crate::Node {
-                types.add($crate::Type::Entity)
+            fn schema(types: &mut $crate::schema::SchemaBuilder) -> $crate::schema::Node {
+                types.add($crate::schema::Type::Entity)
             }
             #[inline]
             fn encode(&self, out: &mut $crate::Writer) {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Persist;
 use crate::entity::EntityId;
 use crate::error::Result;
-use crate::layout::{Check, Layout, LayoutOf};
+use crate::layout::{Layout, LayoutOf, LeafCheck};
 use crate::schema::{Node, SchemaBuilder, Type};
 use crate::wire::{Reader, Writer};
 
@@ -18,7 +18,7 @@ macro_rules! number {
             #[expect(unsafe_code, reason = "promises the layout of a primitive")]
             // SAFETY: a primitive number has no padding, all its bit patterns are values, and `encode` writes its
             // little-endian bytes.
-            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), Check::Any)) };
+            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), LeafCheck::Any)) };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 types.add(Type::$node)
@@ -74,7 +74,7 @@ macro_rules! non_zero {
             #[expect(unsafe_code, reason = "promises the layout of a primitive")]
             const LAYOUT: LayoutOf<Self> = if <$number>::LAYOUT.get().is_bulk() {
                 // SAFETY: `NonZero` has the layout of its number and all patterns but zero are values.
-                unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), Check::NonZero)) }
+                unsafe { LayoutOf::new(Layout::leaf(size_of::<Self>(), LeafCheck::NonZero)) }
             } else {
                 LayoutOf::ROWS
             };
@@ -146,7 +146,7 @@ atomic!(
 impl Persist for bool {
     #[expect(unsafe_code, reason = "promises the layout of a primitive")]
     // SAFETY: one byte, 0 or 1 in memory as in the save; the check refuses all others.
-    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(1, Check::Bool)) };
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(1, LeafCheck::Bool)) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Bool)
@@ -168,7 +168,7 @@ impl Persist for bool {
 impl Persist for char {
     #[expect(unsafe_code, reason = "promises the layout of a primitive")]
     // SAFETY: four bytes that hold a `u32`; the check refuses all that are not Unicode scalar values.
-    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(4, Check::Char)) };
+    const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::new(Layout::leaf(4, LeafCheck::Char)) };
 
     fn schema(types: &mut SchemaBuilder) -> Node {
         types.add(Type::Char)

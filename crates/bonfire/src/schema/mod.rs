@@ -140,7 +140,7 @@ impl fmt::Debug for Fingerprint {
 /// The schema of one component, resource or data entry.
 ///
 /// ```
-/// # use bonfire::Schema;
+/// # use bonfire::schema::Schema;
 /// let schema = Schema::of::<Vec<(u32, String)>>();
 /// assert_eq!(schema.to_string(), "[(u32, text)]");
 /// assert_eq!(schema.fingerprint(), Schema::of::<std::collections::VecDeque<(u32, Box<str>)>>().fingerprint());

@@ -64,7 +64,8 @@ impl Carried {
 /// Everything that the last load did not know. Hand it to the next save.
 ///
 /// ```
-/// # use bonfire::{Carry, Registry, SnapshotWriter};
+/// # use bonfire::Registry;
+/// # use bonfire::engine::{Carry, SnapshotWriter};
 /// # let (registry, carry) = (Registry::new(), Carry::default());
 /// let mut writer = SnapshotWriter::new(&registry);
 /// writer.carry(&carry);

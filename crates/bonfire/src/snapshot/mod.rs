@@ -94,7 +94,7 @@ impl Archetype {
 /// A world at one moment.
 ///
 /// Capture one with a [`SnapshotWriter`], turn it into bytes with [`Snapshot::encode`], get it back with
-/// [`Snapshot::open`], and bring it into a world with a [`LoadPlan`](crate::LoadPlan).
+/// [`Snapshot::open`], and bring it into a world with a [`LoadPlan`](crate::engine::LoadPlan).
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(crate) metadata: Vec<(String, Value)>,
@@ -121,7 +121,7 @@ pub(crate) struct SharedTable {
 
 impl Snapshot {
     /// Checks and opens a file or message. The bytes are copied once into aligned memory; to avoid that, read into an
-    /// [`AlignedBuf`](crate::AlignedBuf) and use [`OpenOptions::open_shared`].
+    /// [`AlignedBuf`](crate::engine::AlignedBuf) and use [`OpenOptions::open_shared`].
     pub fn open(bytes: &[u8]) -> Result<Self> {
         OpenOptions::new().open(bytes)
     }

@@ -103,7 +103,8 @@ impl Drop for AlignedBuf {
 /// of these. Clones share the same memory. By default it holds at most 8 buffers, any number of pages, and 1 GiB in all.
 ///
 /// ```
-/// # use bonfire::{BufferPool, Registry, SnapshotWriter};
+/// # use bonfire::Registry;
+/// # use bonfire::engine::{BufferPool, SnapshotWriter};
 /// let pool = BufferPool::default();
 /// let registry = Registry::new();
 /// for _ in 0..3 {

@@ -85,7 +85,7 @@ impl Checksums {
 
 /// Which rows of an archetype may differ from those of an earlier capture, 64 at a time.
 ///
-/// For front ends that know when a value was changed: see [`SnapshotWriter::over`](crate::SnapshotWriter::over).
+/// For front ends that know when a value was changed: see [`SnapshotWriter::over`](crate::engine::SnapshotWriter::over).
 #[derive(Clone, Debug, Default)]
 pub struct DirtyRows {
     /// One bit per 64 rows.

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bonfire::{Type, Value};
+use bonfire::Value;
+use bonfire::schema::Type;
 use bonfire_testkit::shape::{Part, Shape};
 
 /// How many bits hold the magnitude of an integer, and whether it has a sign.

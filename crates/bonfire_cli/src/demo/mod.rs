@@ -11,7 +11,8 @@ use std::time::{Instant, SystemTime};
 
 use bevy_bonfire::prelude::*;
 use bevy_ecs::world::World;
-use bonfire::{AlignedBuf, EncodeOptions, Rope, Snapshot};
+use bonfire::engine::{AlignedBuf, Rope};
+use bonfire::{EncodeOptions, Snapshot};
 use serde_json::{Value as Json, json};
 
 use self::battle::Wreck;

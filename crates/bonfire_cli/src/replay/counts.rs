@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bonfire::{Delta, Op};
+use bonfire::Delta;
+use bonfire::engine::DeltaOp;
 use serde_json::{Value as Json, json};
 
 use crate::output::{entities, escaped};
@@ -50,9 +51,9 @@ impl Counts {
                 let count = self.components.entry(change.component.key.clone()).or_default();
                 match change.op {
                     _ if group.spawned() => count.spawned += change.rows,
-                    Op::Removed => count.removed += rows,
-                    Op::Added => count.added += change.rows,
-                    Op::Changed => count.changed += change.rows,
+                    DeltaOp::Removed => count.removed += rows,
+                    DeltaOp::Added => count.added += change.rows,
+                    DeltaOp::Changed => count.changed += change.rows,
                 }
             }
         }

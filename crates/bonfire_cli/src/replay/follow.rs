@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Delta, Error, Limits, Result};
+use bonfire::engine::ComponentTable;
+use bonfire::{Delta, Error, Limits, Result};
 use bonfire_sync::{AnyKind, Kind, Message, MessageLimits, Peek, RawRecord, Recording, StructuralLog};
 
 use crate::exit::Exit;

@@ -1,6 +1,8 @@
 //! The values that a message brings: a table for each group of entities, as `show` prints archetypes.
 
-use bonfire::{ColumnChange, Delta, EntityId, Error, GroupView, Limits, Op, Value};
+use bonfire::engine::DeltaOp;
+use bonfire::inspect::{ColumnChange, GroupView};
+use bonfire::{Delta, EntityId, Error, Limits, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::exit::{Exit, Failure};
@@ -111,7 +113,7 @@ impl Values {
             cells: vec![vec![cell.to_owned()]; shown],
             values: vec![None; shown],
         };
-        if change.op == Op::Removed {
+        if change.op == DeltaOp::Removed {
             return all(MISSING, key);
         }
         if !change.fields.is_empty() {
@@ -169,7 +171,7 @@ impl Values {
         for change in group.changes() {
             let key = &change.component.key;
             match change.op {
-                Op::Removed => removed.push(key.clone()),
+                DeltaOp::Removed => removed.push(key.clone()),
                 _ if !change.fields.is_empty() => {
                     fields.insert(key.clone(), change.field_names().into());
                 }

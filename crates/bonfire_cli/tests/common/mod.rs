@@ -6,9 +6,9 @@ pub(crate) mod world;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use bonfire::engine::{Carry, EntityMap, LoadPlan, SnapshotWriter};
 use bonfire::{
-    Carry, Compression, EncodeOptions, EntityId, EntityMap, Keyed, LoadOptions, LoadPlan, Persist, Registry,
-    SchemaLock, Snapshot, SnapshotWriter, Value,
+    Compression, EncodeOptions, EntityId, Keyed, LoadOptions, Persist, Registry, SchemaLock, Snapshot, Value,
 };
 use tempfile::TempDir;
 

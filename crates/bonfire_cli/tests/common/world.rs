@@ -65,7 +65,7 @@ pub(crate) fn body(id: u64, x: f32) -> Body {
 /// Entities of one chunk.
 pub(crate) fn entities(metadata: &str) -> Vec<u8> {
     let registry = bonfire::Registry::new();
-    let mut writer = bonfire::SnapshotWriter::new(&registry);
+    let mut writer = bonfire::engine::SnapshotWriter::new(&registry);
     writer.metadata("name", metadata);
     writer.finish().unwrap().to_bytes().unwrap().to_vec()
 }

@@ -1,6 +1,8 @@
 //! The end of a journal, for who goes on with it.
 
-use bonfire::{Error, Fingerprint, Result, Rope};
+use bonfire::engine::Rope;
+use bonfire::schema::Fingerprint;
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
 use super::RECORDS_MAX;

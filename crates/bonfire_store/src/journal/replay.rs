@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Delta, Error, Limits, RESERVED_PREFIX, Result, Snapshot};
+use bonfire::engine::{ComponentTable, RESERVED_PREFIX};
+use bonfire::{Delta, Error, Limits, Result, Snapshot};
 
 use super::scan::Record;
 

@@ -149,7 +149,8 @@ fn split_table(payload: &Bytes) -> Result<(Option<Bytes>, Bytes)> {
 
 #[cfg(test)]
 mod tests {
-    use bonfire::{Fingerprint, Rope};
+    use bonfire::engine::Rope;
+    use bonfire::schema::Fingerprint;
 
     use super::super::chain::{Chain, Entry};
     use super::super::format::Base;

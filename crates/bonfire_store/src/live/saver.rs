@@ -39,7 +39,8 @@ use crate::wait::finished;
 /// that answer later are an error.
 ///
 /// ```
-/// # use bonfire::{Registry, SnapshotWriter};
+/// # use bonfire::Registry;
+/// # use bonfire::engine::SnapshotWriter;
 /// use bonfire_store::{Details, MemoryStore, Saver, Slots};
 /// use std::time::Duration;
 ///
@@ -268,7 +269,8 @@ impl fmt::Debug for Saver {
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
-    use bonfire::{Registry, SnapshotWriter};
+    use bonfire::Registry;
+    use bonfire::engine::SnapshotWriter;
 
     use super::*;
     use crate::MemoryStore;

@@ -4,7 +4,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bonfire::{AlignedBuf, Result};
+use bonfire::Result;
+use bonfire::engine::AlignedBuf;
 use bytes::Bytes;
 
 /// Smaller blobs are not worth it.

@@ -19,7 +19,8 @@ mod guide {}
 
 use std::ops::Range;
 
-use bonfire::{AlignedBuf, Error, Result};
+use bonfire::engine::AlignedBuf;
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
 use self::counter::Family;

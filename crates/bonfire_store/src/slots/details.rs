@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bonfire::{Error, FileHead, OpenOptions, RESERVED_PREFIX, Result, Snapshot, Value};
+use bonfire::engine::RESERVED_PREFIX;
+use bonfire::inspect::FileHead;
+use bonfire::{Error, OpenOptions, Result, Snapshot, Value};
 
 use super::HEAD_BYTES_MAX;
 use super::name::{Kind, SaveName};

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bonfire::{Delta, Error, Result, Rope, Snapshot};
+use bonfire::engine::Rope;
+use bonfire::{Delta, Error, Result, Snapshot};
 use bytes::Bytes;
 
 use super::name::{JournalName, Kind, SaveName};
@@ -54,7 +55,8 @@ impl Slots {
     /// save is gone, or locked, or not the newest, or because a delta before this one is missing.
     ///
     /// ```
-    /// # use bonfire::{Delta, DeltaSchema, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+    /// # use bonfire::{Delta, EntityId, Persist, Registry, Snapshot};
+    /// # use bonfire::engine::{DeltaSchema, SnapshotWriter};
     /// use bonfire_store::{Details, JournalBase, MemoryStore, Slots, Wait};
     ///
     /// # #[derive(Persist)]

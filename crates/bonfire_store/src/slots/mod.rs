@@ -43,7 +43,8 @@ use crate::store::{Store, check_slot};
 /// next, and says so. A locked save is never removed, and loaded by its number, or when nothing else is left.
 ///
 /// ```
-/// # use bonfire::{Registry, SnapshotWriter};
+/// # use bonfire::Registry;
+/// # use bonfire::engine::SnapshotWriter;
 /// use bonfire_store::{Details, MemoryStore, Slots, Wait};
 ///
 /// # let registry = Registry::new();

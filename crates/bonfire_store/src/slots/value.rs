@@ -1,6 +1,7 @@
 //! Single values: settings, profiles, high scores.
 
-use bonfire::{Error, Persist, Registry, Result, SnapshotWriter};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Error, Persist, Registry, Result};
 
 use super::{Details, Kind, Slots};
 use crate::wait::Wait;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bonfire::{EncodeOptions, Error, Result, Rope, Snapshot};
+use bonfire::engine::Rope;
+use bonfire::{EncodeOptions, Error, Result, Snapshot};
 
 use super::details::Details;
 use super::name::{JournalName, Kind, SaveName};

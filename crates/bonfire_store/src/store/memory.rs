@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bonfire::{AlignedBuf, Error, Result};
+use bonfire::engine::AlignedBuf;
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
 use super::name::{check_case, check_name};

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bonfire::{Error, Result, Rope};
+use bonfire::engine::Rope;
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
 pub use self::dir::DirStore;

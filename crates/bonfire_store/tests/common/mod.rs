@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use bonfire::{Delta, DeltaSchema, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire::engine::{DeltaSchema, SnapshotWriter};
+use bonfire::{Delta, EntityId, Persist, Registry, Snapshot};
 
 #[derive(Clone, Copy, Persist)]
 #[persist(key = "test.position")]

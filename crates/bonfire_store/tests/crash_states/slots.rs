@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use bonfire::{Registry, Result, Snapshot, SnapshotWriter, Value};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Registry, Result, Snapshot, Value};
 use bonfire_store::{Details, DirStore, Keep, SaveInfo, SealKey, Sealed, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, CrashState, Explorer, Random, litter};
 

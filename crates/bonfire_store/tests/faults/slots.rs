@@ -1,6 +1,7 @@
 //! The same for the slots of a game: whatever fails, the last save of a slot can be loaded, and no error is kept quiet.
 
-use bonfire::{Error, Registry, Result, Snapshot, SnapshotWriter, Value};
+use bonfire::engine::SnapshotWriter;
+use bonfire::{Error, Registry, Result, Snapshot, Value};
 use bonfire_store::{Details, DirStore, Keep, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat, litter};
 

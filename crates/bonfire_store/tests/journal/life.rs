@@ -131,7 +131,7 @@ fn deltas_may_change_what_the_game_wrote_beside_the_world_but_not_the_details() 
     let base = save(&slots, "auto", 1);
     let (before, mut after) = (world(1), world(2));
     after.set_metadata("difficulty", "hard");
-    let schema = bonfire::DeltaSchema::new(&super::common::registry());
+    let schema = bonfire::engine::DeltaSchema::new(&super::common::registry());
     let delta = bonfire::Delta::between(&schema, &before, &after, 1, 2).unwrap();
     slots.append(&base, &delta).wait().unwrap();
     let loaded = slots.load("auto").wait().unwrap();

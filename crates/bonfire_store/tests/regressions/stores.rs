@@ -81,7 +81,7 @@ fn a_store_that_is_opened_leaves_the_files_of_writers_alone() {
                 drop(DirStore::open(dir).unwrap());
             }
         });
-        let rope = bonfire::Rope::from(Bytes::from(vec![7; 1 << 20]));
+        let rope = bonfire::engine::Rope::from(Bytes::from(vec![7; 1 << 20]));
         let errors: Vec<String> =
             (0..50).filter_map(|_| write(&path, &rope).err()).map(|e| e.to_string()).collect();
         stop.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bonfire::{ComponentTable, Delta, EntityId, EntityMap, Error, Persist, Result};
+use bonfire::engine::{ComponentTable, EntityMap};
+use bonfire::{Delta, EntityId, Error, Persist, Result};
 use bonfire_sync::{Applied, Mirror, Receiver, ReplicationStream, Source, StreamOptions};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Followed, ModelWorld};

@@ -8,7 +8,9 @@ mod first;
 mod late;
 mod middle;
 
-use bonfire::{EntityId, Limits, Node, Result, Snapshot, Writer, encode_value};
+use bonfire::inspect::encode_value;
+use bonfire::schema::Node;
+use bonfire::{EntityId, Limits, Result, Snapshot, Writer};
 
 pub use self::early::{v2, v3, v4};
 pub use self::first::v1;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use bevy_ecs::archetype::{Archetype, ArchetypeId};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::{DeltaWriter, EntityId, Op, Result};
+use bonfire::engine::{DeltaOp, DeltaWriter};
+use bonfire::{EntityId, Result};
 
 use super::structure::Arrival;
 use crate::capture::changes::{RowBits, TickRange};
@@ -20,7 +21,7 @@ const COLUMNS_MAX: usize = 128;
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Told {
     spawned: bool,
-    ops: Vec<(usize, Op)>,
+    ops: Vec<(usize, DeltaOp)>,
 }
 
 struct Group<'a> {
@@ -51,7 +52,7 @@ impl<'a> Groups<'a> {
         if let Some(number) = self.numbers.get(&told) {
             return *number;
         }
-        let values = told.ops.iter().filter(|(_, op)| *op != Op::Removed);
+        let values = told.ops.iter().filter(|(_, op)| *op != DeltaOp::Removed);
         let values = values.map(|(number, _)| PickedValues::new(*number)).collect();
         self.list.push(Group { told: told.clone(), ids: Vec::new(), values });
         self.numbers.insert(told, self.list.len() - 1);
@@ -131,23 +132,23 @@ impl<'a> Groups<'a> {
             _ => None,
         };
         let spawned = arrival == Some(Arrival::Spawned);
-        let mut told: Vec<(usize, Op, Option<usize>)> = Vec::new();
+        let mut told: Vec<(usize, DeltaOp, Option<usize>)> = Vec::new();
         for (column, &number) in numbers.iter().enumerate() {
             let added = spawned || before.as_ref().is_some_and(|before| !before.contains(&number));
             if added {
-                told.push((number, Op::Added, Some(column)));
+                told.push((number, DeltaOp::Added, Some(column)));
             } else if touched >> column.min(COLUMNS_MAX - 1) & 1 == 1 {
-                told.push((number, Op::Changed, Some(column)));
+                told.push((number, DeltaOp::Changed, Some(column)));
             }
         }
         for number in before.into_iter().flatten() {
             if !archetype.contains(registry.entries[number].id) {
-                told.push((number, Op::Removed, None));
+                told.push((number, DeltaOp::Removed, None));
             }
         }
         told.sort_by_key(|(number, ..)| *number);
         let columns = told.iter().filter_map(|(_, _, column)| *column).collect();
-        let ops: Vec<(usize, Op)> = told.into_iter().map(|(number, op, _)| (number, op)).collect();
+        let ops: Vec<(usize, DeltaOp)> = told.into_iter().map(|(number, op, _)| (number, op)).collect();
         let nothing = ops.is_empty() && !spawned;
         let group = (!nothing).then(|| self.number(Told { spawned, ops }));
         Route { touched, arrival, group, columns }
@@ -159,8 +160,8 @@ impl<'a> Groups<'a> {
             let mut values = values.into_iter();
             for (number, op) in told.ops {
                 match op {
-                    Op::Removed => group.removed(number),
-                    Op::Added | Op::Changed => {
+                    DeltaOp::Removed => group.removed(number),
+                    DeltaOp::Added | DeltaOp::Changed => {
                         if let Some(values) = values.next() {
                             values.write(&mut group, op)?;
                         }

@@ -2,7 +2,8 @@
 
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::{DeltaWriter, EntityId};
+use bonfire::EntityId;
+use bonfire::engine::DeltaWriter;
 
 use super::structure::{Arrival, Changes};
 use crate::capture::Chosen;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use bevy_ecs::change_detection::{DetectChanges, Tick};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, Delta, DeltaSchema, DeltaWriter, EntityId, ORDER_KEY, Op, Result, Snapshot, Value};
+use bonfire::engine::{DeltaOp, DeltaSchema, DeltaWriter, LIST_ORDER_KEY};
+use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
 
 use self::groups::Groups;
 use self::structure::{Arrival, Structure};
@@ -47,7 +48,8 @@ enum Mode {
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::{DeltaCapture, prelude::*};
+/// use bevy_bonfire::DeltaCapture;
+/// use bevy_bonfire::prelude::*;
 /// # #[derive(Component, Persist)]
 /// # #[persist(key = "game.health")]
 /// # struct Health(f32);
@@ -307,7 +309,7 @@ impl DeltaCapture {
     ) -> Result<()> {
         let chosen = choose(world, registry, &options.selection, &added.excluded)?;
         let data: Vec<DataEntry> =
-            snapshot.data().iter().filter(|entry| entry.key() != ORDER_KEY).cloned().collect();
+            snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
         let carried = data.len().saturating_sub(added.data.len() + options.data.len());
         let has = |entry: &crate::registry::Entry| world.contains_resource_by_id(entry.id);
         self.tracked = Some(Tracked {
@@ -451,7 +453,7 @@ fn unseen(touched: &Delta, compared: &Delta) -> Vec<UnseenChange> {
     }
     let mut unseen = Vec::new();
     for group in compared.groups().filter(|group| !group.spawned()) {
-        for change in group.changes().filter(|change| change.op == Op::Changed) {
+        for change in group.changes().filter(|change| change.op == DeltaOp::Changed) {
             let missed = |id: &&EntityId| !told.contains(&(**id, change.component.key.clone()));
             unseen.extend(
                 group
