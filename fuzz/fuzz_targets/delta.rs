@@ -2,6 +2,7 @@
 //! same, and can be staged, composed, split and shown.
 #![no_main]
 
+use bonfire::engine::DeltaScope;
 use bonfire::{Delta, EntityId, Limits, Persist, Registry, Result};
 use bonfire::engine::{DeltaSchema, EntityMap, SnapshotWriter};
 use bytes::Bytes;
@@ -37,7 +38,7 @@ fn registry() -> Result<Registry> {
 fn check(delta: &Delta, registry: &Registry, schema: &DeltaSchema, limits: &Limits) {
     let content: Bytes = delta.content().expect("it was just decoded").to_vec().into();
     let (since, now, whole) = (delta.since(), delta.now(), delta.is_whole());
-    let again = Delta::from_content(schema.table(), since, now, whole, content.clone(), limits);
+    let again = Delta::from_content(schema.table(), since, now, scope(whole), content.clone(), limits);
     let again = again.expect("it was just encoded").content().expect("it was just decoded");
     assert_eq!(again.to_vec(), content);
     let mut map = EntityMap::default();
@@ -66,10 +67,14 @@ fuzz_target!(|bytes: &[u8]| {
     let content = Bytes::copy_from_slice(content);
     let whole = flags & 1 == 1;
     let since = if whole { 0 } else { 4 };
-    if let Ok(delta) = Delta::from_content(schema.table(), since, 5, whole, content.clone(), &limits) {
+    if let Ok(delta) = Delta::from_content(schema.table(), since, 5, scope(whole), content.clone(), &limits) {
         check(&delta, &registry, &schema, &limits);
     }
     if let Ok(delta) = Delta::open(&content, schema.table(), &limits) {
         check(&delta, &registry, &schema, &limits);
     }
 });
+
+fn scope(whole: bool) -> DeltaScope {
+    if whole { DeltaScope::Whole } else { DeltaScope::Changes }
+}

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bevy_bonfire::core::engine::DeltaScope;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -57,8 +58,14 @@ fn what_a_hostile_peer_seals_is_applied_or_refused_whole() {
         for tick in 0..6 {
             let bytes = hostile_content(&mut dice, &table);
             let whole = dice.below(4) == 0;
-            let delta =
-                Delta::from_content(&table, tick, tick + 1, whole, Bytes::from(bytes), &Limits::default());
+            let delta = Delta::from_content(
+                &table,
+                tick,
+                tick + 1,
+                scope(whole),
+                Bytes::from(bytes),
+                &Limits::default(),
+            );
             let Ok(delta) = delta else {
                 refused += 1;
                 continue;
@@ -184,4 +191,8 @@ fn a_baseline_takes_resources_away_that_the_server_no_longer_has() {
     other.insert_resource(Score { points: 8, best: None });
     other.apply_delta(&deltas.baseline(&mut server).unwrap(), &mut EntityMap::default()).unwrap();
     assert_eq!(other.resource::<Score>().points, 8);
+}
+
+fn scope(whole: bool) -> DeltaScope {
+    if whole { DeltaScope::Whole } else { DeltaScope::Changes }
 }

@@ -18,6 +18,23 @@ use crate::storage::{Checksums, PageLayout, crc};
 /// Whether values lie in memory with the byte order of the format.
 pub(crate) const LITTLE_ENDIAN: bool = cfg!(target_endian = "little");
 
+/// How columns of plain types are copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CopyPath {
+    /// In one piece where memory allows it.
+    #[default]
+    Bulk,
+    /// Row by row through `encode` and `decode`: slower, the same bytes and values.
+    Portable,
+}
+
+impl CopyPath {
+    /// Returns whether whole columns may be copied on this host.
+    pub(crate) fn is_bulk(self) -> bool {
+        LITTLE_ENDIAN && self == Self::Bulk
+    }
+}
+
 /// Rows of a column in the memory of a world, without their type.
 ///
 /// Front ends make these from what their storage gives them; the unsafe calls that take them say what must hold.

@@ -375,7 +375,7 @@ mod tests {
     fn maps_that_are_made_later_are_checked_at_once() {
         let rope = |ids: &[EntityId]| -> Rope {
             let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_bits().to_le_bytes()).collect();
-            crate::engine::AlignedBuf::copy_from(&bytes).share().into()
+            crate::storage::AlignedBuf::copy_from(&bytes).share().into()
         };
         let (a, b, c) = (EntityId::new(0, 1), EntityId::new(0, 2), EntityId::from_bits(u64::MAX - 1));
         for slots in [0, 1, 1000, u64::MAX] {

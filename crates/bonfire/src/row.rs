@@ -113,14 +113,22 @@ impl RowLayout {
         }))
     }
 
-    /// Between a row and the encoded form of the value, which has the leaves in the order of the schema. The sizes
-    /// come from the schema; `from_row` chooses the direction.
-    pub(crate) fn moves_encoded(&self, leaves: &[FixedLeaf], from_row: bool) -> Vec<Move> {
+    /// From a row to the encoded form of the value, which has the leaves in the order of the schema.
+    pub(crate) fn moves_to_encoded(&self, leaves: &[FixedLeaf]) -> Vec<Move> {
+        self.moves_encoded(leaves, |row, encoded, len| Move { from: row, to: encoded, len })
+    }
+
+    /// From the encoded form of a value to a row.
+    pub(crate) fn moves_from_encoded(&self, leaves: &[FixedLeaf]) -> Vec<Move> {
+        self.moves_encoded(leaves, |row, encoded, len| Move { from: encoded, to: row, len })
+    }
+
+    fn moves_encoded(&self, leaves: &[FixedLeaf], step: impl Fn(usize, usize, usize) -> Move) -> Vec<Move> {
         let mut at = 0;
         merged(leaves.iter().zip(&self.offsets).map(|(leaf, &offset)| {
-            let (row, dense, len) = (offset as usize, at, leaf.size as usize);
+            let (encoded, len) = (at, leaf.size as usize);
             at += len;
-            if from_row { Move { from: row, to: dense, len } } else { Move { from: dense, to: row, len } }
+            step(offset as usize, encoded, len)
         }))
     }
 }

@@ -47,7 +47,7 @@ pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EntityId;
+    use crate::entity::EntityId;
 
     #[derive(Debug, PartialEq, bonfire_derive::Persist)]
     #[persist(key = "game.target", crate = crate)]

@@ -3,6 +3,7 @@
 #[path = "delta/worlds.rs"]
 mod worlds;
 
+use bonfire::engine::DeltaScope;
 use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, SentValues};
 use bonfire::{Delta, EntityId, Granularity, Limits, Registry, Snapshot};
 use bonfire_testkit::{ModelWorld, scale};
@@ -130,7 +131,7 @@ proptest! {
         if !content.is_empty() {
             let place = at.index(content.len());
             content[place] ^= 1 << bit;
-            if let Ok(delta) = Delta::from_content(schema.table(), 3, 4, false, content.into(), &limits) {
+            if let Ok(delta) = Delta::from_content(schema.table(), 3, 4, DeltaScope::Changes, content.into(), &limits) {
                 let _ = before.with_delta(&delta);
                 let _ = delta.compose(&delta);
                 let _ = SentValues::new(Granularity::Field).filter(&delta);
@@ -353,7 +354,7 @@ fn a_hostile_peer_allocates_nothing() {
     ] {
         let mut content = prefix.to_vec();
         content.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
-        let opened = Delta::from_content(&table, 0, 1, false, content.into(), &limits);
+        let opened = Delta::from_content(&table, 0, 1, DeltaScope::Changes, content.into(), &limits);
         assert!(opened.is_err(), "{prefix:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Deltas: what broke once.
 
 use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, DeltaWriter, SentValues, SnapshotWriter};
+use bonfire::engine::{DeltaScope, GroupKind};
 use bonfire::{
     Delta, Descriptor, EntityId, Granularity, Limits, LoadContext, Persist, Registry, Snapshot, Writer,
 };
@@ -140,7 +141,7 @@ fn an_entity_that_is_told_of_twice_is_refused() {
         [0, 0].into_iter().for_each(|number| out.varint(number));
         out.u8(0);
         let content = Bytes::copy_from_slice(out.as_bytes());
-        match Delta::from_content(&table, 0, 1, false, content, &Limits::default()) {
+        match Delta::from_content(&table, 0, 1, DeltaScope::Changes, content, &Limits::default()) {
             Ok(_) => assert!(is_good, "{groups:?}"),
             Err(error) => assert!(!is_good && error.to_string().contains("twice"), "{groups:?}: {error}"),
         }
@@ -154,7 +155,7 @@ fn a_list_or_a_resource_that_is_told_twice_is_refused() {
     let table = ComponentTable::of(&registry);
     let open = |content: &Writer| {
         let content = Bytes::copy_from_slice(content.as_bytes());
-        Delta::from_content(&table, 0, 1, false, content, &Limits::default())
+        Delta::from_content(&table, 0, 1, DeltaScope::Changes, content, &Limits::default())
     };
     let content = |targets: &[u32], resources: &[u64]| {
         let mut out = Writer::new();
@@ -189,7 +190,7 @@ fn a_value_that_is_left_out_is_part_of_the_structure() {
     let schema = DeltaSchema::new(&registry);
     let mut writer = DeltaWriter::new(&registry, &schema, 0, 1);
     writer
-        .group(false, vec![id(0), id(1), id(2)])
+        .group(GroupKind::Changed, vec![id(0), id(1), id(2)])
         .column(DeltaOp::Changed, &[Count(5), Count(0), Count(6)])
         .unwrap();
     let structure = writer.finish().structure_only().unwrap();

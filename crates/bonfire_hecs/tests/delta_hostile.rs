@@ -2,6 +2,7 @@
 
 mod common;
 
+use bonfire_hecs::core::engine::DeltaScope;
 use bonfire_hecs::core::engine::EntityMap;
 use bonfire_hecs::{
     Bonfire, Delta, DeltaCapture, EntityId, Limits, Mirrored, SaveOptions, SaveScope, Snapshot,
@@ -42,8 +43,14 @@ fn what_a_hostile_peer_seals_is_applied_or_refused_whole() {
         for tick in 0..6 {
             let content = Bytes::from(hostile_content(&mut dice, schema.table()));
             let whole = dice.below(4) == 0;
-            let delta =
-                Delta::from_content(schema.table(), tick, tick + 1, whole, content, &Limits::default());
+            let delta = Delta::from_content(
+                schema.table(),
+                tick,
+                tick + 1,
+                scope(whole),
+                content,
+                &Limits::default(),
+            );
             let Ok(delta) = delta else {
                 refused += 1;
                 continue;
@@ -65,4 +72,8 @@ fn what_a_hostile_peer_seals_is_applied_or_refused_whole() {
         }
     }
     assert!(applied > 500 && refused > 100, "{applied} applied, {refused} refused");
+}
+
+fn scope(whole: bool) -> DeltaScope {
+    if whole { DeltaScope::Whole } else { DeltaScope::Changes }
 }

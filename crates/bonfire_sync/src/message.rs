@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::envelope::Head;
 use crate::limits::MessageLimits;
+use bonfire::engine::DeltaScope;
 
 /// What a message holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Message {
     /// itself.
     pub fn whole(&self, limits: &Limits) -> Result<Delta> {
         let (table, content) = self.table_and_content(limits)?;
-        Delta::from_content(&table, 0, self.tick, true, content, limits)
+        Delta::from_content(&table, 0, self.tick, DeltaScope::Whole, content, limits)
     }
 
     /// What a delta tells, with the components of the last baseline before it. For tools, as [`Message::whole`].
@@ -115,7 +116,7 @@ impl Message {
         if table.fingerprint() != self.schema {
             return Err(Error::schema("a delta about other components than the last baseline"));
         }
-        Delta::from_content(table, self.since, self.tick, false, self.payload.clone(), limits)
+        Delta::from_content(table, self.since, self.tick, DeltaScope::Changes, self.payload.clone(), limits)
     }
 
     /// The two parts of a baseline's payload.

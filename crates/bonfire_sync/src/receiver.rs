@@ -24,6 +24,7 @@ use crate::limits::MessageLimits;
 use crate::message::{Kind, Message};
 use crate::request::Request;
 use crate::sides::Mirror;
+use bonfire::engine::DeltaScope;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +109,7 @@ impl Receiver {
         }
         let (table, content) = message.table_and_content(&self.limits)?;
         self.check(&table)?;
-        let delta = Delta::from_content(&table, 0, tick, true, content, &self.limits)?;
+        let delta = Delta::from_content(&table, 0, tick, DeltaScope::Whole, content, &self.limits)?;
         self.touch(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Baseline)
@@ -139,7 +140,7 @@ impl Receiver {
             return Ok(Applied::NeedBaseline(Reason::Gap { have, since }));
         }
         let table = Arc::clone(&following.table);
-        let delta = Delta::from_content(&table, since, tick, false, payload, &self.limits)?;
+        let delta = Delta::from_content(&table, since, tick, DeltaScope::Changes, payload, &self.limits)?;
         self.touch(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Delta)

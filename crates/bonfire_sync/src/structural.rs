@@ -20,6 +20,7 @@ use bytes::Bytes;
 use crate::envelope::Head;
 use crate::limits::MessageLimits;
 use crate::sides::Mirror;
+use bonfire::engine::DeltaScope;
 
 const KIND_STRUCTURE: u8 = 5;
 /// Whole or not, two ticks, and a length.
@@ -164,13 +165,13 @@ fn read_step(
     table: &Arc<ComponentTable>,
     limits: &Limits,
 ) -> Result<Delta> {
-    let whole = match input.u8()? {
-        0 => false,
-        1 => true,
+    let scope = match input.u8()? {
+        0 => DeltaScope::Changes,
+        1 => DeltaScope::Whole,
         flag => return Err(input.corrupt(format!("flag {flag} is not one of this version"))),
     };
     let (since, now) = (input.varint()?, input.varint()?);
     let content = input.blob()?.len();
     let content = payload.slice(input.offset() - content..input.offset());
-    Delta::from_content(table, since, now, whole, content, limits)
+    Delta::from_content(table, since, now, scope, content, limits)
 }

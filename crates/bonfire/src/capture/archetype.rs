@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::repeat::{dictionary, numbers};
 use super::{ColumnMemory, Pending, PendingBody, PendingColumn, SnapshotWriter};
-use crate::bulk::RawRows;
+use crate::bulk::{CopyPath, RawRows};
 use crate::column::{Body, Column, Groups};
-use crate::descriptor::{EncodedBody, Repeats, StagedColumn};
+use crate::descriptor::{EncodedBody, Repeats, RowEnds, StagedColumn};
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::storage::{Bitmap, DirtyRows, EarlierColumn, in_pages};
@@ -113,7 +113,7 @@ impl<'r> ArchetypeWriter<'_, 'r> {
             return Ok(());
         }
         let len = rows.len();
-        let bulk = self.writer.paged && !self.writer.arena.portable;
+        let bulk = self.writer.paged && self.writer.arena.copies == CopyPath::Bulk;
         let Some(stride) = descriptor.column.raw_stride().filter(|_| bulk) else {
             if dirty.is_some_and(|dirty| !dirty.any())
                 && let Some(shared) = self.unchanged(component, &descriptor.key)
@@ -214,10 +214,9 @@ impl<'r> ArchetypeWriter<'_, 'r> {
             return Ok(());
         }
         let writer = &mut *self.writer;
+        let ends = if descriptor.repeats == Repeats::Plain { RowEnds::Forget } else { RowEnds::Keep };
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe {
-            descriptor.column.encode(rows, &mut writer.arena, descriptor.repeats != Repeats::Plain)
-        };
+        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena, ends) };
         let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
         writer.notes.add(&descriptor.key, encoded.notes);
         let present = match (present, encoded.present) {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 pub use self::archetype::ArchetypeWriter;
 use self::archetype::Target;
 use self::repeat::SharedValues;
+use crate::bulk::CopyPath;
 use crate::column::{Arena, Body, Column, Component, Group, Groups, Indices, SealedArena, Slot, group_rows};
 use crate::descriptor::NonFinite;
 use crate::entity::{EntityId, EntityMap, WorldNumber};
@@ -138,7 +139,7 @@ impl<'r> SnapshotWriter<'r> {
 
     /// Uses the portable twin of every bulk copy: slower, the same bytes. For tests and unusual hosts.
     pub fn portable(mut self) -> Self {
-        self.arena.portable = true;
+        self.arena.copies = CopyPath::Portable;
         self
     }
 

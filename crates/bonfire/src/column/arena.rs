@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::bulk::CopyPath;
 use crate::storage::{AlignedBuf, BufferPool, Checksums, Rope};
 use crate::wire::Writer;
 
@@ -22,8 +23,7 @@ pub(crate) struct Arena {
     pub(crate) pool: BufferPool,
     /// How large the next buffer is at least.
     pub(crate) reserve: usize,
-    /// Whether only the portable paths may be used.
-    pub(crate) portable: bool,
+    pub(crate) copies: CopyPath,
     /// Whether raw columns get their checksums while they are written.
     pub(crate) checksums: bool,
     buffers: Vec<AlignedBuf>,
@@ -32,7 +32,14 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new(pool: BufferPool) -> Self {
-        Self { pool, reserve: 0, portable: false, checksums: false, buffers: Vec::new(), scratch: None }
+        Self {
+            pool,
+            reserve: 0,
+            copies: CopyPath::Bulk,
+            checksums: false,
+            buffers: Vec::new(),
+            scratch: None,
+        }
     }
 
     /// Seals the memory; slots become shared bytes.

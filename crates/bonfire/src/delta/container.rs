@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ComponentTable, Delta};
+use super::{ComponentTable, Delta, DeltaScope};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::Fingerprint;
@@ -62,7 +62,8 @@ impl Delta {
             content.extend_from_slice(block);
         }
         let Head { since, now, whole, .. } = head;
-        Self::from_content(table, since, now, whole, content.into(), limits)
+        let scope = if whole { DeltaScope::Whole } else { DeltaScope::Changes };
+        Self::from_content(table, since, now, scope, content.into(), limits)
             .map_err(|error| error.in_section("delta"))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::fields::fields_size;
-use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, Group, List};
+use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, DeltaScope, Group, List};
 use crate::column::{self, Body, Column, Component, Groups};
 use crate::context::LoadContext;
 use crate::entity::EntityId;
@@ -112,7 +112,7 @@ impl Delta {
         table: &Arc<ComponentTable>,
         since: u64,
         now: u64,
-        whole: bool,
+        scope: DeltaScope,
         content: Bytes,
         limits: &Limits,
     ) -> Result<Self> {
@@ -123,7 +123,7 @@ impl Delta {
         let context = LoadContext::new(limits);
         let mut input = Reader::new(&content, &context);
         let mut delta = Self::empty(table, since, now);
-        delta.whole = whole;
+        delta.whole = scope == DeltaScope::Whole;
         delta.next_entity_id = input.varint()?;
         delta.despawned = read_ids(&mut input)?;
         // Bytes of the values, in their order.

@@ -119,6 +119,24 @@ pub(crate) struct Change {
     pub(crate) column: Column,
 }
 
+/// How much of a world a delta tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeltaScope {
+    /// The changes between two ticks.
+    Changes,
+    /// Everything: the receiver drops what the delta does not mention.
+    Whole,
+}
+
+/// What a group of a delta tells of its entities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// They are new, with these components and no others.
+    Spawned,
+    /// They existed before, and these components changed.
+    Changed,
+}
+
 /// What became of a component of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeltaOp {

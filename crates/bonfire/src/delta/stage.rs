@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use super::{Delta, DeltaOp, DeltaSchema};
+use crate::bulk::CopyPath;
 use crate::column::Column;
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
@@ -60,7 +61,7 @@ impl Delta {
         let decode = |column: &'d Column| -> Result<StagedColumn<'d>> {
             let descriptor = &registry.descriptors()[schema.registered(column.component)];
             let component = self.table.get(column.component);
-            let staged = descriptor.column.decode(column, component, None, &context, false);
+            let staged = descriptor.column.decode(column, component, None, &context, CopyPath::Bulk);
             staged.map_err(|error| error.in_key(&component.key))
         };
         let mut groups = Vec::with_capacity(self.groups.len());

@@ -1,9 +1,9 @@
 //! A front end's changes to a delta: groups of entities, and the columns of each by pointer.
 
-use super::{Change, Delta, DeltaOp, DeltaSchema, Group, List};
+use super::{Change, Delta, DeltaOp, DeltaSchema, Group, GroupKind, List};
 use crate::bulk::RawRows;
 use crate::column::{Arena, Body, Column, Groups, Slot};
-use crate::descriptor::EncodedBody;
+use crate::descriptor::{EncodedBody, RowEnds};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
@@ -68,9 +68,9 @@ impl<'r> DeltaWriter<'r> {
         self.delta.data = super::between::data_edits(before, after);
     }
 
-    /// Begins a group: entities of which the same is told. An entity is in one group of a delta, and those that have come are in groups
-    /// with `spawned`.
-    pub fn group(&mut self, spawned: bool, ids: Vec<EntityId>) -> GroupWriter<'_, 'r> {
+    /// Begins a group of entities that have the same changes. An entity is in one group of a delta.
+    pub fn group(&mut self, kind: GroupKind, ids: Vec<EntityId>) -> GroupWriter<'_, 'r> {
+        let spawned = kind == GroupKind::Spawned;
         self.delta.groups.push(Group { spawned, ids, changes: Vec::new() });
         GroupWriter { group: Some(self.delta.groups.len() - 1), writer: self }
     }
@@ -137,7 +137,7 @@ impl GroupWriter<'_, '_> {
             return Err(Error::misuse(message).in_key(descriptor.key()));
         }
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, &mut self.writer.arena, false) };
+        let encoded = unsafe { descriptor.column.encode(rows, &mut self.writer.arena, RowEnds::Forget) };
         let encoded = encoded.map_err(|error| error.in_key(descriptor.key()))?;
         let mut raw = None;
         let body = match encoded.body {

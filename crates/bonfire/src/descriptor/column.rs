@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::codec::RowCodec;
 use super::staged::StagedColumn;
-use crate::bulk::{self, LITTLE_ENDIAN, RawRows};
+use crate::bulk::{self, CopyPath, LITTLE_ENDIAN, RawRows};
 use crate::column::{Arena, Body, Column, Component, Group, GroupCutter, Groups, Slot};
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
@@ -26,6 +26,14 @@ pub(crate) struct Encoded {
     pub(crate) body: EncodedBody,
     /// What values remarked about themselves.
     pub(crate) notes: Vec<&'static str>,
+}
+
+/// Whether an encoding remembers where each row ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowEnds {
+    /// Rows that repeat are found by their ends.
+    Keep,
+    Forget,
 }
 
 pub(crate) enum EncodedBody {
@@ -49,7 +57,7 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// # Safety
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, keep_ends: bool) -> Result<Encoded>;
+    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, row_ends: RowEnds) -> Result<Encoded>;
 
     /// Bytes of a row, if columns are copied as they are.
     fn raw_stride(&self) -> Option<usize>;
@@ -68,7 +76,7 @@ pub(crate) trait ErasedColumn: Send + Sync {
         component: &Component,
         shared: Option<&'s Groups>,
         context: &LoadContext<'_>,
-        portable: bool,
+        copies: CopyPath,
     ) -> Result<StagedColumn<'s>>;
 
     /// Decodes rows that come one by one: `next` writes the bytes of each.
@@ -166,10 +174,10 @@ impl<C: RowCodec> TypedColumn<C> {
 
 impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, keep_ends: bool) -> Result<Encoded> {
+    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, row_ends: RowEnds) -> Result<Encoded> {
         let count = rows.len();
         let raw = self.layout.is_bulk();
-        if raw && self.skip.is_none() && LITTLE_ENDIAN && !arena.portable {
+        if raw && self.skip.is_none() && arena.copies.is_bulk() {
             if self.row.stride == 0 {
                 return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag, notes: Vec::new() });
             }
@@ -193,11 +201,11 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         // SAFETY: the caller vouches for the rows.
         let rows = unsafe { rows.iter::<C::Row>() };
         let mut out = arena.scratch();
-        let mut ends = Vec::with_capacity(if keep_ends { count } else { 0 });
+        let mut ends = Vec::with_capacity(if row_ends == RowEnds::Keep { count } else { 0 });
         let mut groups = GroupCutter::default();
         let present = self.encode_rows(rows, &mut out, |end| {
             groups.row(end);
-            if keep_ends {
+            if row_ends == RowEnds::Keep {
                 ends.push(end);
             }
         })?;
@@ -242,11 +250,11 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         component: &Component,
         shared: Option<&'s Groups>,
         context: &LoadContext<'_>,
-        portable: bool,
+        copies: CopyPath,
     ) -> Result<StagedColumn<'s>> {
         let count = column.rows;
         context.claim_memory(count, size_of::<C::Row>())?;
-        let bulk = self.layout.is_bulk() && LITTLE_ENDIAN && !portable;
+        let bulk = self.layout.is_bulk() && copies.is_bulk();
         match &column.body {
             Body::Tag if bulk && self.layout.data_size() == 0 => {
                 // SAFETY: the layout and what fills its gaps are those of the row type.
@@ -285,7 +293,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             Body::Raw(rope) => {
                 let bytes = rope.contiguous();
                 let leaves = component.row.check(component.schema()?)?;
-                let moves = component.row.moves_encoded(&leaves, true);
+                let moves = component.row.moves_to_encoded(&leaves);
                 let dense = leaves.iter().map(|leaf| leaf.size as usize).sum();
                 let mut row_bytes = vec![0; dense];
                 for (i, row) in bytes.chunks_exact(component.row.stride as usize).enumerate() {

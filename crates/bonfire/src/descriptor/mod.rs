@@ -14,7 +14,7 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub(crate) use self::column::{EncodedBody, ErasedColumn};
+pub(crate) use self::column::{EncodedBody, ErasedColumn, RowEnds};
 pub use self::keyed::Keyed;
 pub use self::staged::{StagedColumn, StagedRows};
 pub(crate) use self::upgrade::{Convert, OnBytes, OnValues, Step, StepKind, Upgraders};
@@ -305,7 +305,7 @@ impl Descriptor {
         let mut arena = Arena::new(BufferPool::with_capacity(0, 0));
         let rows = RawRows::Slice { base: staged.as_ptr(), len: staged.len() };
         // SAFETY: these are rows of the type, and they are borrowed.
-        let encoded = unsafe { self.column.encode(rows, &mut arena, false) }?;
+        let encoded = unsafe { self.column.encode(rows, &mut arena, RowEnds::Forget) }?;
         let (body, sealed) = match encoded.body {
             EncodedBody::Tag => (Body::Tag, None),
             EncodedBody::Raw(slot) => (Body::Tag, Some(slot)),

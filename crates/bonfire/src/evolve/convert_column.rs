@@ -1,4 +1,4 @@
-//! Rows on their way through steps on bytes: one by one, between two buffers buffers that are swapped.
+//! Runs steps on bytes over the rows of a column, one by one, between two buffers that are swapped.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ impl<'a> SavedRows<'a> {
                     stride: component.row.stride as usize,
                     next: 0,
                     encoded: vec![0; leaves.iter().map(|leaf| leaf.size as usize).sum()],
-                    moves: component.row.moves_encoded(&leaves, true),
+                    moves: component.row.moves_to_encoded(&leaves),
                     context,
                 }
             }

@@ -47,7 +47,7 @@ impl Resolution {
     }
 }
 
-/// How a saved component becomes a registered one, and the way there if it is not straight.
+/// Decides how a saved component becomes a registered one, and returns the path if it is not straight.
 pub(crate) fn resolve(
     component: &Component,
     registry: &Registry,
@@ -59,7 +59,7 @@ pub(crate) fn resolve(
     if descriptor.is_transient() {
         return Ok((Resolution::Transient(target), None));
     }
-    let way = || {
+    let path = || {
         let (version, known) = (component.version, descriptor.version());
         if version > known {
             let message = format!("version {version} is newer than this build ({known}): update the game");
@@ -72,17 +72,17 @@ pub(crate) fn resolve(
         };
         UpgradePath::new(component.schema()?, path, descriptor).map(Some)
     };
-    let way = way().map_err(|error| error.in_key(&component.key))?;
-    Ok(match way {
+    let path = path().map_err(|error| error.in_key(&component.key))?;
+    Ok(match path {
         None if component.row == descriptor.row => (Resolution::Same(target), None),
         None => (Resolution::OtherLayout(target), None),
-        Some(way) => {
-            let changes = way.changes.clone();
-            let resolution = match way.steps {
+        Some(path) => {
+            let changes = path.changes.clone();
+            let resolution = match path.steps {
                 0 => Resolution::ByName { target, changes },
                 steps => Resolution::Upgraded { target, version: component.version, steps, changes },
             };
-            (resolution, Some(way))
+            (resolution, Some(path))
         }
     })
 }

@@ -338,8 +338,8 @@ impl LockedKey {
                     "keep what they need, or raise the version and add a step from it".to_owned(),
                 ),
                 Ok((resolution, _)) if resolution.changes().is_empty() => {}
-                Ok((resolution, way)) => {
-                    let chain = way.is_some_and(|way| way.steps > 0);
+                Ok((resolution, path)) => {
+                    let chain = path.is_some_and(|path| path.steps > 0);
                     for change in resolution.changes().iter().filter(|_| !chain) {
                         judge(change, version, problem);
                     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::convert_column::{RowConverter, SavedRows, convert_column, is_direct};
+use crate::bulk::CopyPath;
 use crate::column::{Column, Component, Groups};
 use crate::context::{LoadContext, SchemaChange};
 use crate::convert::{Conversion, ConversionScratch, FixedRows, UnknownFields};
@@ -64,69 +65,69 @@ impl ByteStep {
 
 impl UpgradePath {
     /// From a saved schema through some steps to a registered component.
-    pub(crate) fn new(saved: &Arc<Schema>, path: Vec<Step>, descriptor: &Descriptor) -> Result<Self> {
-        let mut way = Self { segments: Vec::new(), changes: Vec::new(), steps: path.len(), unknown: None };
+    pub(crate) fn new(saved: &Arc<Schema>, steps: Vec<Step>, descriptor: &Descriptor) -> Result<Self> {
+        let mut path = Self { segments: Vec::new(), changes: Vec::new(), steps: steps.len(), unknown: None };
         let mut at = Arc::clone(saved);
-        let mut path = path.into_iter().peekable();
+        let mut steps = steps.into_iter().peekable();
         let mut is_typed = false;
-        while let Some(step) = path.next() {
+        while let Some(step) = steps.next() {
             is_typed = false;
             match step.kind {
                 StepKind::Typed { old, new, convert } => {
-                    at = way
+                    at = path
                         .by_name(at, &old.schema, &old.row)
                         .map_err(|error| in_version(error, step.from))?;
                     let (mut converts, mut last) = (vec![convert], new);
-                    while let Some(StepKind::Typed { .. }) = path.peek().map(|step| &step.kind)
-                        && let Some(Step { kind: StepKind::Typed { new, convert, .. }, .. }) = path.next()
+                    while let Some(StepKind::Typed { .. }) = steps.peek().map(|step| &step.kind)
+                        && let Some(Step { kind: StepKind::Typed { new, convert, .. }, .. }) = steps.next()
                     {
                         converts.push(convert);
                         last = new;
                     }
-                    is_typed = path.peek().is_none();
+                    is_typed = steps.peek().is_none();
                     if !is_typed {
                         at = Arc::clone(&last.schema);
                     }
                     let again = (!is_typed).then_some(last);
-                    way.segments.push(PathSegment::Typed { old, converts, again });
+                    path.segments.push(PathSegment::Typed { old, converts, again });
                 }
                 StepKind::Bytes { source, target, upgrade } => {
-                    way.by_name(at, &source, &RowLayout::default())
+                    path.by_name(at, &source, &RowLayout::default())
                         .map_err(|error| in_version(error, step.from))?;
                     at = Arc::clone(&target);
-                    way.bytes(ByteStep::Upgrade { source, target, upgrade });
+                    path.bytes(ByteStep::Upgrade { source, target, upgrade });
                 }
                 StepKind::Values(upgrade) => {
                     let mut upgrades = vec![upgrade];
-                    while let Some(StepKind::Values(_)) = path.peek().map(|step| &step.kind)
-                        && let Some(Step { kind: StepKind::Values(upgrade), .. }) = path.next()
+                    while let Some(StepKind::Values(_)) = steps.peek().map(|step| &step.kind)
+                        && let Some(Step { kind: StepKind::Values(upgrade), .. }) = steps.next()
                     {
                         upgrades.push(upgrade);
                     }
-                    let next = path.peek().and_then(|step| step.kind.source()).unwrap_or(&descriptor.schema);
+                    let next = steps.peek().and_then(|step| step.kind.source()).unwrap_or(&descriptor.schema);
                     let target = Arc::clone(next);
-                    way.bytes(ByteStep::Values { source: at, target: Arc::clone(&target), upgrades });
+                    path.bytes(ByteStep::Values { source: at, target: Arc::clone(&target), upgrades });
                     at = target;
                 }
             }
         }
         if !is_typed {
-            way.by_name(at, &descriptor.schema, &descriptor.row)?;
+            path.by_name(at, &descriptor.schema, &descriptor.row)?;
         }
-        if let ([PathSegment::Bytes(steps)], 0) = (&*way.segments, way.steps)
+        if let ([PathSegment::Bytes(steps)], 0) = (&*path.segments, path.steps)
             && let [ByteStep::ByName { conversion, .. }] = &**steps
         {
-            way.unknown = UnknownFields::of(conversion);
+            path.unknown = UnknownFields::of(conversion);
         }
-        if way.unknown.is_none() {
+        if path.unknown.is_none() {
             // Between versions, names have no place where they could wait.
-            for change in &mut way.changes {
+            for change in &mut path.changes {
                 if let SchemaChange::Unknown { field } = change {
                     *change = SchemaChange::Dropped { field: std::mem::take(field) };
                 }
             }
         }
-        Ok(way)
+        Ok(path)
     }
 
     fn by_name(&mut self, from: Arc<Schema>, to: &Arc<Schema>, row: &RowLayout) -> Result<Arc<Schema>> {
@@ -157,7 +158,7 @@ fn in_version(error: Error, version: u32) -> Error {
 pub(crate) struct UpgradeContext<'a> {
     pub(crate) mapped: &'a LoadContext<'a>,
     pub(crate) unmapped: &'a LoadContext<'a>,
-    pub(crate) portable: bool,
+    pub(crate) copies: CopyPath,
     /// Shared values of a component that were converted already, by their table.
     pub(crate) tables: &'a mut HashMap<u32, Groups>,
     pub(crate) scratch: &'a mut ConversionScratch,
@@ -201,7 +202,7 @@ impl UpgradePath {
                 }
                 PathSegment::Typed { old, converts, again } => {
                     let context = if again.is_some() { upgrade.unmapped } else { upgrade.mapped };
-                    let rows = old.column.decode(column, component, table, context, upgrade.portable)?;
+                    let rows = old.column.decode(column, component, table, context, upgrade.copies)?;
                     let rows = converts.iter().try_fold(rows, |rows, convert| convert(rows))?;
                     let Some(again) = again else { return Ok(rows.into_owned()) };
                     let column = Column { component: column.component, ..again.encode_staged(&rows)? };
@@ -213,7 +214,7 @@ impl UpgradePath {
         }
         let (column, component) = &at;
         let table = converted.as_ref().or(shared);
-        let rows = descriptor.column.decode(column, component, table, upgrade.mapped, upgrade.portable)?;
+        let rows = descriptor.column.decode(column, component, table, upgrade.mapped, upgrade.copies)?;
         Ok(rows.into_owned())
     }
 }

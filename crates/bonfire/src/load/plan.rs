@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::bulk::CopyPath;
 use crate::column::Component;
 use crate::context::{Dangling, SchemaChange};
 use crate::entity::{EntityId, EntityMap, NewIds, check_ids};
@@ -63,7 +64,7 @@ pub struct LoadPlan<'s, 'r> {
     pub(super) options: LoadOptions,
     pub(super) resolutions: Vec<Resolution>,
     /// For components that need one.
-    pub(super) ways: Vec<Option<UpgradePath>>,
+    pub(super) paths: Vec<Option<UpgradePath>>,
 }
 
 impl<'s, 'r> LoadPlan<'s, 'r> {
@@ -74,9 +75,9 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
         // Fields that some older type had share the key of the component but are not it.
         let fields = snapshot.carried.iter().filter(|record| record.kind == CarryKind::Fields);
         let fields: HashSet<u32> = fields.map(|record| record.column.component).collect();
-        let (mut resolutions, mut ways) = (Vec::new(), Vec::new());
+        let (mut resolutions, mut paths) = (Vec::new(), Vec::new());
         for (component, number) in snapshot.components().iter().zip(0_u32..) {
-            let (resolution, way) = match fields.contains(&number) {
+            let (resolution, path) = match fields.contains(&number) {
                 true => (Resolution::Unknown, None),
                 false => resolve(component, registry)?,
             };
@@ -90,9 +91,9 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
                 }
             }
             resolutions.push(resolution);
-            ways.push(way);
+            paths.push(path);
         }
-        let plan = Self { snapshot, registry, options, resolutions, ways };
+        let plan = Self { snapshot, registry, options, resolutions, paths };
         plan.check_targets()?;
         Ok(plan)
     }
@@ -147,6 +148,10 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
 
     fn saved_ids(&self) -> Arc<[Rope]> {
         self.snapshot.archetypes.iter().map(|archetype| archetype.ids.clone()).collect()
+    }
+
+    pub(super) fn copies(&self) -> CopyPath {
+        if self.options.portable { CopyPath::Portable } else { CopyPath::Bulk }
     }
 
     /// The rows of all columns.

@@ -14,7 +14,7 @@ use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::evolve::{Resolution, UpgradeContext, UpgradePath};
-use crate::snapshot::carry::{Carry, CarryKind};
+use crate::snapshot::carry::{Carry, CarryKind, UnknownColumn};
 use crate::snapshot::data::FREE_LIST_KEY;
 
 /// Everything that a commit needs. Dropping it undoes nothing, because nothing was done yet.
@@ -330,9 +330,9 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             false => Some(staged?),
         };
         let dangling = self.context.take_dangling_count();
-        if let Some(way) = &self.plan.ways[column.component as usize] {
+        if let Some(path) = &self.plan.paths[column.component as usize] {
             let key = self.plan.registry.descriptors()[target].key();
-            self.unknown_fields(column, key, way, kind, ids)?;
+            self.unknown_fields(column, key, path, kind, ids)?;
         }
         let lost = std::mem::take(&mut self.scratch.lost);
         let number = self.line_number(column, outcome);
@@ -359,18 +359,18 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             Some(_) => Cow::Borrowed(component),
             None => Cow::Owned(Component { schema: Some(descriptor.schema.clone()), ..component.clone() }),
         };
-        let portable = self.plan.options.portable;
-        let staged = match &self.plan.ways[column.component as usize] {
-            None => descriptor.column.decode(column, &known, shared, &self.context, portable),
-            Some(way) => {
-                let mut journey = UpgradeContext {
+        let copies = self.plan.copies();
+        let staged = match &self.plan.paths[column.component as usize] {
+            None => descriptor.column.decode(column, &known, shared, &self.context, copies),
+            Some(path) => {
+                let mut upgrade = UpgradeContext {
                     mapped: &self.context,
                     unmapped: &self.unmapped,
-                    portable,
+                    copies,
                     tables: &mut self.tables,
                     scratch: &mut self.scratch,
                 };
-                way.load(column, &known, shared, descriptor, &mut journey)
+                path.load(column, &known, shared, descriptor, &mut upgrade)
             }
         };
         staged.map_err(|error| error.in_key(&component.key))
@@ -381,7 +381,8 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             self.line(column, Outcome::Dropped).rows += column.rows;
             return Ok(());
         }
-        self.carry.keep_column(self.plan.snapshot, column, kind, ids, self.map, &self.carry_context)?;
+        let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
+        self.carry.keep_column(&UnknownColumn { snapshot, column, kind, ids, map, context })?;
         let dangling = self.carry_context.take_dangling_count();
         let line = self.line(column, Outcome::Carried);
         line.rows += column.rows;
@@ -394,21 +395,14 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         &mut self,
         column: &Column,
         key: &str,
-        way: &UpgradePath,
+        path: &UpgradePath,
         kind: CarryKind,
         ids: &[EntityId],
     ) -> Result<()> {
-        let (Some(fields), Unknown::Keep) = (&way.unknown, self.plan.options.unknown) else { return Ok(()) };
-        let carried = self.carry.keep_fields(
-            self.plan.snapshot,
-            column,
-            key,
-            fields,
-            kind == CarryKind::Resource,
-            ids,
-            self.map,
-            &self.carry_context,
-        );
+        let (Some(fields), Unknown::Keep) = (&path.unknown, self.plan.options.unknown) else { return Ok(()) };
+        let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
+        let unknown = UnknownColumn { snapshot, column, kind, ids, map, context };
+        let carried = self.carry.keep_fields(&unknown, key, fields);
         self.carry_context.take_dangling_count();
         carried
     }

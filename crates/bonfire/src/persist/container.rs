@@ -199,7 +199,7 @@ impl<T: Persist, E: Persist> Persist for Result<T, E> {
             }
         }
     }
-    fn decode(input: &mut Reader<'_>) -> crate::Result<Self> {
+    fn decode(input: &mut Reader<'_>) -> crate::error::Result<Self> {
         match input.u8()? {
             0 => input.nested(T::decode).map(Ok),
             1 => input.nested(E::decode).map(Err),

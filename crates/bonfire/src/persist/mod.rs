@@ -50,7 +50,7 @@ pub use text::AsText;
 use crate::context::LoadContext;
 use crate::error::Result;
 use crate::layout::LayoutOf;
-use crate::schema::{Node, SchemaBuilder};
+use crate::schema::{Node, Schema, SchemaBuilder};
 use crate::wire::{Reader, Writer};
 
 /// A value that can be saved and loaded. Derive it.
@@ -149,4 +149,13 @@ pub trait Adapter<T: 'static>: 'static {
 
     /// Converts back; fails if the saved value is not a `T`.
     fn load(saved: Self::Saved, context: &LoadContext<'_>) -> Result<T>;
+}
+
+impl Schema {
+    /// The schema of a type.
+    pub fn of<T: Persist>() -> Self {
+        let mut builder = SchemaBuilder::new();
+        let root = T::schema(&mut builder);
+        builder.finish(root)
+    }
 }

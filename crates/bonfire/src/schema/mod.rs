@@ -155,13 +155,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of a type.
-    pub fn of<T: crate::Persist>() -> Self {
-        let mut builder = SchemaBuilder::new();
-        let root = T::schema(&mut builder);
-        builder.finish(root)
-    }
-
     /// The hash that decides whether two schemas mean the same.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint

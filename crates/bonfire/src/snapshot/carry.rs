@@ -89,6 +89,17 @@ struct CarriedColumn {
     rows: Vec<(EntityId, Vec<u8>)>,
 }
 
+/// A saved column that a load keeps, or some fields of it.
+pub(crate) struct UnknownColumn<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) column: &'a Column,
+    pub(crate) kind: CarryKind,
+    /// The saved ids of the column's archetype.
+    pub(crate) ids: &'a [EntityId],
+    pub(crate) map: &'a EntityMap,
+    pub(crate) context: &'a LoadContext<'a>,
+}
+
 impl CarriedColumn {
     fn identity(&self) -> Identity {
         let Component { key, version, schema_fingerprint, .. } = &self.component;
@@ -168,16 +179,9 @@ impl Carry {
         }
     }
 
-    /// Keeps the rows of an unknown column. `ids` are the saved ids of the column's archetype.
-    pub(crate) fn keep_column(
-        &mut self,
-        snapshot: &Snapshot,
-        column: &Column,
-        kind: CarryKind,
-        ids: &[EntityId],
-        map: &EntityMap,
-        context: &LoadContext<'_>,
-    ) -> Result<()> {
+    /// Keeps the rows of a column that this build does not know.
+    pub(crate) fn keep_column(&mut self, unknown: &UnknownColumn<'_>) -> Result<()> {
+        let UnknownColumn { snapshot, column, kind, ids, map, context } = *unknown;
         let component = &snapshot.components[column.component as usize];
         let rows = if kind == CarryKind::Resource { 1 } else { ids.len() };
         let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;
@@ -203,18 +207,14 @@ impl Carry {
     }
 
     /// Keeps those fields of a column's values that this build does not know.
-    #[expect(clippy::too_many_arguments, reason = "as `keep_column`, with the fields")]
     pub(crate) fn keep_fields(
         &mut self,
-        snapshot: &Snapshot,
-        column: &Column,
+        unknown: &UnknownColumn<'_>,
         key: &str,
         fields: &UnknownFields,
-        is_resource: bool,
-        ids: &[EntityId],
-        map: &EntityMap,
-        context: &LoadContext<'_>,
     ) -> Result<()> {
+        let UnknownColumn { snapshot, column, kind, ids, map, context } = *unknown;
+        let is_resource = kind == CarryKind::Resource;
         let component = &snapshot.components[column.component as usize];
         let rows = if is_resource { 1 } else { ids.len() };
         let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;

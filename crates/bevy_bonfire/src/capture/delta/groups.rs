@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bevy_ecs::archetype::{Archetype, ArchetypeId};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{DeltaOp, DeltaWriter};
+use bonfire::engine::{DeltaOp, DeltaWriter, GroupKind};
 use bonfire::{EntityId, Result};
 
 use super::structure::Arrival;
@@ -156,7 +156,8 @@ impl<'a> Groups<'a> {
 
     pub(super) fn write(self, writer: &mut DeltaWriter<'_>) -> Result<()> {
         for Group { told, ids, values } in self.list {
-            let mut group = writer.group(told.spawned, ids);
+            let kind = if told.spawned { GroupKind::Spawned } else { GroupKind::Changed };
+            let mut group = writer.group(kind, ids);
             let mut values = values.into_iter();
             for (number, op) in told.ops {
                 match op {
