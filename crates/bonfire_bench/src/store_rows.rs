@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use aes_gcm_siv::Aes256GcmSiv;
 use bonfire::{AlignedBuf, EncodeOptions, EntityId, Persist, Registry, Snapshot, SnapshotWriter};
+use bonfire_store::backend::StoreFuture;
 use bonfire_store::{
-    Details, DirStore, Head, Payload, Precondition, SealKey, Sealed, Slots, Store, StoreFuture, Suite,
-    Version, Wait,
+    Details, DirStore, Head, Payload, Precondition, SealKey, Sealed, Slots, Store, Suite, Version, Wait,
 };
 use bytes::Bytes;
 use chacha20poly1305::XChaCha20Poly1305;

@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path) -> Result<SchemaLock, Failure> {
 
 /// The lock at `path`, if there is one.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<SchemaLock>, Failure> {
-    match bonfire_store::read_lock(path) {
+    match bonfire_store::read_schema_lock(path) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(Failure::named(&error)),

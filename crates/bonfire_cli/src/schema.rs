@@ -21,7 +21,7 @@ pub(crate) fn lock(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit
     }
     let added = lock::added(&before, &after);
     if is_new || !added.is_empty() {
-        bonfire_store::write_lock(path, &after).map_err(|error| Failure::named(&error))?;
+        bonfire_store::write_schema_lock(path, &after).map_err(|error| Failure::named(&error))?;
     }
     let what = match (is_new, added.is_empty()) {
         (true, _) => "created",

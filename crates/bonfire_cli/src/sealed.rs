@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bonfire::Result;
+use bonfire_store::backend::{StoreFuture, is_sealed};
 use bonfire_store::{
-    DirStore, Head, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, StoreFuture, Version, Wait,
-    is_sealed,
+    DirStore, Head, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Version, Wait,
 };
 use bytes::Bytes;
 use clap::Args;
@@ -75,7 +75,7 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
         return Ok(bytes);
     }
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|name| bonfire_store::check_name(name).is_ok()).unwrap_or("save");
+    let name = name.filter(|name| bonfire_store::backend::check_name(name).is_ok()).unwrap_or("save");
     let memory = MemoryStore::new();
     memory.put(name, bytes.into(), Precondition::None).wait()?;
     with_keys(memory, keys).get(name).wait()

@@ -31,9 +31,9 @@ pub(crate) fn run(command: &SlotsCommand, keys: &[SealKey], out: &mut Output) ->
             let slot = &arguments.slot;
             let (removed, what) = match arguments.save {
                 Some(save) => {
-                    (slots.remove_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
+                    (slots.delete_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
                 }
-                None => (slots.remove(slot).wait(), format!("slot `{slot}`")),
+                None => (slots.delete(slot).wait(), format!("slot `{slot}`")),
             };
             if !removed.map_err(failed)? {
                 return Err(Failure::Arguments(format!("there is no {}", escaped(&what))));

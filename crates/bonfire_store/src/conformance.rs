@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use bonfire::{Error, Rope};
 use bytes::Bytes;
 
+use crate::blocking::Wait;
 use crate::store::{Payload, Precondition, Store, Version};
-use crate::wait::Wait;
 
 /// What the test shows, and the test.
 type Test = (&'static str, fn(&dyn Store));

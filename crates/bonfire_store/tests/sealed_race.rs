@@ -6,9 +6,8 @@ mod sealed_support;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bonfire_store::{
-    Head, MemoryStore, Payload, Precondition, Sealed, Store, StoreFuture, Suite, Version, Wait,
-};
+use bonfire_store::backend::StoreFuture;
+use bonfire_store::{Head, MemoryStore, Payload, Precondition, Sealed, Store, Suite, Version, Wait};
 use bytes::Bytes;
 use sealed_support::*;
 

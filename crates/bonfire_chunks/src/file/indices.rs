@@ -1,6 +1,6 @@
 //! Where everything is: an index for each kind of content.
 
-use crate::format::{Entry, Key, Kind, Place};
+use crate::format::{Entry, FramePlace, Key, Kind};
 use crate::index::Index;
 
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Indices {
 
 impl Indices {
     /// `chunks` are in order, each once.
-    pub(super) fn new(chunks: &[Entry], others: &[(Key, Place)]) -> Self {
+    pub(super) fn new(chunks: &[Entry], others: &[(Key, FramePlace)]) -> Self {
         let mut indices = Self::default();
         *indices.of_mut(Kind::Chunk) =
             Index::from_sorted(chunks.iter().map(|entry| (entry.pos, entry.place)));
@@ -28,15 +28,15 @@ impl Indices {
         &mut self.by_kind[number(kind)]
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<Place> {
+    pub(crate) fn get(&self, key: Key) -> Option<FramePlace> {
         self.of(key.kind).get(key.pos)
     }
 
-    pub(super) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
+    pub(super) fn set(&mut self, key: Key, place: FramePlace) -> Option<FramePlace> {
         self.of_mut(key.kind).set(key.pos, place)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Place> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<FramePlace> {
         self.of_mut(key.kind).remove(key.pos)
     }
 
@@ -58,13 +58,13 @@ impl Indices {
     }
 
     /// Everything, by kind.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Place)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, FramePlace)> {
         let of = |kind: Kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place));
         Kind::CONTENT.into_iter().flat_map(of)
     }
 
     /// All that the page table does not list.
-    pub(super) fn others(&self) -> impl Iterator<Item = (Key, Place)> {
+    pub(super) fn others(&self) -> impl Iterator<Item = (Key, FramePlace)> {
         let others = Kind::CONTENT.into_iter().filter(|kind| *kind != Kind::Chunk);
         others.flat_map(|kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place)))
     }

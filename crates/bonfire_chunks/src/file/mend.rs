@@ -4,17 +4,17 @@ use std::sync::atomic::Ordering;
 
 use bonfire::Result;
 
-use super::append::{Change, DATA_BYTES_MAX, NewFrame};
-use super::appender::WRITE_BYTES;
+use super::commit::{Change, DATA_BYTES_MAX, NewFrame};
+use super::frame_writer::WRITE_BYTES;
 use super::recover::Recovered;
-use super::writer::Writer;
+use super::writer_state::WriterState;
 use super::{ChunkFile, DamagedFrame, io_error};
 use crate::format::Key;
 
 impl ChunkFile {
-    /// Cuts off what lies behind the last save, and writes the saves behind the last fold once more: if a sync of them has
+    /// Cuts off what lies behind the last save, and writes the saves behind the last checkpoint once more: if a sync of them has
     /// failed before, the system believes that the disk has them.
-    pub(super) fn mend_tail(&self, writer: &mut Writer, recovered: &Recovered) -> Result<()> {
+    pub(super) fn mend_tail(&self, writer: &mut WriterState, recovered: &Recovered) -> Result<()> {
         let failed = io_error("repair", &self.name);
         let file = self.state().file.clone();
         if file.len().map_err(&failed)? > recovered.end {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::format::{Key, Kind, Place};
+use crate::format::{FramePlace, Key, Kind};
 use crate::{ChunkPos, LayerChanges};
 
 /// What had to be done to open a world. All zero after a close.
@@ -39,11 +39,11 @@ impl OpenReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedFrame {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) place: FramePlace,
 }
 
 impl DamagedFrame {
-    pub(crate) fn new(key: Key, place: Place) -> Self {
+    pub(crate) fn new(key: Key, place: FramePlace) -> Self {
         Self { key, place }
     }
 
@@ -53,7 +53,7 @@ impl DamagedFrame {
     }
 
     /// What is damaged: `chunk`, `bodies`, `entities`, `settings` or `schema`.
-    pub fn what(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match self.key.kind {
             Kind::DamagedChunk => Kind::Chunk.name(),
             Kind::DamagedBodies => Kind::Bodies.name(),
@@ -71,8 +71,8 @@ impl DamagedFrame {
 impl fmt::Display for DamagedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.chunk() {
-            Some(pos) => write!(f, "{} at {pos}", self.what()),
-            None => write!(f, "{}", self.what()),
+            Some(pos) => write!(f, "{} at {pos}", self.kind_name()),
+            None => write!(f, "{}", self.kind_name()),
         }
     }
 }

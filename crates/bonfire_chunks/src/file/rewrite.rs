@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk, DiskFile};
+use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::append::Change;
-use super::appender::Appender;
+use super::commit::Change;
+use super::frame_writer::FrameWriter;
 use super::indices::Indices;
 use super::recover::{Repair, recover, side_pos};
 use super::replay::digest;
 use super::seal::Seal;
-use super::writer::Writer;
+use super::writer_state::WriterState;
 use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
-    Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
-    decode_head, encode_image,
+    Commit, ENTRY_BYTES, Entry, Flags, FramePlace, HEADER_BYTES, Header, Key, Kind, SideIndex, Tag,
+    WrittenFrame, decode_head, encode_image,
 };
 
 /// Hears how many of how many frames are done.
-pub(crate) type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
 
 /// A file that is to be.
 pub(crate) struct NewFile<'n> {
@@ -38,7 +38,7 @@ pub(crate) struct NewFile<'n> {
 }
 
 /// A file that has been written and has no name yet.
-struct Fresh {
+struct WrittenFile {
     header: Header,
     indices: Indices,
     end: u64,
@@ -47,7 +47,7 @@ struct Fresh {
 }
 
 /// A file as it is now, and what the next one is called.
-struct Snapshot {
+struct FileSnapshot {
     file: Arc<dyn DiskFile>,
     indices: Indices,
     header: Header,
@@ -58,21 +58,21 @@ struct Snapshot {
 }
 
 /// Frames that are copied.
-struct Old<'o> {
+struct FramesToCopy<'o> {
     file: &'o dyn DiskFile,
     indices: &'o Indices,
     /// Another process may write to it, and over frames that it has moved.
-    is_anothers: bool,
+    has_other_writer: bool,
 }
 
 impl NewFile<'_> {
     /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
     fn write(
         &self,
-        old: Option<&Old<'_>>,
+        old: Option<&FramesToCopy<'_>>,
         change: &Change,
-        progress: Progress<'_>,
-    ) -> Result<(Box<dyn DiskFile>, Fresh)> {
+        progress: FrameProgress<'_>,
+    ) -> Result<(Box<dyn DiskFile>, WrittenFile)> {
         let temporary = temporary_name(self.name);
         match self.disk.remove(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -96,10 +96,10 @@ impl NewFile<'_> {
     fn fill(
         &self,
         file: &dyn DiskFile,
-        old: Option<&Old<'_>>,
+        old: Option<&FramesToCopy<'_>>,
         change: &Change,
-        progress: Progress<'_>,
-    ) -> Result<Fresh> {
+        progress: FrameProgress<'_>,
+    ) -> Result<WrittenFile> {
         if !self.seal_info.is_empty()
             && self.seal.is_none()
             && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
@@ -110,7 +110,7 @@ impl NewFile<'_> {
         let changed: HashSet<Key> =
             change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
         let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-        let mut kept: Vec<(Key, Place)> = kept.collect();
+        let mut kept: Vec<(Key, FramePlace)> = kept.collect();
         kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
         let is_chunk = |key: &Key| key.kind == Kind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
@@ -119,8 +119,8 @@ impl NewFile<'_> {
         let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
         let data_start = HEADER_BYTES + u64::from(table_bytes);
-        let mut out = Appender { file, at: data_start, buffer: Vec::new(), end: data_start };
-        let mut new = Writing::default();
+        let mut out = FrameWriter { file, at: data_start, buffer: Vec::new(), end: data_start };
+        let mut new = NewContent::default();
         let total = (kept.len() + change.frames.len()) as u64;
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
@@ -128,12 +128,13 @@ impl NewFile<'_> {
             match read_place(old.file, *key, *place, &mut bytes) {
                 Ok(place) => {
                     let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..place });
+                    new.places
+                        .insert(*key, FramePlace { offset: start + crate::format::SIZE_BYTES, ..place });
                     new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
                 }
                 Err(error)
                     if error.is_corrupt()
-                        && old.is_anothers
+                        && old.has_other_writer
                         && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
                 {
                     return Err(Error::conflict(
@@ -168,10 +169,15 @@ impl NewFile<'_> {
     }
 
     /// What comes behind the frames, and what comes before them.
-    fn finish(&self, mut out: Appender<'_>, new: Writing, header: Header) -> std::io::Result<Fresh> {
+    fn finish(
+        &self,
+        mut out: FrameWriter<'_>,
+        new: NewContent,
+        header: Header,
+    ) -> std::io::Result<WrittenFile> {
         let (chunks, others): (Vec<_>, Vec<_>) =
             new.places.iter().partition(|(key, _)| key.kind == Kind::Chunk);
-        let others: Vec<(Key, Place)> = others.into_iter().map(|(key, place)| (*key, *place)).collect();
+        let others: Vec<(Key, FramePlace)> = others.into_iter().map(|(key, place)| (*key, *place)).collect();
         let entries: Vec<Entry> =
             chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
         let (nowhere, plain) = (ChunkPos::default(), Tag::default());
@@ -198,11 +204,11 @@ impl NewFile<'_> {
         out.file.write_all_at(&front, 0)?;
         out.file.sync()?;
         let side = (side_at, side.entries.len() as u64);
-        Ok(Fresh { header, indices, end: commit.place.end(), tail_start: section.end(), side })
+        Ok(WrittenFile { header, indices, end: commit.place.end(), tail_start: section.end(), side })
     }
 
     /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
-    fn verify(&self, file: &dyn DiskFile, fresh: Fresh) -> Result<Fresh> {
+    fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
         let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
         file.forget_cached().map_err(io_error("read back", self.name))?;
         let found = recover(file)?;
@@ -254,18 +260,18 @@ fn order(key: Key) -> u8 {
 
 /// What has been written of a new file.
 #[derive(Default)]
-struct Writing {
-    places: BTreeMap<Key, Place>,
+struct NewContent {
+    places: BTreeMap<Key, FramePlace>,
     /// What is of the file's own generation: its commit lists it, as that of any save does.
-    own: Vec<(Key, Place)>,
+    own: Vec<(Key, FramePlace)>,
     crcs: Vec<u32>,
     /// The records of all bodies.
     bodies: Vec<u8>,
     body_count: u32,
 }
 
-impl Writing {
-    fn note(&mut self, key: Key, appended: Appended) {
+impl NewContent {
+    fn note(&mut self, key: Key, appended: WrittenFrame) {
         self.places.insert(key, appended.place);
         self.own.push((key, appended.place));
         self.crcs.push(appended.crc);
@@ -305,7 +311,7 @@ impl ChunkFile {
             let bodies = state.indices.of(Kind::Bodies).range(&crate::ChunkRect::ALL);
             bodies.into_iter().map(|(pos, _)| Key::new(Kind::Bodies, pos)).collect()
         };
-        let mut all = Writing::default();
+        let mut all = NewContent::default();
         for key in keys {
             match self.read(key, |_, data| {
                 all.note_bodies(key, data);
@@ -320,18 +326,18 @@ impl ChunkFile {
     }
 
     /// Writes the file anew without what is dead.
-    pub(crate) fn compact(&self, progress: Progress<'_>) -> Result<()> {
+    pub(crate) fn compact(&self, progress: FrameProgress<'_>) -> Result<()> {
         self.compact_with(Change::default(), progress)
     }
 
-    pub(super) fn compact_with(&self, change: Change, progress: Progress<'_>) -> Result<()> {
+    pub(super) fn compact_with(&self, change: Change, progress: FrameProgress<'_>) -> Result<()> {
         self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
     }
 
     /// What the next file is made of.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> FileSnapshot {
         let state = self.state();
-        Snapshot {
+        FileSnapshot {
             file: state.file.clone(),
             indices: state.indices.clone(),
             header: state.header.clone(),
@@ -343,11 +349,11 @@ impl ChunkFile {
 
     pub(super) fn rewrite_in_place(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
-        progress: Progress<'_>,
+        progress: FrameProgress<'_>,
     ) -> Result<()> {
-        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
+        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
         let new = NewFile {
             disk: &*self.disk,
             name: &self.name,
@@ -357,8 +363,11 @@ impl ChunkFile {
             seal: seal.clone(),
             seal_info: seal_info.clone(),
         };
-        let (new_file, fresh) =
-            new.write(Some(&Old { file: &*file, indices: &indices, is_anothers: false }), &change, progress)?;
+        let (new_file, fresh) = new.write(
+            Some(&FramesToCopy { file: &*file, indices: &indices, has_other_writer: false }),
+            &change,
+            progress,
+        )?;
         if let Err(error) = new.publish() {
             // Whether the name is the new file's after a crash is not known; until then it may be.
             writer.poison();
@@ -389,7 +398,7 @@ impl ChunkFile {
         FileCopy {
             snapshot: self.snapshot(),
             capacity_min: self.options.capacity_min,
-            is_anothers: self.access == Access::Read,
+            has_other_writer: self.access == Access::Read,
             _pin,
         }
     }
@@ -412,9 +421,9 @@ impl ChunkFile {
 
 /// A file as it was when the copy began.
 pub(crate) struct FileCopy<'f> {
-    snapshot: Snapshot,
+    snapshot: FileSnapshot,
     capacity_min: u32,
-    is_anothers: bool,
+    has_other_writer: bool,
     _pin: super::Pin<'f>,
 }
 
@@ -425,14 +434,14 @@ impl FileCopy<'_> {
         disk: &dyn Disk,
         name: &str,
         change: &Change,
-        progress: Progress<'_>,
+        progress: FrameProgress<'_>,
     ) -> Result<()> {
         let _lock = take_lock(disk, name)?;
-        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
+        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
         let header = Header { modified: crate::clock::unix_seconds(), ..header };
         let new =
             NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
-        let old = Old { file: &*file, indices: &indices, is_anothers: self.is_anothers };
+        let old = FramesToCopy { file: &*file, indices: &indices, has_other_writer: self.has_other_writer };
         drop(new.write(Some(&old), change, progress)?);
         new.publish()
     }

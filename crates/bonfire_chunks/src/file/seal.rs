@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 
+use super::frame_scanner::FrameScanner;
 use super::recover::Recovered;
-use super::source::Source;
 use crate::format::{Commit, Flags, Header, Key, Kind, Tag};
 
 #[cfg(feature = "seal")]
@@ -20,7 +20,7 @@ pub(crate) enum SealKey {}
 
 pub(crate) struct Seal {
     #[cfg(feature = "seal")]
-    sealer: bonfire_store::FrameSealer,
+    sealer: bonfire_store::engine::FrameSealer,
     #[cfg(not(feature = "seal"))]
     never: SealKey,
 }
@@ -29,7 +29,7 @@ impl Seal {
     /// For a new file.
     pub(crate) fn new(key: &SealKey) -> Result<Self> {
         #[cfg(feature = "seal")]
-        return Ok(Self { sealer: bonfire_store::FrameSealer::new(key)? });
+        return Ok(Self { sealer: bonfire_store::engine::FrameSealer::new(key)? });
         #[cfg(not(feature = "seal"))]
         match *key {}
     }
@@ -48,7 +48,7 @@ impl Seal {
 
     #[cfg(feature = "seal")]
     fn open_with(key: &SealKey, info: &[u8]) -> Result<Self> {
-        Ok(Self { sealer: bonfire_store::FrameSealer::open(key, info)? })
+        Ok(Self { sealer: bonfire_store::engine::FrameSealer::open(key, info)? })
     }
 
     #[cfg(not(feature = "seal"))]
@@ -126,9 +126,9 @@ pub(super) fn info_of_file(header: &Header, recovered: &Recovered, file: &dyn Di
         return Ok(recovered.seal.clone());
     }
     let failed = |error: std::io::Error| Error::io("cannot read a chunk world", &error);
-    let mut source = Source::new(file).map_err(failed)?;
-    let walk = source.walk(header.data_start).map_err(failed)?;
-    for frame in walk.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
+    let mut source = FrameScanner::new(file).map_err(failed)?;
+    let scan = source.scan(header.data_start).map_err(failed)?;
+    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
         let data = source.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
         if let Ok(commit) = Commit::decode(&data)
             && !commit.seal.is_empty()

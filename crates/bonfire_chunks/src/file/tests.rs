@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Random};
 
 use super::*;
@@ -97,7 +97,7 @@ fn run(disk: &CrashDisk, seed: u64, eager: bool, steps: usize) -> Vec<Step> {
                 file = open(disk.clone(), eager).expect("it was closed").0;
             }
             1 => file.compact(&mut |_, _| {}).expect("a disk in memory"),
-            2 => file.fold_all().expect("a disk in memory"),
+            2 => file.checkpoint_all().expect("a disk in memory"),
             3 => {
                 drop(file);
                 file = open(disk.clone(), eager).expect("it was not closed").0;

@@ -3,7 +3,7 @@
 
 use bonfire::{Error, Result};
 
-use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Key, List, Place, take};
+use super::{ENTRY_BYTES, Entry, FramePlace, HEADER_BYTES, Key, List, take};
 
 /// What a save has changed. It is the last frame of the save: those before count only together with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Commit {
     pub(crate) digest: u32,
     /// How the file is sealed; empty if it is not.
     pub(crate) seal: Vec<u8>,
-    pub(crate) entries: Vec<(Key, Place)>,
+    pub(crate) entries: Vec<(Key, FramePlace)>,
 }
 
 impl Commit {
@@ -57,7 +57,7 @@ impl Commit {
 pub(crate) struct SideIndex {
     /// Where the data of the list before this one is; 0 if this one has everything.
     pub(crate) earlier: u64,
-    pub(crate) entries: Vec<(Key, Place)>,
+    pub(crate) entries: Vec<(Key, FramePlace)>,
 }
 
 impl SideIndex {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn frames_about_frames_come_back_and_cut_ones_are_refused() {
-        let place = Place { offset: 99, len: 5, tag: Tag { storage: 1, codec: 2, layers: 3 } };
+        let place = FramePlace { offset: 99, len: 5, tag: Tag { storage: 1, codec: 2, layers: 3 } };
         let entries = vec![(Key::new(Kind::Snapshot, ChunkPos::new(1, 2)), place)];
         let commit =
             Commit { header: [7; 64], durable: 8, digest: 9, seal: vec![1, 2], entries: entries.clone() };
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn an_image_that_is_out_of_order_is_refused() {
-        let entry = |x| Entry { pos: ChunkPos::new(x, 0), place: Place { offset: 99, ..Place::NOWHERE } };
+        let entry =
+            |x| Entry { pos: ChunkPos::new(x, 0), place: FramePlace { offset: 99, ..FramePlace::NOWHERE } };
         assert_eq!(decode_image(&encode_image([entry(1), entry(2)].into_iter())).unwrap().len(), 2);
         assert!(decode_image(&encode_image([entry(2), entry(1)].into_iter())).unwrap_err().is_corrupt());
         assert!(decode_image(&encode_image([entry(1), entry(1)].into_iter())).unwrap_err().is_corrupt());

@@ -10,7 +10,7 @@ mod settings;
 pub(crate) use self::commit::{Commit, SideIndex, decode_image, encode_image};
 pub(crate) use self::crc8::{crc8, crc8_append};
 pub(crate) use self::entry::{ENTRY_BYTES, Entry, List};
-pub(crate) use self::frame::{Appended, FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
+pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};
 pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
 pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
 
@@ -22,7 +22,7 @@ use crate::ChunkPos;
 pub(crate) enum Kind {
     /// The cells of a chunk.
     Chunk = 1,
-    /// The document's entity section. The save that folds ends with it.
+    /// The document's entity section. The save that writes a checkpoint ends with it.
     EntitySection = 2,
     /// What a save has changed: the frames before it count only together with it.
     Commit = 3,
@@ -126,14 +126,14 @@ impl Tag {
 
 /// Where the data of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FramePlace {
     /// Past the size word. 0 is nowhere.
     pub(crate) offset: u64,
     pub(crate) len: u32,
     pub(crate) tag: Tag,
 }
 
-impl Place {
+impl FramePlace {
     /// Of something that is not there.
     pub(crate) const NOWHERE: Self = Self { offset: 0, len: 0, tag: Tag { storage: 0, codec: 0, layers: 0 } };
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bonfire::{Error, Result};
 
 use super::cells::Encoder;
-use super::edit::After;
-use super::{ChunkWorld, Saving, World};
+use super::edit::CommitEffects;
+use super::{ChunkWorld, SaveState, World};
 use crate::file::NewFrame;
 use crate::format::{Key, Kind, Tag};
 use crate::{Body, BodyId, BodyIds, ChunkPos, ChunkRect, decode_bodies, encode_bodies};
@@ -74,10 +74,10 @@ impl World {
         &self,
         lists: BTreeMap<ChunkPos, Vec<Body>>,
         removed_chunks: &BTreeSet<ChunkPos>,
-        saving: &mut Saving,
+        saving: &mut SaveState,
         frames: &mut BTreeMap<Key, NewFrame>,
         removed: &mut BTreeSet<Key>,
-        after: &mut After,
+        after: &mut CommitEffects,
     ) -> Result<()> {
         let mut new_homes: HashMap<BodyId, ChunkPos> = HashMap::new();
         for (pos, bodies) in &lists {
@@ -90,7 +90,7 @@ impl World {
         }
         // Ids of the game's own, or of another program, are not given out by later sessions either.
         let sessions = new_homes.keys().map(|id| id.session());
-        // After the last session they would begin again.
+        // CommitEffects the last session they would begin again.
         let highest = sessions.filter(|session| *session < u32::MAX).max().unwrap_or(0);
         if highest > saving.settings.session {
             saving.settings.session = highest;
@@ -152,8 +152,8 @@ impl World {
     fn carried_by_bodies(
         &self,
         lists: &BTreeMap<ChunkPos, Vec<Body>>,
-        saving: &Saving,
-    ) -> Result<HashMap<BodyId, Carried>> {
+        saving: &SaveState,
+    ) -> Result<HashMap<BodyId, CarriedBody>> {
         let mut carried = HashMap::new();
         let set = saving.settings.current();
         if set.stored_bytes() == self.options.layers.stored_bytes() {
@@ -168,7 +168,7 @@ impl World {
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
                     if saving.homes.get(&body.id).is_none_or(|home| *home == pos) {
                         let bytes = encoder.carried_of(&conversion, &body.cells)?;
-                        carried.insert(body.id, Carried { size: [body.width, body.height], bytes });
+                        carried.insert(body.id, CarriedBody { size: [body.width, body.height], bytes });
                     }
                 }
                 Ok(())
@@ -185,8 +185,8 @@ impl World {
     fn encode_list(
         &self,
         mut bodies: Vec<Body>,
-        carried: &HashMap<BodyId, Carried>,
-        saving: &Saving,
+        carried: &HashMap<BodyId, CarriedBody>,
+        saving: &SaveState,
     ) -> Result<Vec<u8>> {
         let layers = &self.options.layers;
         let set = saving.settings.current();
@@ -211,7 +211,7 @@ impl World {
 }
 
 /// What a body has of layers that the game does not have any more, cell by cell.
-struct Carried {
+struct CarriedBody {
     size: [u32; 2],
     bytes: Vec<u8>,
 }

@@ -241,7 +241,7 @@ impl<'w> Encoder<'w> {
         if cells.len() != expected {
             return Err(Error::misuse(format!("chunk {pos} has {} bytes and not {expected}", cells.len())));
         }
-        let Carried { bytes: carried, is_whole } = self.carried(pos)?;
+        let CarriedCells { bytes: carried, is_whole } = self.carried(pos)?;
         let stored = self.stored(cells, &carried)?;
         let choice = options.choice_for(self.world.is_compat());
         let stored_bytes = self.set.stored_bytes();
@@ -321,12 +321,12 @@ impl<'w> Encoder<'w> {
     }
 
     /// What the file has of layers that the game does not have any more: it stays with the chunk.
-    fn carried(&self, pos: ChunkPos) -> Result<Carried> {
+    fn carried(&self, pos: ChunkPos) -> Result<CarriedCells> {
         if self.carried_default.is_empty() {
-            return Ok(Carried { bytes: Vec::new(), is_whole: false });
+            return Ok(CarriedCells { bytes: Vec::new(), is_whole: false });
         }
         let cells = self.world.options.cells_per_chunk();
-        let default = || Carried { bytes: self.carried_default.repeat(cells), is_whole: false };
+        let default = || CarriedCells { bytes: self.carried_default.repeat(cells), is_whole: false };
         let key = Key::new(Kind::Chunk, pos);
         let found = self.world.file.read(key, |tag, data| {
             let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
@@ -335,7 +335,7 @@ impl<'w> Encoder<'w> {
                 let mut stored = vec![0; cells * set_bytes];
                 decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
                 let bytes = self.carried_of(&conversion, &stored)?;
-                carried = Carried { is_whole: bytes != carried.bytes, bytes };
+                carried = CarriedCells { is_whole: bytes != carried.bytes, bytes };
             } else if tag.storage == DELTA {
                 let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
                 let of_cells = self.carried_of(&conversion, &delta.cells)?;
@@ -355,7 +355,7 @@ impl<'w> Encoder<'w> {
 }
 
 /// What a chunk has of layers that the game does not have any more, cell by cell.
-struct Carried {
+struct CarriedCells {
     bytes: Vec<u8>,
     /// Cells that are not changed have something of them, too.
     is_whole: bool,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bonfire::Result;
 
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
-use super::{ChunkWorld, Saving, World, settings_frames};
+use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
 use crate::file::{Change, NewFrame};
 use crate::format::{Key, Kind};
@@ -229,9 +229,9 @@ impl World {
         &self,
         edit: Edit,
         encoded: Vec<(ChunkPos, Encoded)>,
-        saving: &mut Saving,
+        saving: &mut SaveState,
         report: &mut CommitReport,
-    ) -> Result<(Change, After)> {
+    ) -> Result<(Change, CommitEffects)> {
         let mut frames: BTreeMap<Key, NewFrame> = BTreeMap::new();
         let mut removed: BTreeSet<Key> = BTreeSet::new();
         for pos in &edit.removed {
@@ -255,7 +255,7 @@ impl World {
                 }
             }
         }
-        let mut after = After::default();
+        let mut after = CommitEffects::default();
         self.change_bodies(edit.bodies, &edit.removed, saving, &mut frames, &mut removed, &mut after)?;
         self.change_entities(edit.entities, &mut frames, &mut removed)?;
         // What was set aside as damaged is replaced, or removed.
@@ -276,14 +276,14 @@ impl World {
 
 /// What is remembered once a change is in the file.
 #[derive(Default)]
-pub(super) struct After {
+pub(super) struct CommitEffects {
     pub(super) homes: Vec<(crate::BodyId, Option<ChunkPos>)>,
     pub(super) bodies_written: Vec<ChunkPos>,
     pub(super) settings_written: bool,
 }
 
-impl After {
-    pub(super) fn apply(self, saving: &mut Saving) {
+impl CommitEffects {
+    pub(super) fn apply(self, saving: &mut SaveState) {
         for (id, home) in self.homes {
             match home {
                 Some(pos) => drop(saving.homes.insert(id, pos)),

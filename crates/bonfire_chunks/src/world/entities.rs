@@ -49,7 +49,7 @@ impl World {
                 continue;
             };
             removed.remove(&key);
-            let split = Split::of(&snapshot)
+            let split = SplitSnapshot::of(&snapshot)
                 .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {
@@ -96,7 +96,7 @@ impl World {
         Ok(snapshot)
     }
 
-    fn append_section(&self, cut: &Cut, out: &mut Vec<u8>) -> Result<()> {
+    fn append_section(&self, cut: &SchemaCut, out: &mut Vec<u8>) -> Result<()> {
         let mut lost = None;
         for place in places(cut.hash) {
             let found = self.file.read(Key::new(Kind::Schema, place), |_, data| {
@@ -130,7 +130,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// A section that was cut out.
-struct Cut {
+struct SchemaCut {
     hash: u64,
     /// Where it was in the snapshot.
     at: u32,
@@ -140,13 +140,13 @@ struct Cut {
 const CUT_BYTES: usize = 16;
 
 /// A snapshot without its schemas.
-struct Split<'s> {
-    cuts: Vec<Cut>,
+struct SplitSnapshot<'s> {
+    cuts: Vec<SchemaCut>,
     sections: Vec<(u64, &'s [u8])>,
     rest: Vec<&'s [u8]>,
 }
 
-impl<'s> Split<'s> {
+impl<'s> SplitSnapshot<'s> {
     fn of(snapshot: &'s [u8]) -> Result<Self> {
         let opened = Snapshot::open(snapshot)?;
         let sections = opened.sections();
@@ -163,7 +163,7 @@ impl<'s> Split<'s> {
             let (Ok(cut_at), Ok(len)) = (u32::try_from(start), u32::try_from(bytes.len())) else { continue };
             split.rest.push(&snapshot[at..start]);
             at = start + bytes.len();
-            split.cuts.push(Cut { hash: hash(bytes), at: cut_at, len });
+            split.cuts.push(SchemaCut { hash: hash(bytes), at: cut_at, len });
             split.sections.push((hash(bytes), bytes));
         }
         split.rest.push(&snapshot[at..]);
@@ -172,7 +172,7 @@ impl<'s> Split<'s> {
 
     fn encode(&self) -> Vec<u8> {
         let mut data = (self.cuts.len() as u32).to_le_bytes().to_vec();
-        for Cut { hash, at, len } in &self.cuts {
+        for SchemaCut { hash, at, len } in &self.cuts {
             data.extend_from_slice(&hash.to_le_bytes());
             data.extend_from_slice(&at.to_le_bytes());
             data.extend_from_slice(&len.to_le_bytes());
@@ -182,7 +182,7 @@ impl<'s> Split<'s> {
     }
 }
 
-fn decode_cuts(mut data: &[u8]) -> Result<(Vec<Cut>, &[u8])> {
+fn decode_cuts(mut data: &[u8]) -> Result<(Vec<SchemaCut>, &[u8])> {
     let bytes = &mut data;
     let corrupt = || Error::corrupt("the list of what was cut out is cut itself");
     let count = u32::from_le_bytes(take(bytes).ok_or_else(corrupt)?) as usize;
@@ -191,8 +191,8 @@ fn decode_cuts(mut data: &[u8]) -> Result<(Vec<Cut>, &[u8])> {
     }
     let one = |bytes: &mut &[u8]| {
         let hash = u64::from_le_bytes(take(bytes)?);
-        Some(Cut { hash, at: u32::from_le_bytes(take(bytes)?), len: u32::from_le_bytes(take(bytes)?) })
+        Some(SchemaCut { hash, at: u32::from_le_bytes(take(bytes)?), len: u32::from_le_bytes(take(bytes)?) })
     };
-    let cuts: Option<Vec<Cut>> = (0..count).map(|_| one(bytes)).collect();
+    let cuts: Option<Vec<SchemaCut>> = (0..count).map(|_| one(bytes)).collect();
     Ok((cuts.ok_or_else(corrupt)?, *bytes))
 }

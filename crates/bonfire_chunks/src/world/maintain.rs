@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use bonfire::{Error, Result};
-use bonfire_store::Disk;
+use bonfire_store::disk::Disk;
 
 use super::cells::{DELTA, EMPTY};
 use super::{ChunkWorld, CommitReport, Edit};
@@ -34,7 +34,7 @@ pub struct WorldInfo {
     pub seed: u64,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// When it was folded last, in seconds since 1970.
+    /// When its header was written last, in seconds since 1970.
     pub modified: u64,
     /// Cells along an edge of a chunk.
     pub chunk_size: u16,
@@ -146,7 +146,7 @@ impl ChunkWorld {
             report.damaged.iter().map(|(frame, _)| frame.key).collect();
         let all: Vec<_> =
             self.inner.file.state().indices.iter().filter(|(key, _)| !known.contains(key)).collect();
-        let look = |(key, place): &(Key, crate::format::Place)| {
+        let look = |(key, place): &(Key, crate::format::FramePlace)| {
             let result = match key.kind {
                 Kind::Chunk if place.tag.storage == DELTA && self.inner.options.generator.is_none() => {
                     self.delta_entries(key.pos).map(drop)
@@ -185,7 +185,7 @@ impl ChunkWorld {
         self.inner.file.is_compaction_due()
     }
 
-    /// After one that failed: not again before there is more to gain.
+    /// CommitEffects one that failed: not again before there is more to gain.
     pub(crate) fn put_off_compaction(&self) {
         self.inner.file.put_off_compaction();
     }

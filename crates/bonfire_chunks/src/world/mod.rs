@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk};
+use bonfire_store::disk::{Access, Disk};
 
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 pub use self::maintain::{CheckReport, Storage, WorldInfo};
@@ -77,11 +77,11 @@ struct World {
     /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
     /// Held while something is saved that depends on what is there.
-    saving: Mutex<Saving>,
+    saving: Mutex<SaveState>,
     is_closed: std::sync::atomic::AtomicBool,
 }
 
-struct Saving {
+struct SaveState {
     settings: Settings,
     /// Whether the file does not have them yet.
     settings_changed: bool,
@@ -168,7 +168,7 @@ impl ChunkWorld {
         settings_changed: bool,
     ) -> Self {
         let sets = RwLock::new(settings.sets.clone());
-        let saving = Saving {
+        let saving = SaveState {
             settings,
             settings_changed,
             homes: HashMap::new(),
@@ -309,7 +309,7 @@ impl std::fmt::Debug for ChunkWorld {
 }
 
 impl World {
-    fn saving(&self) -> MutexGuard<'_, Saving> {
+    fn saving(&self) -> MutexGuard<'_, SaveState> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,8 @@ use bonfire_chunks::codec::Delta;
 use bonfire_chunks::{
     BodyId, ChunkPos, ChunkRect, ChunkWorld, Persistence, StoredChunk, StoredLayer, encode_bodies,
 };
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use super::arguments::DiffArguments;
@@ -288,7 +289,7 @@ impl Diff {
 /// All chunks of a world, damaged or not: a damaged one is not a missing one.
 fn known(world: &ChunkWorld) -> BTreeSet<ChunkPos> {
     let aside = world.info().set_aside;
-    let damaged = aside.iter().chain(&world.report().damaged).filter(|frame| frame.what() == "chunk");
+    let damaged = aside.iter().chain(&world.report().damaged).filter(|frame| frame.kind_name() == "chunk");
     world.iter().chain(damaged.filter_map(bonfire_chunks::DamagedFrame::chunk)).collect()
 }
 

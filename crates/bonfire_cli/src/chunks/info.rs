@@ -6,7 +6,8 @@ use std::time::Duration;
 use bonfire_chunks::{
     ChunkPos, ChunkRect, ChunkWorld, LayerSet, OpenReport, Persistence, Storage, WorldInfo,
 };
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use super::{count, open_or_fail, part, pos};

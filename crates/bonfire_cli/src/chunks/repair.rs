@@ -8,7 +8,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bonfire_chunks::{ChunkWorld, DamagedFrame};
-use bonfire_store::{Access, Disk as _, OsDisk, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::{Access, Disk as _, OsDisk};
 use serde_json::{Value as Json, json};
 
 use super::arguments::{CompactArguments, RepairArguments};

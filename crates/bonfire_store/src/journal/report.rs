@@ -27,7 +27,7 @@ impl JournalBase {
 /// What became of a delta that was appended to the journal of a save. It is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Appended {
+pub struct AppendReport {
     /// The slot of the save.
     pub slot: String,
     /// The number of the save in its slot.
@@ -98,7 +98,7 @@ pub struct JournalInfo {
 /// What a load made of the journal of a save.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Replay {
+pub struct JournalReplay {
     /// How many deltas are part of what was loaded.
     pub records: u64,
     /// Their bytes.
@@ -107,15 +107,15 @@ pub struct Replay {
     pub now: Option<u64>,
     /// When the last of them was appended: time since the start of 1970, UTC.
     pub saved_at: Option<Duration>,
-    /// What could not be used. A crash in the middle of an append leaves such a [tail](Lost::is_tail), and then nothing
+    /// What could not be used. A crash in the middle of an append leaves such a [tail](LostDelta::is_tail), and then nothing
     /// is missing that was acknowledged.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostDelta>,
 }
 
 /// The first delta of a journal that is damaged or missing. Those behind it are of no use without it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Lost {
+pub struct LostDelta {
     /// Which one, from 1.
     pub record: u64,
     /// What is wrong with it.
@@ -126,7 +126,7 @@ pub struct Lost {
     foreign: bool,
 }
 
-impl Lost {
+impl LostDelta {
     pub(crate) fn new(record: u64, reason: &Error, later: u64) -> Self {
         Self { record, reason: reason.clone(), later, foreign: false }
     }
@@ -144,7 +144,7 @@ impl Lost {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "delta {} of the journal is lost: {}", self.record, self.reason)?;
         match self.later {

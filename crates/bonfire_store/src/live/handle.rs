@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bonfire::{Error, Result};
 
-use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
 use super::worker;
+use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::LoadedSave;
 
 /// Follows a save.
@@ -42,7 +42,7 @@ struct State<T> {
     started: bool,
     /// Whose queue it is in.
     saver: Option<worker::Id>,
-    watch: Watch,
+    reporter: ProgressReporter,
     wakers: BTreeMap<u64, Waker>,
 }
 
@@ -84,9 +84,9 @@ impl<T: Clone> Handle<T> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let state = self.shared.lock();
-        let progress = state.watch.get();
+        let progress = state.reporter.get();
         match &state.result {
-            Some(_) => Progress::new(Stage::Done, progress.total, progress.total),
+            Some(_) => Progress::new(Phase::Done, progress.total, progress.total),
             None => progress,
         }
     }
@@ -120,7 +120,7 @@ impl<T: Clone> Handle<T> {
     }
 
     /// Asks that it not be done. What has not begun is not done, and completes with [`Error::is_cancelled`] when its turn
-    /// comes; what is being written is finished, and so is a save that an older request waits for too.
+    /// comes; what is being written is block_on, and so is a save that an older request waits for too.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
@@ -154,7 +154,7 @@ impl<T> fmt::Debug for Handle<T> {
             Some(Err(_)) => "failed",
             None => "pending",
         };
-        f.debug_struct("Handle").field("outcome", &outcome).field("progress", &state.watch.get()).finish()
+        f.debug_struct("Handle").field("outcome", &outcome).field("progress", &state.reporter.get()).finish()
     }
 }
 
@@ -199,7 +199,7 @@ impl<T: Clone> Future for HandleFuture<T> {
 /// dropped completes its handle with an error.
 ///
 /// ```
-/// use bonfire_store::Promise;
+/// use bonfire_store::engine::Promise;
 ///
 /// let (promise, handle) = Promise::new();
 /// assert!(handle.wait().is_err(), "nobody has begun: this would wait for ever");
@@ -234,7 +234,7 @@ impl<T> Promise<T> {
             result: None,
             started: false,
             saver: None,
-            watch: Watch::default(),
+            reporter: ProgressReporter::default(),
             wakers: BTreeMap::new(),
         };
         let shared = Arc::new(Shared {
@@ -264,7 +264,7 @@ impl<T> Promise<T> {
 
     /// Says how far it is.
     pub fn set_progress(&self, progress: Progress) {
-        self.watch().set(progress);
+        self.reporter().set(progress);
     }
 
     /// Whether somebody asked that it not be done.
@@ -277,14 +277,14 @@ impl<T> Promise<T> {
         self.settle(result).wake();
     }
 
-    /// For code that knows nothing of promises, to say how far it is.
-    pub fn watch(&self) -> Watch {
-        self.edit(|state| state.watch.clone()).unwrap_or_default()
+    /// Returns a reporter for code that has no promise, such as a decoder.
+    pub fn reporter(&self) -> ProgressReporter {
+        self.edit(|state| state.reporter.clone()).unwrap_or_default()
     }
 
     /// From now on it is as far as another request is.
-    pub(super) fn follow(&self, watch: Watch) {
-        self.edit(|state| state.watch = watch);
+    pub(super) fn follow(&self, reporter: ProgressReporter) {
+        self.edit(|state| state.reporter = reporter);
     }
 
     /// Starts it as a job of a saver.
@@ -323,7 +323,7 @@ impl<T> Drop for Promise<T> {
 
 impl<T> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").field("progress", &self.watch().get()).finish()
+        f.debug_struct("Promise").field("progress", &self.reporter().get()).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bonfire::Error;
 
 use super::target::SaveTarget;
-use crate::journal::{Appended, JournalBase};
+use crate::journal::{AppendReport, JournalBase};
 
 /// What a save in the background became.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl SaveReport {
     }
 
     /// Of a delta in the place of a save.
-    pub(super) fn of_append(appended: &Appended) -> Self {
+    pub(super) fn of_append(appended: &AppendReport) -> Self {
         let target = SaveTarget::Slot(appended.slot.clone());
         Self { generation: Some(appended.generation), ..Self::new(target, appended.bytes, 0) }
     }

@@ -75,7 +75,7 @@ impl State {
 
     fn next(&mut self) -> Option<Job> {
         let job = self.queue.pop()?;
-        self.running = Some(job.what.clone());
+        self.running = Some(job.description.clone());
         Some(job)
     }
 
@@ -145,7 +145,7 @@ impl Shared {
 
     /// Hands a job in. It is never waited for.
     pub(super) fn submit(self: &Arc<Self>, concern: Concern, job: Job) {
-        let what = job.what.clone();
+        let description = job.description.clone();
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
             drop(state);
@@ -162,12 +162,12 @@ impl Shared {
                 // With it goes a snapshot, which takes its time.
                 drop(state);
                 drop(old);
-                tracing::debug!("{what}: a newer request takes the place of one that waited");
+                tracing::debug!("{description}: a newer request takes the place of one that waited");
             }
             Pushed::Full(job) => {
                 let max = state.queue.max();
                 drop(state);
-                let error = Error::limit(format!("cannot {what}: {max} jobs wait already"));
+                let error = Error::limit(format!("cannot {description}: {max} jobs wait already"));
                 tracing::debug!("{error}");
                 return self.end(job, &error, |state, _| state.counted.refused += 1);
             }

@@ -26,13 +26,14 @@ use self::counter::Family;
 pub use self::counter::TrustedCounter;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
 pub use self::frames::FrameSealer;
+use self::key::KeySearch;
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::Spare;
 use self::open::{Front, no_key, open_segments};
 use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
-use crate::slots::JournalName;
+use crate::save_name::JournalName;
 use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
 
 /// Read first when a part is asked for: the header, and in most saves all that is open.
@@ -136,16 +137,16 @@ impl<S: Store> Sealed<S> {
         self
     }
 
-    /// Whether a blob that was put under one name is refused under another. Default: no, so that players may move their
-    /// saves. Blobs that were put unbound stay readable. A rename of a bound blob opens it and seals it again.
-    pub fn bind_name(mut self, bind: bool) -> Self {
-        self.seal.bind_name = bind;
+    /// Refuses a blob that was put under another name. Default: off, so that players may move their saves. Blobs that were
+    /// put unbound stay readable. A rename of a bound blob opens it and seals it again.
+    pub fn bind_name(mut self) -> Self {
+        self.seal.bind_name = true;
         self
     }
 
-    /// Whether what a payload leaves open is encrypted all the same. Default: no. Lists of saves then need the key.
-    pub fn hide_metadata(mut self, hide: bool) -> Self {
-        self.seal.hide_metadata = hide;
+    /// Encrypts also the bytes that a payload leaves open. Default: off. Lists of saves then need the key.
+    pub fn hide_metadata(mut self) -> Self {
+        self.seal.hide_metadata = true;
         self
     }
 
@@ -277,8 +278,11 @@ impl<S: Store> Sealed<S> {
         let front = Front::decode(&first, head.len)?;
         // Of the same read as the rest: the blob may have been replaced since the first one.
         let layout = front.layout;
-        let glance = range.end.min(layout.len()) <= layout.open;
-        let cipher = self.seal.check_front(name, &front, glance)?;
+        let search = match range.end.min(layout.len()) <= layout.open {
+            true => KeySearch::Glance,
+            false => KeySearch::Full,
+        };
+        let cipher = self.seal.check_front(name, &front, search)?;
 
         let end = range.end.min(layout.len());
         let start = range.start.min(end);

@@ -9,7 +9,7 @@ use chacha20poly1305::aead::inout::InOutBuf;
 use super::Seal;
 use super::counter::Family;
 use super::format::{HEADER_BYTES, Header, Layout, SIGNATURE_BYTES, TAG_BYTES};
-use super::key::{FileKeys, Master, SealKey};
+use super::key::{FileKeys, KeySearch, Master, SealKey};
 use super::seal::{front_hash, front_tag};
 use super::signature::Signed;
 use super::suite::{Cipher, Suite};
@@ -51,9 +51,13 @@ impl Front {
 
 impl Seal {
     /// The key that a file asks for, if there is one.
-    fn find_key(&self, header: &Header, glance: bool) -> Result<Option<(&SealKey, std::sync::Arc<Master>)>> {
+    fn find_key(
+        &self,
+        header: &Header,
+        search: KeySearch,
+    ) -> Result<Option<(&SealKey, std::sync::Arc<Master>)>> {
         for key in &self.keys {
-            if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), glance)? {
+            if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), search)? {
                 return Ok(Some((key, master)));
             }
         }
@@ -64,18 +68,18 @@ impl Seal {
     pub(super) fn can_open(&self, header: &Header) -> Result<bool> {
         match header.suite {
             Suite::Signed => Ok(!self.verifiers.is_empty()),
-            _ => Ok(self.find_key(header, true)?.is_some()),
+            _ => Ok(self.find_key(header, KeySearch::Glance)?.is_some()),
         }
     }
 
     /// Checks what stands before the segments, as far as what is at hand allows. Returns what opens the segments, or
     /// `None` if there is no key for them: then only a required signature has been checked.
-    pub(super) fn check_front(&self, name: &str, front: &Front, glance: bool) -> Result<Option<Cipher>> {
+    pub(super) fn check_front(&self, name: &str, front: &Front, search: KeySearch) -> Result<Option<Cipher>> {
         let Front { header, covered, tag, .. } = front;
         let (suite, verifies) = (header.suite, !self.verifiers.is_empty());
         let (keys, found) = match suite {
             Suite::Signed => (verifies.then(|| FileKeys::public(suite, &header.save)), None),
-            _ => match self.find_key(header, glance)? {
+            _ => match self.find_key(header, search)? {
                 Some((key, master)) => (Some(FileKeys::derive(&master, suite, &header.save)), Some(key)),
                 None => (None, None),
             },
@@ -133,7 +137,7 @@ impl Seal {
     /// All plaintext of a blob.
     pub(super) fn open(&self, name: &str, blob: &Bytes) -> Result<Bytes> {
         let front = Front::decode(blob, blob.len() as u64)?;
-        let cipher = self.check_front(name, &front, false)?.ok_or_else(|| no_key(name))?;
+        let cipher = self.check_front(name, &front, KeySearch::Full)?.ok_or_else(|| no_key(name))?;
         let layout = &front.layout;
         let mut memory = self.spare.take(layout.len())?;
         let (open, body) = memory.as_mut().split_at_mut(layout.open as usize);

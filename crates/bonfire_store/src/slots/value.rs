@@ -2,8 +2,9 @@
 
 use bonfire::{Error, Persist, Registry, Result, SnapshotWriter};
 
-use super::{Details, Kind, Slots};
-use crate::wait::Wait;
+use super::{Details, Slots};
+use crate::blocking::Wait;
+use crate::save_name::SaveKind;
 
 /// The data entry that holds the value.
 const KEY: &str = "value";
@@ -47,7 +48,7 @@ impl Slots {
             writer.data(KEY, value)?;
             writer.finish()?
         };
-        self.save_as(Kind::Value, slot, &snapshot, &Details::new()).await.map(drop)
+        self.save_as(SaveKind::Value, slot, &snapshot, &Details::new()).await.map(drop)
     }
 
     /// [`load_value`](Self::load_value) for stores that cannot be waited for.

@@ -5,16 +5,16 @@ use std::time::Duration;
 use bonfire::{EncodeOptions, Error, Result, Rope, Snapshot};
 
 use super::details::Details;
-use super::name::{JournalName, Kind, SaveName};
 use super::{HEAD_BYTES_MAX, Slots};
 use crate::generation::next;
-use crate::rotating::RETRIES;
-use crate::store::{Payload, Precondition, check_case, check_slot};
+use crate::portable_name::{check_case, check_slot};
+use crate::save_name::{JournalName, SaveKind, SaveName};
+use crate::store::{Payload, Precondition, RETRIES};
 
-/// What a save became.
+/// A save in a slot that is durable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Saved {
+pub struct WrittenSave {
     /// The number of the save in its slot.
     pub generation: u64,
     /// Its length in bytes.
@@ -26,33 +26,33 @@ pub struct Saved {
     pub prune_error: Option<Error>,
 }
 
-/// A save that is durable.
+/// A durable save whose slot is not pruned yet.
 pub(crate) struct Placed {
     pub(super) generation: u64,
-    /// What went wrong since then.
-    pub(super) trouble: Option<Error>,
+    /// The first error since it became durable.
+    pub(super) later_error: Option<Error>,
 }
 
-/// Where the bytes of a new save come from.
-pub(super) enum Source<'a> {
+/// The content of a new save.
+pub(super) enum SaveContent<'a> {
     Payload(Payload),
-    /// Another save, with its journal.
-    Save(&'a SaveName),
+    /// A copy of another save and its journal.
+    CopyOf(&'a SaveName),
 }
 
 impl Slots {
     /// Saves a world. When this returns, the save is durable; if it fails, what was there before is as it was.
-    pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
-        self.save_as(Kind::Free, slot, snapshot, details).await
+    pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<WrittenSave> {
+        self.save_as(SaveKind::Free, slot, snapshot, details).await
     }
 
     pub(super) async fn save_as(
         &self,
-        kind: Kind,
+        kind: SaveKind,
         slot: &str,
         snapshot: &Snapshot,
         details: &Details,
-    ) -> Result<Saved> {
+    ) -> Result<WrittenSave> {
         let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
         Ok(self.tidied_after_save(slot, placed, bytes).await)
     }
@@ -70,22 +70,22 @@ impl Slots {
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
     pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<Placed> {
-        self.put_next(slot, Source::Payload(payload), Kind::Free).await
+        self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await
     }
 
     /// Removes what a new save of the player's makes needless, also those for after a crash.
-    pub(crate) async fn tidied_after_save(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
+    pub(crate) async fn tidied_after_save(&self, slot: &str, placed: Placed, bytes: u64) -> WrittenSave {
         let mut saved = self.tidied(slot, placed, bytes).await;
-        if let Err(error) = self.remove_recoveries(slot, saved.generation).await {
+        if let Err(error) = self.delete_recoveries(slot, saved.generation).await {
             saved.prune_error.get_or_insert(error);
         }
         saved
     }
 
     /// Removes what a new save makes needless. The save is safe whatever becomes of that.
-    pub(super) async fn tidied(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
-        let Placed { generation, trouble } = placed;
-        let mut saved = Saved { generation, bytes, pruned: Vec::new(), prune_error: trouble };
+    pub(super) async fn tidied(&self, slot: &str, placed: Placed, bytes: u64) -> WrittenSave {
+        let Placed { generation, later_error } = placed;
+        let mut saved = WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error };
         match self.prune(slot).await {
             Ok(pruned) => saved.pruned = pruned,
             Err(error) => drop(saved.prune_error.get_or_insert(error)),
@@ -99,16 +99,21 @@ impl Slots {
         slot: &str,
         snapshot: &Snapshot,
         details: &Details,
-        kind: Kind,
+        kind: SaveKind,
     ) -> Result<(Placed, u64)> {
         check_slot(slot)?;
         let payload = self.encoded(snapshot, details, None)?;
         let bytes = payload.len();
-        Ok((self.put_next(slot, Source::Payload(payload), kind).await?, bytes))
+        Ok((self.put_next(slot, SaveContent::Payload(payload), kind).await?, bytes))
     }
 
     /// Puts a save under the next number of its slot.
-    pub(super) async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<Placed> {
+    pub(super) async fn put_next(
+        &self,
+        slot: &str,
+        content: SaveContent<'_>,
+        kind: SaveKind,
+    ) -> Result<Placed> {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
@@ -120,7 +125,7 @@ impl Slots {
                 check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
             }
             let here = || all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
-            if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
+            if here().any(|save| (save.kind == SaveKind::Value) != (kind == SaveKind::Value)) {
                 return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
             }
             // The number of a journal whose save is gone is not given again: it would be the journal of the new one.
@@ -129,11 +134,11 @@ impl Slots {
             let newest = here().map(|save| save.generation).chain(journals.map(|name| name.generation)).max();
             let generation = next(newest.max(Some(taken)))?;
             let name = self.name(slot, generation, kind);
-            let put = match &source {
-                Source::Payload(payload) => {
+            let put = match &content {
+                SaveContent::Payload(payload) => {
                     self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
                 }
-                Source::Save(from) => self.copy_save(from, &name).await,
+                SaveContent::CopyOf(from) => self.copy_save(from, &name).await,
             };
             match put {
                 Ok(()) => {
@@ -166,16 +171,16 @@ impl Slots {
     }
 
     /// Saves what a save and its journal have become, with what was written beside it.
-    pub(super) async fn save_folded(
+    pub(super) async fn save_merged(
         &self,
         slot: &str,
         snapshot: &Snapshot,
         saved_at: Option<Duration>,
-    ) -> Result<Saved> {
+    ) -> Result<WrittenSave> {
         let snapshot = Details::new().put_on(snapshot, saved_at)?;
         let payload = payload_of(&snapshot, &self.encode)?;
         let bytes = payload.len();
-        let placed = self.put_next(slot, Source::Payload(payload), Kind::Free).await?;
+        let placed = self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await?;
         Ok(self.tidied_after_save(slot, placed, bytes).await)
     }
 
@@ -189,10 +194,10 @@ impl Slots {
                 Err(error) if error.is_conflict() => {}
                 // Pruned already, by one that is newer.
                 Err(error) if error.is_not_found() => break,
-                Err(error) => return Placed { generation: save.generation, trouble: Some(error) },
+                Err(error) => return Placed { generation: save.generation, later_error: Some(error) },
             }
         }
-        Placed { generation: save.generation, trouble: None }
+        Placed { generation: save.generation, later_error: None }
     }
 
     /// The save under a new number, if it is not the newest of its slot.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bonfire::{AlignedBuf, Error, Result};
 use bytes::Bytes;
 
-use super::name::{check_case, check_name};
 use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use crate::portable_name::{check_case, check_name};
 
 /// Blobs in memory: for tests, servers and tools. Clones are the same store.
 #[derive(Clone, Default)]

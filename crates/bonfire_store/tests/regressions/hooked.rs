@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version};
+use bonfire_store::backend::StoreFuture;
+use bonfire_store::{Head, MemoryStore, Payload, Precondition, Store, Version};
 use bytes::Bytes;
 
 type Hook = Box<dyn FnMut(&str, &str) -> Option<Error> + Send>;

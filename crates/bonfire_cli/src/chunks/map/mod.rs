@@ -9,7 +9,8 @@ use std::io::{self, BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, StoredChunk};
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::json;
 
 use self::palette::Palette;
@@ -143,7 +144,7 @@ impl Picture {
         let stride = self.width as usize * 3;
         let mut pixels = vec![0; stride * self.scale];
         // Those that opening found, and that are not in the index.
-        let found = world.report().damaged.iter().filter(|frame| frame.what() == "chunk");
+        let found = world.report().damaged.iter().filter(|frame| frame.kind_name() == "chunk");
         let found: HashSet<ChunkPos> = found.filter_map(bonfire_chunks::DamagedFrame::chunk).collect();
         for row in 0..self.rows {
             let y =

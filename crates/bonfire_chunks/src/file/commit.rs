@@ -2,12 +2,12 @@
 
 use bonfire::{Error, Result};
 
-use super::appender::{Appender, WRITE_BYTES};
-use super::fold::{Checkpoint, Section};
+use super::checkpoint::{NewCheckpoint, WrittenCheckpoint};
+use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::replay::digest;
-use super::writer::{TableDirt, Writer};
+use super::writer_state::{TableDirt, WriterState};
 use super::{ChunkFile, Seal, State, io_error, no_key};
-use crate::format::{Commit, Key, Kind, Place, Tag};
+use crate::format::{Commit, FramePlace, Key, Kind, Tag};
 use crate::{ChunkPos, Durability};
 
 /// Longer data has no size word.
@@ -43,7 +43,7 @@ pub(crate) struct Committed {
 
 impl ChunkFile {
     /// Runs `work` with the writer, if there is one that can still write.
-    pub(super) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+    pub(super) fn with_writer<T>(&self, work: impl FnOnce(&mut WriterState) -> Result<T>) -> Result<T> {
         let mut writer = self.writer();
         let Some(writer) = writer.as_mut() else {
             return Err(Error::misuse(format!("`{}` is open for reading only, or closed", self.name)));
@@ -66,26 +66,26 @@ impl ChunkFile {
 
     pub(super) fn commit_with(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
         durability: Durability,
     ) -> Result<Committed> {
-        let folds_along = self.options.eager
+        let writes_checkpoint = self.options.eager
             && durability == Durability::Synced
             && matches!(writer.table, TableDirt::Some(_))
             && writer.side.is_some()
             && !self.changes_chunks(&change);
-        let checkpoint = folds_along.then_some(Checkpoint { side_is_whole: false, entities: None });
-        let appended = self.append(writer, change, checkpoint, durability)?;
+        let checkpoint = writes_checkpoint.then_some(NewCheckpoint { side_is_whole: false, entities: None });
+        let appended = self.write_commit(writer, change, checkpoint, durability)?;
         if let Some(section) = appended.section {
-            self.finish_fold(writer, section);
-        } else if durability == Durability::Synced && self.is_fold_due(writer) {
-            self.fold_with(writer, None);
+            self.finish_checkpoint(writer, section);
+        } else if durability == Durability::Synced && self.is_checkpoint_due(writer) {
+            self.checkpoint_with(writer, None);
         }
         Ok(appended.committed)
     }
 
-    /// The header has them from the next fold on.
+    /// The header has them from the next checkpoint on.
     pub(crate) fn set_cell_bytes(&self, cell_bytes: u8) {
         if self.state().header.cell_bytes != cell_bytes {
             self.state_mut().header.cell_bytes = cell_bytes;
@@ -101,14 +101,14 @@ impl ChunkFile {
         !chunks.is_sorted() || change.frames.iter().any(is_new) || change.removed.iter().any(is_gone)
     }
 
-    /// Puts a save at the end of the file. With a checkpoint it has all that a fold needs.
-    pub(super) fn append(
+    /// Puts a save at the end of the file. With a checkpoint it has all that a checkpoint needs.
+    pub(super) fn write_commit(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
-        checkpoint: Option<Checkpoint>,
+        checkpoint: Option<NewCheckpoint>,
         durability: Durability,
-    ) -> Result<AppendedSave> {
+    ) -> Result<WrittenCommit> {
         check_sizes(&change)?;
         let (file, generation, seal, seal_info) = {
             let state = self.state();
@@ -125,7 +125,7 @@ impl ChunkFile {
         }
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.clear();
-        let mut out = Appender { file: &*file, at: writer.end, buffer, end: writer.end };
+        let mut out = FrameWriter { file: &*file, at: writer.end, buffer, end: writer.end };
         let mut append = || -> std::io::Result<Written> {
             let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
             let mut crcs = Vec::with_capacity(change.frames.len());
@@ -143,7 +143,7 @@ impl ChunkFile {
             }
             for key in &change.removed {
                 out.frame(*key, Tag::REMOVED, generation, &[])?;
-                entries.push((*key, Place::NOWHERE));
+                entries.push((*key, FramePlace::NOWHERE));
             }
             let section = match &checkpoint {
                 Some(checkpoint) => {
@@ -188,7 +188,7 @@ impl ChunkFile {
         state.generation = generation;
         state.end = written.end;
         state.apply(&written.entries, &mut writer.table);
-        Ok(AppendedSave { committed: Committed { generation, bytes }, section: written.section })
+        Ok(WrittenCommit { committed: Committed { generation, bytes }, section: written.section })
     }
 
     /// Makes what was saved without a sync durable, if there is something, and somebody who could have saved it.
@@ -214,7 +214,7 @@ impl ChunkFile {
 
 impl State {
     /// Notes what a save has changed.
-    fn apply(&mut self, entries: &[(Key, Place)], table: &mut TableDirt) {
+    fn apply(&mut self, entries: &[(Key, FramePlace)], table: &mut TableDirt) {
         for (key, place) in entries {
             if place.is_nowhere() {
                 self.indices.remove(*key);
@@ -229,14 +229,14 @@ impl State {
 }
 
 struct Written {
-    entries: Vec<(Key, Place)>,
-    section: Option<Section>,
+    entries: Vec<(Key, FramePlace)>,
+    section: Option<WrittenCheckpoint>,
     end: u64,
 }
 
-pub(super) struct AppendedSave {
+pub(super) struct WrittenCommit {
     committed: Committed,
-    pub(super) section: Option<Section>,
+    pub(super) section: Option<WrittenCheckpoint>,
 }
 
 fn check_sizes(change: &Change) -> Result<()> {

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use bonfire::{Error, Result};
-use bonfire_store::{DiskFile, DiskLock};
+use bonfire_store::disk::{DiskFile, DiskLock};
 
 use super::recover::{Recovered, Repair};
 use crate::ChunkPos;
-use crate::format::{Header, Key, Kind, Place};
+use crate::format::{FramePlace, Header, Key, Kind};
 
 /// What only the writer of a file knows.
-pub(super) struct Writer {
+pub(super) struct WriterState {
     _lock: DiskLock,
     /// The header that is in the file.
     pub(super) header: Header,
@@ -35,7 +35,7 @@ pub(super) enum TableDirt {
     All,
 }
 
-impl Writer {
+impl WriterState {
     pub(super) fn new(lock: DiskLock, header: Header, recovered: &Recovered) -> Self {
         Self {
             _lock: lock,
@@ -86,7 +86,7 @@ impl Writer {
         })
     }
 
-    pub(super) fn is_folded(&self) -> bool {
+    pub(super) fn is_checkpointed(&self) -> bool {
         let table_is_clean = match &self.table {
             TableDirt::Some(dirty) => dirty.is_empty(),
             TableDirt::All => false,
@@ -95,7 +95,7 @@ impl Writer {
     }
 
     /// Notes what a save has changed.
-    pub(super) fn note(&mut self, entries: &[(Key, Place)]) {
+    pub(super) fn note(&mut self, entries: &[(Key, FramePlace)]) {
         self.tail_entries += entries.len() as u64;
         self.side_dirty.extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != Kind::Chunk));
     }

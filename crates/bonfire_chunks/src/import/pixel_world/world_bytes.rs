@@ -3,13 +3,13 @@
 use std::fmt;
 
 use bonfire::{Error, Result};
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 use bytes::Bytes;
 
 /// Bytes that are looked at one by one are read this many at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-pub(super) struct Source {
+pub(super) struct WorldBytes {
     kind: Kind,
     len: u64,
 }
@@ -19,7 +19,7 @@ enum Kind {
     File(Box<dyn DiskFile>),
 }
 
-impl Source {
+impl WorldBytes {
     pub(super) fn bytes(bytes: Bytes) -> Self {
         Self { len: bytes.len() as u64, kind: Kind::Bytes(bytes) }
     }
@@ -53,21 +53,21 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for WorldBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({} bytes)", self.len)
+        write!(f, "WorldBytes({} bytes)", self.len)
     }
 }
 
 /// Looks at small pieces of a source in ascending order.
 pub(super) struct Window<'s> {
-    source: &'s Source,
+    source: &'s WorldBytes,
     start: u64,
     bytes: Bytes,
 }
 
 impl<'s> Window<'s> {
-    pub(super) fn new(source: &'s Source) -> Self {
+    pub(super) fn new(source: &'s WorldBytes) -> Self {
         Self { source, start: 0, bytes: Bytes::new() }
     }
 
