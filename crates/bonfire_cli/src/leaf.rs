@@ -5,7 +5,8 @@
 
 use bonfire::{ColumnKind, Component, Node, Schema, Type, Value};
 
-use crate::output::{cell, escaped};
+use crate::escape::escaped;
+use crate::output::cell;
 
 const DEPTH_MAX: usize = 8;
 const LEAVES_MAX: usize = 48;

@@ -83,12 +83,12 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
 
 /// A directory in which some saves are sealed and others are not. Each is treated as what it is: a sealed one that is bound
 /// to its name is not renamed without its key, and a copy of a sealed one is sealed.
-pub(crate) struct Mixed {
+pub(crate) struct MixedStore {
     plain: DirStore,
     sealed: Sealed<DirStore>,
 }
 
-impl Mixed {
+impl MixedStore {
     pub(crate) fn new(store: DirStore, keys: &[SealKey]) -> Self {
         Self { plain: store.clone(), sealed: with_keys(store, keys) }
     }
@@ -100,7 +100,7 @@ impl Mixed {
     }
 }
 
-impl Store for Mixed {
+impl Store for MixedStore {
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get(name).await })
     }

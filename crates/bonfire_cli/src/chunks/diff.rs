@@ -12,10 +12,11 @@ use bonfire_store::SealKey;
 use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
-use super::arguments::DiffArguments;
 use super::{count, open_or_fail, pos};
+use crate::arguments::chunks::DiffArguments;
+use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, escaped, visible};
+use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &DiffArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let one = open_or_fail(&arguments.one, Access::Read, keys)?;

@@ -11,7 +11,6 @@
 //! | `map` | a picture |
 //! | `diff` | two worlds |
 
-pub(crate) mod arguments;
 pub(crate) mod diff;
 pub(crate) mod info;
 pub(crate) mod map;

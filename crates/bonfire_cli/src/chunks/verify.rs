@@ -11,9 +11,10 @@ use serde_json::{Value as Json, json};
 
 use super::info::{report_json, state_lines};
 use super::{count, is_out_of_sight, open, part};
-use crate::VerifyArguments;
+use crate::arguments::VerifyArguments;
+use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, escaped_path, visible};
+use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;

@@ -15,11 +15,12 @@ use serde_json::json;
 
 use self::palette::Palette;
 use self::tile::{Content, Painter, Span, content};
-use super::arguments::MapArguments;
 use super::info::extent;
 use super::{count, open_or_fail, pos};
+use crate::arguments::chunks::MapArguments;
+use crate::escape::{escaped, escaped_path};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, escaped, escaped_path};
+use crate::output::Output;
 
 /// A picture is not wider or higher, unless the user says how large a chunk is.
 const PIXELS_DEFAULT: u64 = 2048;
@@ -256,13 +257,4 @@ fn is_picture(path: &Path) -> bool {
     let mut start = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"\x89PNG\r\n\x1a\n"
-}
-
-/// `X0,Y0,X1,Y1`, in chunks.
-pub(super) fn parse_region(text: &str) -> Result<ChunkRect, String> {
-    let numbers: Option<Vec<i32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
-    match numbers.as_deref() {
-        Some(&[x0, y0, x1, y1]) => Ok(ChunkRect::new((x0, y0), (x1, y1))),
-        _ => Err("a region is four whole numbers, X0,Y0,X1,Y1".to_owned()),
-    }
 }
