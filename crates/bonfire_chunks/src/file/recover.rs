@@ -8,12 +8,13 @@
 //! | an entry of the table, or the side index, damaged | all frames are walked; what the table still says is evidence |
 //! | nothing but frames | the last of each place |
 
+use std::collections::HashMap;
 use std::io;
 
 use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
-use super::frame_scanner::FrameScanner;
+use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
 use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
@@ -42,11 +43,11 @@ pub(super) struct Recovered {
     pub(super) report: OpenReport,
 }
 
-/// FrameFate must be done before the file can be written to.
+/// The work that a file needs before it can be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Repair {
     Nothing,
-    /// FrameFate lies behind the last save is cut off, and the tail is written once more: an earlier sync may have failed.
+    /// What lies behind the last save is cut off, and the tail is written once more: an earlier sync may have failed.
     Tail,
     /// Table and side index are written anew.
     Checkpoint,
@@ -192,7 +193,7 @@ impl Table {
     }
 }
 
-/// FrameFate the header leads to, apart from the table.
+/// The part of the file that the header points to, apart from the table.
 struct Checkpoint {
     generation: u64,
     tail_start: u64,
@@ -200,7 +201,7 @@ struct Checkpoint {
     side: Option<SideEntries>,
 }
 
-/// FrameFate the table does not list.
+/// The places of all frames that the table does not list.
 struct SideEntries {
     entries: Vec<(Key, FramePlace)>,
     /// Where the newest list is; 0 if there is none.
@@ -278,7 +279,7 @@ fn by_checkpoint(
     };
     let has_image = replay.image.is_some() || replay.side.is_some();
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
-    // FrameFate lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
+    // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
     let end = replay.end.unwrap_or(checkpoint.tail_start);
     let is_behind = |key: Key, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
     if entries.iter().any(|entry| is_behind(Key::new(Kind::Chunk, entry.pos), &entry.place))
@@ -294,7 +295,7 @@ fn by_checkpoint(
     };
     let mut indices = Indices::new(entries, side);
     for (&key, event) in &replay.events {
-        match event.what {
+        match event.fate {
             FrameFate::Written => drop(indices.set(key, event.place)),
             FrameFate::Removed => drop(indices.remove(key)),
             FrameFate::Broken => {
@@ -355,49 +356,13 @@ fn by_frames(
     let scan = scanner.scan(start)?;
     let mut replay = Replay::of(&scan, scanner, None)?;
     let mut report = OpenReport { table_rebuilt: true, ..OpenReport::default() };
-    let side = checkpoint.and_then(|checkpoint| checkpoint.side.as_ref());
-    let said = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
-    let said: std::collections::HashMap<Key, FramePlace> =
-        said.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect();
-    let whole: std::collections::HashMap<u64, &Frame> =
-        scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
-    let mut end = replay.end.unwrap_or(start);
-    let mut generation = replay.generation.unwrap_or(0);
-    // FrameFate was there and is not found, or only in an older state, is damaged.
-    for (&key, &place) in &said {
-        let named = whole.get(&place.offset).filter(|frame| frame.key() == key);
-        // The table is of the checkpoint, if that is whole, and later than all that it names.
-        let is_newer = |generation: u64| {
-            checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation)
-                || named.is_some_and(|frame| generation > frame.generation)
-        };
-        let is_fine = replay
-            .events
-            .get(&key)
-            .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
-        if is_fine {
-            continue;
-        }
-        // The commit of its save is lost, and the table that came after it is not.
-        if let Some(frame) = named {
-            let event =
-                FrameEvent { place: frame.place, generation: frame.generation, what: FrameFate::Written };
-            replay.events.insert(key, event);
-            (end, generation) = (end.max(frame.place.end()), generation.max(frame.generation));
-            continue;
-        }
-        replay.events.remove(&key);
-        report.damaged.push(DamagedFrame::new(key, place));
-    }
+    let listed = listed_places(table, checkpoint);
+    let (mut end, generation) =
+        restore_listed(&mut replay, &listed, &scan, checkpoint, start, &mut report.damaged);
     let mut indices = Indices::default();
     for (&key, event) in &replay.events {
-        let is_listed = key.kind == Kind::Chunk || side.is_some();
-        let is_old =
-            is_listed && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
-        let may_be = key.kind == Kind::Chunk && table.may_have_lost(key.pos);
-        match event.what {
-            // It was removed, which the table knows and the frame does not.
-            _ if is_old && !said.contains_key(&key) && !may_be => {}
+        match event.fate {
+            _ if was_removed(key, event, table, checkpoint, &listed) => {}
             FrameFate::Written => {
                 // A hostile save may list what lies behind it.
                 end = end.max(event.place.end());
@@ -420,4 +385,66 @@ fn by_frames(
         repair: Repair::Checkpoint,
         report,
     })
+}
+
+/// The places that the table and the side index list, as far as they can be read.
+fn listed_places(table: &Table, checkpoint: Option<&Checkpoint>) -> HashMap<Key, FramePlace> {
+    let chunks = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
+    let side = checkpoint.and_then(|checkpoint| checkpoint.side.as_ref());
+    chunks.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect()
+}
+
+/// Adds the listed frames that the saves do not have but the file has. A listed frame that is found nowhere, or only in
+/// an older state, is damaged. Returns the end and the generation of the last save.
+fn restore_listed(
+    replay: &mut Replay,
+    listed: &HashMap<Key, FramePlace>,
+    scan: &FrameScan,
+    checkpoint: Option<&Checkpoint>,
+    start: u64,
+    damaged: &mut Vec<DamagedFrame>,
+) -> (u64, u64) {
+    let whole: HashMap<u64, &Frame> = scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
+    let mut end = replay.end.unwrap_or(start);
+    let mut generation = replay.generation.unwrap_or(0);
+    for (&key, &place) in listed {
+        let named = whole.get(&place.offset).filter(|frame| frame.key() == key);
+        // The table is of the checkpoint, if that is whole, and later than all that it names.
+        let is_newer = |generation: u64| {
+            checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation)
+                || named.is_some_and(|frame| generation > frame.generation)
+        };
+        let is_fine = replay
+            .events
+            .get(&key)
+            .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
+        if is_fine {
+            continue;
+        }
+        // The commit of its save is lost, and the table that came after it is not.
+        if let Some(frame) = named {
+            let event =
+                FrameEvent { place: frame.place, generation: frame.generation, fate: FrameFate::Written };
+            replay.events.insert(key, event);
+            (end, generation) = (end.max(frame.place.end()), generation.max(frame.generation));
+            continue;
+        }
+        replay.events.remove(&key);
+        damaged.push(DamagedFrame::new(key, place));
+    }
+    (end, generation)
+}
+
+/// Returns true for a frame that was removed before the checkpoint: the lists do not have it, and would.
+fn was_removed(
+    key: Key,
+    event: &FrameEvent,
+    table: &Table,
+    checkpoint: Option<&Checkpoint>,
+    listed: &HashMap<Key, FramePlace>,
+) -> bool {
+    let has_list = key.kind == Kind::Chunk || checkpoint.is_some_and(|checkpoint| checkpoint.side.is_some());
+    let is_old = has_list && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
+    let may_be_lost = key.kind == Kind::Chunk && table.may_have_lost(key.pos);
+    is_old && !listed.contains_key(&key) && !may_be_lost
 }

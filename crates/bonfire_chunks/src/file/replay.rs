@@ -1,4 +1,4 @@
-//! FrameFate the saves of a stretch of the file have changed: those that are whole, and those that were durable once and are damaged
+//! What the saves of a stretch of the file have changed: those that are whole, and those that were durable once and are damaged
 //! now. A save that was under way when the machine stopped is neither, and counts for nothing.
 
 use std::collections::HashMap;
@@ -7,14 +7,15 @@ use std::io;
 use super::frame_scanner::{FrameScan, FrameScanner};
 use crate::format::{Commit, Entry, Frame, FramePlace, Key, Kind, SideIndex, Tag, decode_image};
 
-/// The last that happened to a frame.
+/// The last change to a frame, and the save that made it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameEvent {
     pub(super) place: FramePlace,
     pub(super) generation: u64,
-    pub(super) what: FrameFate,
+    pub(super) fate: FrameFate,
 }
 
+/// The last change to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameFate {
     Written,
@@ -117,9 +118,9 @@ impl Replay {
     }
 
     fn write(&mut self, frame: &Frame) {
-        let what = if frame.place.tag == Tag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
+        let fate = if frame.place.tag == Tag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
         self.events
-            .insert(frame.key(), FrameEvent { place: frame.place, generation: frame.generation, what });
+            .insert(frame.key(), FrameEvent { place: frame.place, generation: frame.generation, fate });
     }
 
     fn apply(
@@ -150,12 +151,12 @@ impl Replay {
             }
         }
         for &(key, place) in &saved.commit.entries {
-            let what = match place.is_nowhere() {
+            let fate = match place.is_nowhere() {
                 true => FrameFate::Removed,
                 false if is_whole(key, place, generation, whole) => FrameFate::Written,
                 false => FrameFate::Broken,
             };
-            self.events.insert(key, FrameEvent { place, generation, what });
+            self.events.insert(key, FrameEvent { place, generation, fate });
         }
         Ok(())
     }

@@ -107,11 +107,7 @@ impl NewFile<'_> {
             return Err(super::no_key(self.name));
         }
         let failed = io_error("write", self.name);
-        let changed: HashSet<Key> =
-            change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-        let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-        let mut kept: Vec<(Key, FramePlace)> = kept.collect();
-        kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
+        let kept = frames_to_keep(old, change);
         let is_chunk = |key: &Key| key.kind == Kind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
@@ -122,9 +118,29 @@ impl NewFile<'_> {
         let mut out = FrameWriter { file, at: data_start, buffer: Vec::new(), end: data_start };
         let mut new = NewContent::default();
         let total = (kept.len() + change.frames.len()) as u64;
+        if let Some(old) = old {
+            let mut copied = |frames: u64| progress(frames, total);
+            self.copy_frames(old, &kept, &mut out, &mut new, &mut copied)?;
+        }
+        self.write_changed(change, &mut out, &mut new)?;
+        progress(total, total);
+        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
+        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
+        self.finish(out, new, header).map_err(&failed)
+    }
+
+    /// Copies frames as they are. A damaged one is put aside.
+    fn copy_frames(
+        &self,
+        old: &FramesToCopy<'_>,
+        kept: &[(Key, FramePlace)],
+        out: &mut FrameWriter<'_>,
+        new: &mut NewContent,
+        copied: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let failed = io_error("write", self.name);
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
-            let Some(old) = old else { break };
             match read_place(old.file, *key, *place, &mut bytes) {
                 Ok(place) => {
                     let start = out.raw(&bytes).map_err(&failed)?;
@@ -145,27 +161,29 @@ impl NewFile<'_> {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
                     let Some(kind) = key.kind.damaged() else { continue };
                     let key = Key::new(kind, key.pos);
-                    let appended = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
-                    new.note(key, appended);
+                    let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
+                    new.note(key, written);
                 }
                 Err(error) => return Err(error),
             }
-            progress(number as u64 + 1, total);
+            copied(number as u64 + 1);
         }
+        Ok(())
+    }
+
+    /// Writes the frames of a change, sealed if the file is.
+    fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
         for frame in &change.frames {
             let sealed = match &self.seal {
                 None => None,
                 Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
             };
             let data = sealed.as_deref().unwrap_or(&frame.data);
-            let appended = out.frame(frame.key, frame.tag, self.generation, data).map_err(&failed)?;
-            new.note(frame.key, appended);
+            let written = out.frame(frame.key, frame.tag, self.generation, data);
+            new.note(frame.key, written.map_err(io_error("write", self.name))?);
             new.note_bodies(frame.key, data);
         }
-        progress(total, total);
-        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
-        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
-        self.finish(out, new, header).map_err(&failed)
+        Ok(())
     }
 
     /// What comes behind the frames, and what comes before them.
@@ -246,6 +264,16 @@ impl NewFile<'_> {
         drop(self.write(None, change, &mut |_, _| {})?);
         self.publish()
     }
+}
+
+/// The frames of a file that a change leaves as they are, in the order in which a new file has them.
+fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(Key, FramePlace)> {
+    let changed: HashSet<Key> =
+        change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
+    let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
+    let mut kept: Vec<(Key, FramePlace)> = kept.collect();
+    kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
+    kept
 }
 
 /// What is there twice lies at both ends, so that one piece of damage does not meet both.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bonfire::{Error, Result};
 
 use super::cells::Encoder;
-use super::edit::CommitEffects;
+use super::edit::PendingChange;
 use super::{ChunkWorld, SaveState, World};
 use crate::file::NewFrame;
 use crate::format::{Key, Kind, Tag};
@@ -75,28 +75,65 @@ impl World {
         lists: BTreeMap<ChunkPos, Vec<Body>>,
         removed_chunks: &BTreeSet<ChunkPos>,
         saving: &mut SaveState,
-        frames: &mut BTreeMap<Key, NewFrame>,
-        removed: &mut BTreeSet<Key>,
-        after: &mut CommitEffects,
+        pending: &mut PendingChange,
     ) -> Result<()> {
-        let mut new_homes: HashMap<BodyId, ChunkPos> = HashMap::new();
-        for (pos, bodies) in &lists {
-            for body in bodies.iter().filter(|body| !body.is_empty()) {
-                self.check_body(*pos, body)?;
-                if let Some(other) = new_homes.insert(body.id, *pos) {
-                    return Err(Error::misuse(format!("body {} is saved in {other} and in {pos}", body.id)));
-                }
-            }
-        }
+        let new_homes = self.homes_of(&lists)?;
         // Ids of the game's own, or of another program, are not given out by later sessions either.
         let sessions = new_homes.keys().map(|id| id.session());
-        // CommitEffects the last session they would begin again.
+        // After the last session they would begin again.
         let highest = sessions.filter(|session| *session < u32::MAX).max().unwrap_or(0);
         if highest > saving.settings.session {
             saving.settings.session = highest;
             saving.settings_changed = true;
         }
-        // Chunks that lose a body to another one, or have empty ones.
+        let all = self.with_other_lists(lists, removed_chunks, &new_homes, saving)?;
+        let gone = saving.homes.iter().filter(|(id, home)| {
+            (all.contains_key(home) || removed_chunks.contains(home)) && !new_homes.contains_key(id)
+        });
+        let gone: HashSet<BodyId> = gone.map(|(id, _)| *id).collect();
+        let kept: HashSet<BodyId> = all.values().flatten().map(|body| body.id).collect();
+        let PendingChange { frames, removed, effects } = pending;
+        effects.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
+        let carried = self.carried_by_bodies(&all, saving)?;
+        for (pos, bodies) in all {
+            let key = Key::new(Kind::Bodies, pos);
+            effects.bodies_written.push(pos);
+            effects
+                .homes
+                .extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
+            if bodies.iter().all(Body::is_empty) {
+                removed.insert(key);
+            } else {
+                removed.remove(&key);
+                let tag = Tag { layers: saving.settings.current, ..Tag::default() };
+                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunk of each body in these lists. A body has one, which is where its list is.
+    fn homes_of(&self, lists: &BTreeMap<ChunkPos, Vec<Body>>) -> Result<HashMap<BodyId, ChunkPos>> {
+        let mut homes = HashMap::new();
+        for (pos, bodies) in lists {
+            for body in bodies.iter().filter(|body| !body.is_empty()) {
+                self.check_body(*pos, body)?;
+                if let Some(other) = homes.insert(body.id, *pos) {
+                    return Err(Error::misuse(format!("body {} is saved in {other} and in {pos}", body.id)));
+                }
+            }
+        }
+        Ok(homes)
+    }
+
+    /// Adds the lists of chunks that lose a body to another chunk, or have empty bodies.
+    fn with_other_lists(
+        &self,
+        lists: BTreeMap<ChunkPos, Vec<Body>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
+        new_homes: &HashMap<BodyId, ChunkPos>,
+        saving: &SaveState,
+    ) -> Result<BTreeMap<ChunkPos, Vec<Body>>> {
         let mut others: BTreeSet<ChunkPos> = saving.with_empty_bodies.clone();
         others.extend(
             new_homes.iter().filter_map(|(id, pos)| saving.homes.get(id).copied().filter(|home| home != pos)),
@@ -113,28 +150,7 @@ impl World {
             let is_here = |body: &Body| new_homes.get(&body.id).is_none_or(|home| *home == pos);
             all.insert(pos, bodies.into_iter().filter(is_here).collect());
         }
-        let gone = saving.homes.iter().filter(|(id, home)| {
-            (all.contains_key(home) || removed_chunks.contains(home)) && !new_homes.contains_key(id)
-        });
-        let gone: HashSet<BodyId> = gone.map(|(id, _)| *id).collect();
-        let kept: HashSet<BodyId> = all.values().flatten().map(|body| body.id).collect();
-        after.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
-        let carried = self.carried_by_bodies(&all, saving)?;
-        for (pos, bodies) in all {
-            let key = Key::new(Kind::Bodies, pos);
-            after.bodies_written.push(pos);
-            after
-                .homes
-                .extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
-            if bodies.iter().all(Body::is_empty) {
-                removed.insert(key);
-            } else {
-                removed.remove(&key);
-                let tag = Tag { layers: saving.settings.current, ..Tag::default() };
-                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
-            }
-        }
-        Ok(())
+        Ok(all)
     }
 
     fn check_body(&self, pos: ChunkPos, body: &Body) -> Result<()> {

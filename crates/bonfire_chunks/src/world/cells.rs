@@ -243,7 +243,7 @@ impl<'w> Encoder<'w> {
         }
         let CarriedCells { bytes: carried, is_whole } = self.carried(pos)?;
         let stored = self.stored(cells, &carried)?;
-        let choice = options.choice_for(self.world.is_compat());
+        let choice = self.world.compression();
         let stored_bytes = self.set.stored_bytes();
         let frame = |storage: u8, codec: u8, data: Vec<u8>| {
             let tag = Tag { storage, codec, layers: self.number };
@@ -284,7 +284,7 @@ impl<'w> Encoder<'w> {
     /// The frame of a chunk whose way of storing is given.
     pub(super) fn encode_stored(&self, pos: ChunkPos, chunk: &StoredChunk) -> Result<Encoded> {
         let (options, stored_bytes) = (&self.world.options, self.set.stored_bytes());
-        let (cells, choice) = (options.cells_per_chunk(), options.choice_for(self.world.is_compat()));
+        let (cells, choice) = (options.cells_per_chunk(), self.world.compression());
         let mut data = Vec::new();
         let (storage, codec) = match chunk {
             StoredChunk::Empty => (EMPTY, 0),

@@ -185,7 +185,7 @@ impl World {
             encoded.retain(|(pos, _)| is_old(Kind::Chunk, *pos));
             edit.bodies.retain(|pos, _| is_old(Kind::Bodies, *pos));
         }
-        let (change, after) = self.change_of(edit, encoded, &mut saving, &mut report)?;
+        let (change, effects) = self.change_of(edit, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
@@ -196,7 +196,7 @@ impl World {
         self.file.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
         let committed = self.file.commit(change, durability)?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
-        after.apply(&mut saving);
+        effects.apply(&mut saving);
         Ok(report)
     }
 
@@ -232,8 +232,8 @@ impl World {
         saving: &mut SaveState,
         report: &mut CommitReport,
     ) -> Result<(Change, CommitEffects)> {
-        let mut frames: BTreeMap<Key, NewFrame> = BTreeMap::new();
-        let mut removed: BTreeSet<Key> = BTreeSet::new();
+        let mut pending = PendingChange::default();
+        let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
             removed.extend([Kind::Chunk, Kind::Bodies, Kind::Snapshot].map(|kind| Key::new(kind, *pos)));
         }
@@ -255,9 +255,9 @@ impl World {
                 }
             }
         }
-        let mut after = CommitEffects::default();
-        self.change_bodies(edit.bodies, &edit.removed, saving, &mut frames, &mut removed, &mut after)?;
-        self.change_entities(edit.entities, &mut frames, &mut removed)?;
+        self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
+        self.change_entities(edit.entities, &mut pending)?;
+        let PendingChange { frames, mut removed, mut effects } = pending;
         // What was set aside as damaged is replaced, or removed.
         let touched: Vec<Key> = frames.keys().chain(&removed).copied().collect();
         removed.extend(touched.iter().filter_map(|key| Some(Key::new(key.kind.damaged()?, key.pos))));
@@ -268,10 +268,18 @@ impl World {
             let cell_bytes = u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX);
             let header = crate::format::Header { cell_bytes, ..state.header.clone() };
             change.frames.extend(settings_frames(&saving.settings, &header));
-            after.settings_written = true;
+            effects.settings_written = true;
         }
-        Ok((change, after))
+        Ok((change, effects))
     }
+}
+
+/// A change that is being put together. A key is in one of the two collections at most.
+#[derive(Default)]
+pub(super) struct PendingChange {
+    pub(super) frames: BTreeMap<Key, NewFrame>,
+    pub(super) removed: BTreeSet<Key>,
+    pub(super) effects: CommitEffects,
 }
 
 /// What is remembered once a change is in the file.

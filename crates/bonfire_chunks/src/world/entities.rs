@@ -3,10 +3,11 @@
 //! A small snapshot is mostly schemas, and all chunks have the same ones. So those sections are cut out, stored once under
 //! their hash, and put back when the snapshot is read: what comes back is what was put in, byte for byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bonfire::{Error, Result, Snapshot};
 
+use super::edit::PendingChange;
 use super::{ChunkWorld, World};
 use crate::file::NewFrame;
 use crate::format::{Key, Kind, Tag, take};
@@ -39,9 +40,9 @@ impl World {
     pub(super) fn change_entities(
         &self,
         entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
-        frames: &mut BTreeMap<Key, NewFrame>,
-        removed: &mut BTreeSet<Key>,
+        pending: &mut PendingChange,
     ) -> Result<()> {
+        let PendingChange { frames, removed, .. } = pending;
         for (pos, snapshot) in entities {
             let key = Key::new(Kind::Snapshot, pos);
             let Some(snapshot) = snapshot else {

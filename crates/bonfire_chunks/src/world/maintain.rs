@@ -185,7 +185,7 @@ impl ChunkWorld {
         self.inner.file.is_compaction_due()
     }
 
-    /// CommitEffects one that failed: not again before there is more to gain.
+    /// After one that failed: not again before there is more to gain.
     pub(crate) fn put_off_compaction(&self) {
         self.inner.file.put_off_compaction();
     }

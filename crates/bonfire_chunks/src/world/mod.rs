@@ -32,6 +32,7 @@ pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
+use crate::codec::Choice;
 use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal, SealKey};
 use crate::format::{Flags, Header, Key, Kind, Tag};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
@@ -319,6 +320,11 @@ impl World {
 
     fn is_compat(&self) -> bool {
         self.file.flags().has(Flags::COMPAT)
+    }
+
+    /// The codecs that chunks of this file may have.
+    fn compression(&self) -> Choice {
+        if self.is_compat() { Choice::compat() } else { self.options.choice }
     }
 
     fn close(&self) -> Result<()> {

@@ -203,10 +203,6 @@ impl ChunkOptions {
     pub(super) fn cells_per_chunk(&self) -> usize {
         usize::from(self.chunk_size) * usize::from(self.chunk_size)
     }
-
-    pub(super) fn choice_for(&self, compat: bool) -> Choice {
-        if compat { Choice::compat() } else { self.choice }
-    }
 }
 
 impl std::fmt::Debug for ChunkOptions {

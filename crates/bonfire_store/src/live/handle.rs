@@ -120,7 +120,7 @@ impl<T: Clone> Handle<T> {
     }
 
     /// Asks that it not be done. What has not begun is not done, and completes with [`Error::is_cancelled`] when its turn
-    /// comes; what is being written is block_on, and so is a save that an older request waits for too.
+    /// comes; what is being written is finished, and so is a save that an older request waits for too.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }

@@ -29,7 +29,7 @@ pub use self::frames::FrameSealer;
 use self::key::KeySearch;
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::Spare;
-use self::open::{Front, no_key, open_segments};
+use self::open::{Front, SegmentOpener, no_key};
 use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
@@ -308,7 +308,7 @@ impl<S: Store> Sealed<S> {
         let mut memory = AlignedBuf::try_zeroed(open.len() as u64 + (text.end - text.start))?;
         let (before, body) = memory.as_mut().split_at_mut(open.len());
         before.copy_from_slice(open);
-        open_segments(name, &cipher, &layout, indices, &sealed, body, |_| {})?;
+        SegmentOpener { name, cipher: &cipher, layout: &layout }.open(indices, &sealed, body, |_| {})?;
         let skipped = (body_start - text.start) as usize;
         Ok(memory.share().slice(skipped..skipped + (end - start) as usize))
     }

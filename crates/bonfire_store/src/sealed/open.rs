@@ -149,7 +149,8 @@ impl Seal {
         if let Some(hasher) = &mut hasher {
             hasher.update(before);
         }
-        open_segments(name, &cipher, layout, 0..layout.segments, segments, body, |segment| {
+        let opener = SegmentOpener { name, cipher: &cipher, layout };
+        opener.open(0..layout.segments, segments, body, |segment| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(segment);
             }
@@ -167,33 +168,41 @@ impl Seal {
     }
 }
 
-/// Opens some segments that lie one behind the other in `sealed`, into `out`. Each is shown to `look` first.
-pub(super) fn open_segments(
-    name: &str,
-    cipher: &Cipher,
-    layout: &Layout,
-    indices: Range<u64>,
-    mut sealed: &[u8],
-    mut out: &mut [u8],
-    mut look: impl FnMut(&[u8]),
-) -> Result<()> {
-    for index in indices {
-        let (text, place) = (layout.text(index), layout.sealed(index));
-        let (segment, behind) =
-            sealed.split_at_checked((place.end - place.start) as usize).ok_or_else(|| damaged(name))?;
-        let (here, unfilled) =
-            out.split_at_mut_checked((text.end - text.start) as usize).ok_or_else(|| damaged(name))?;
-        look(segment);
-        let (segment, tag) = segment.split_at(here.len());
-        let text = InOutBuf::new(segment, here).map_err(|_| damaged(name))?;
-        if !cipher.open(layout.position(index), text, tag) {
-            return Err(Error::corrupt(format!(
-                "segment {index} of `{name}` was changed, moved or taken from another save"
-            )));
+/// Opens the segments of one blob.
+pub(super) struct SegmentOpener<'a> {
+    pub(super) name: &'a str,
+    pub(super) cipher: &'a Cipher,
+    pub(super) layout: &'a Layout,
+}
+
+impl SegmentOpener<'_> {
+    /// Opens segments that lie one behind the other in `sealed`, into `out`. Each is shown to `look` first.
+    pub(super) fn open(
+        &self,
+        indices: Range<u64>,
+        mut sealed: &[u8],
+        mut out: &mut [u8],
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let Self { name, cipher, layout } = *self;
+        for index in indices {
+            let (text, place) = (layout.text(index), layout.sealed(index));
+            let (segment, behind) =
+                sealed.split_at_checked((place.end - place.start) as usize).ok_or_else(|| damaged(name))?;
+            let (here, unfilled) =
+                out.split_at_mut_checked((text.end - text.start) as usize).ok_or_else(|| damaged(name))?;
+            look(segment);
+            let (segment, tag) = segment.split_at(here.len());
+            let text = InOutBuf::new(segment, here).map_err(|_| damaged(name))?;
+            if !cipher.open(layout.position(index), text, tag) {
+                return Err(Error::corrupt(format!(
+                    "segment {index} of `{name}` was changed, moved or taken from another save"
+                )));
+            }
+            (sealed, out) = (behind, unfilled);
         }
-        (sealed, out) = (behind, unfilled);
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn damaged(name: &str) -> Error {

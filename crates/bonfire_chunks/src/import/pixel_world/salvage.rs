@@ -336,11 +336,7 @@ impl Salvage<'_> {
             match newest.remove(&entry.id) {
                 Some(record) if !self.listed.contains(&entry.id) => self.find_body(&record)?,
                 _ if self.index_is_whole => {}
-                _ => self.world.report.skipped.push(SkippedPart::Body {
-                    id: entry.id,
-                    offset: entry.offset,
-                    reason,
-                }),
+                _ => self.skip_body(&entry, reason),
             }
         }
         if self.index_is_whole {
@@ -360,14 +356,7 @@ impl Salvage<'_> {
             match self.bodies.read(self.source, &entry, self.world.chunk_size) {
                 Ok(body) => self.world.unlisted.extend(Some(body).filter(|body| !body.is_empty())),
                 Err(error) if error.is_io() => return Err(error),
-                Err(error) => {
-                    let reason = error.to_string();
-                    self.world.report.skipped.push(SkippedPart::Body {
-                        id: entry.id,
-                        offset: entry.offset,
-                        reason,
-                    });
-                }
+                Err(error) => self.skip_body(&entry, error.to_string()),
             }
         }
         Ok(())
@@ -377,16 +366,14 @@ impl Salvage<'_> {
         match self.body(entry) {
             Ok(id) => self.world.report.repaired.push(RepairedPart::Body { id }),
             Err(error) if error.is_io() => return Err(error),
-            Err(error) => {
-                let reason = error.to_string();
-                self.world.report.skipped.push(SkippedPart::Body {
-                    id: entry.id,
-                    offset: entry.offset,
-                    reason,
-                });
-            }
+            Err(error) => self.skip_body(entry, error.to_string()),
         }
         Ok(())
+    }
+
+    fn skip_body(&mut self, entry: &IndexEntry, reason: String) {
+        let IndexEntry { id, offset, .. } = *entry;
+        self.world.report.skipped.push(SkippedPart::Body { id, offset, reason });
     }
 
     /// Whether entries that were found lie side by side behind a header that counts them.
