@@ -193,10 +193,10 @@ mod tests {
     use bonfire_testkit::disk::Random;
 
     use super::*;
-    use crate::format::Tag;
+    use crate::format::FrameTag;
 
     fn place(offset: u64) -> FramePlace {
-        FramePlace { offset, len: offset as u32 % 100, tag: Tag::default() }
+        FramePlace { offset, len: offset as u32 % 100, tag: FrameTag::default() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bonfire::Result;
 use bonfire_store::backend::{StoreFuture, is_sealed};
 use bonfire_store::{
-    DirStore, Head, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Version, Wait,
+    BlobHead, DirStore, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Version, Wait,
 };
 use bytes::Bytes;
 use clap::Args;
@@ -107,7 +107,7 @@ impl Store for MixedStore {
     fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get_range(name, range).await })
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             match self.of(name).await {
                 Err(error) if error.is_not_found() => Ok(None),

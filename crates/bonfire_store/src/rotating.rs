@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::generation::{next, numbered, split};
 use crate::journal::is_journal;
 use crate::portable_name::{check_case, check_name};
-use crate::store::{Head, Payload, Precondition, RETRIES, Store, StoreFuture, Version, missing};
+use crate::store::{BlobHead, Payload, Precondition, RETRIES, Store, StoreFuture, Version, missing};
 
 /// A store that keeps the last few states of every blob, and reads an older one where the newest is damaged.
 ///
@@ -212,11 +212,11 @@ impl<S: Store> Store for Rotating<S> {
         })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             let Some(newest) = self.newest(name).await? else { return Ok(None) };
             let head = self.inner.head(&numbered(name, newest)).await?;
-            Ok(head.map(|head| Head { version: version(newest, &head.version), ..head }))
+            Ok(head.map(|head| BlobHead { version: version(newest, &head.version), ..head }))
         })
     }
 

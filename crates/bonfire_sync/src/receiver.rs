@@ -108,7 +108,7 @@ impl Receiver {
         let (table, content) = message.table_and_content(&self.limits)?;
         self.check(&table)?;
         let delta = Delta::from_content(&table, 0, tick, true, content, &self.limits)?;
-        self.touch(mirror, &delta)?;
+        self.apply_to_mirror(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Baseline)
     }
@@ -143,7 +143,7 @@ impl Receiver {
         }
         let table = Arc::clone(&following.table);
         let delta = Delta::from_content(&table, since, tick, false, payload, &self.limits)?;
-        self.touch(mirror, &delta)?;
+        self.apply_to_mirror(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Delta)
     }
@@ -161,7 +161,7 @@ impl Receiver {
     }
 
     /// Lets the mirror change. Whatever goes wrong in there, a panic too, leaves the receiver poisoned.
-    fn touch(&mut self, mirror: &mut impl MirrorWorld, delta: &Delta) -> Result<()> {
+    fn apply_to_mirror(&mut self, mirror: &mut impl MirrorWorld, delta: &Delta) -> Result<()> {
         self.poisoned = true;
         mirror.apply(delta, &mut self.map)?;
         self.poisoned = false;

@@ -66,7 +66,7 @@ pub struct ReplicationStream {
     sent: Option<SentValues>,
     recent: RecentMessages,
     /// The baseline for those who join at this tick.
-    joiners: Option<Bytes>,
+    joiner_baseline: Option<Bytes>,
     /// What changed before that baseline, for everybody else.
     unsent: Vec<Bytes>,
     /// A call has failed after the source was asked: what it told is lost to the stream.
@@ -89,7 +89,7 @@ impl ReplicationStream {
             table: None,
             sent,
             recent,
-            joiners: None,
+            joiner_baseline: None,
             unsent: Vec::new(),
             lost_changes: false,
         }
@@ -111,20 +111,20 @@ impl ReplicationStream {
     /// Right after a tick this is all that it does. If the world has changed since, those changes become a message that the
     /// next tick gives to everybody else.
     pub fn baseline(&mut self, source: &mut impl SourceWorld) -> Result<Bytes> {
-        if let Some(message) = &self.joiners {
+        if let Some(message) = &self.joiner_baseline {
             return Ok(message.clone());
         }
         // Of the same moment: nobody else has the source.
         let whole = source.baseline()?;
         let lost_changes = std::mem::replace(&mut self.lost_changes, true);
         let delta = self.changes(source, lost_changes)?;
-        if !delta.is_empty() || lost_changes || self.is_about_others(&delta) {
+        if !delta.is_empty() || lost_changes || self.has_other_components(&delta) {
             let message = self.advance(source, delta, lost_changes)?;
             self.unsent.push(message);
         }
         self.lost_changes = false;
         let message = self.encode_baseline(whole, self.tick)?;
-        self.joiners = Some(message.clone());
+        self.joiner_baseline = Some(message.clone());
         Ok(message)
     }
 
@@ -153,7 +153,7 @@ impl ReplicationStream {
     }
 
     /// Whether it speaks of other components than the last message.
-    fn is_about_others(&self, delta: &Delta) -> bool {
+    fn has_other_components(&self, delta: &Delta) -> bool {
         self.table.as_ref().is_some_and(|table| table.fingerprint() != delta.table().fingerprint())
     }
 
@@ -163,7 +163,7 @@ impl ReplicationStream {
         let (since, message) = if delta.is_whole() {
             (None, self.encode_baseline(delta, next)?)
         } else {
-            let needs_baseline = lost_changes || self.is_about_others(&delta);
+            let needs_baseline = lost_changes || self.has_other_components(&delta);
             let small = if needs_baseline { None } else { self.encode_delta(delta, next)? };
             match small {
                 Some(message) => (Some(self.tick), message),
@@ -173,7 +173,7 @@ impl ReplicationStream {
         self.recent.push(since, message.clone());
         self.tick = next;
         self.sequence = self.sequence.wrapping_add(1);
-        self.joiners = None;
+        self.joiner_baseline = None;
         Ok(message)
     }
 

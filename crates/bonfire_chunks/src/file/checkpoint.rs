@@ -13,8 +13,8 @@ use super::recover::side_pos;
 use super::writer_state::{TableDirt, WriterState};
 use super::{ChunkFile, State, io_error};
 use crate::format::{
-    ENTRY_BYTES, Entry, Flags, FramePlace, HEADER_BYTES, Header, Key, Kind, SIZE_BYTES, SideIndex, Tag,
-    encode_image,
+    ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header, SIZE_BYTES,
+    SideIndex, encode_image,
 };
 use crate::{ChunkPos, Durability};
 
@@ -37,28 +37,28 @@ impl ChunkFile {
         &self,
         writer: &WriterState,
         out: &mut FrameWriter<'_>,
-        changed: &[(Key, FramePlace)],
+        changed: &[(FrameKey, FramePlace)],
         checkpoint: &NewCheckpoint,
         generation: u64,
     ) -> std::io::Result<WrittenCheckpoint> {
         let state = self.state();
         let nowhere = ChunkPos::default();
-        let lies_in = |key: &Key| state.indices.get(*key).unwrap_or(FramePlace::NOWHERE);
+        let lies_in = |key: &FrameKey| state.indices.get(*key).unwrap_or(FramePlace::NOWHERE);
         let others = state.indices.others_len();
-        let changed = changed.iter().filter(|(key, _)| key.kind != Kind::Chunk);
+        let changed = changed.iter().filter(|(key, _)| key.kind != FrameKind::Chunk);
         // A chain of lists is as long as one list of everything at most, give or take a few.
         let side =
             match writer.side.filter(|(_, entries)| !checkpoint.side_is_whole && *entries < 2 * others + 256)
             {
                 Some((earlier, so_far)) => {
-                    let mut dirty: BTreeMap<Key, FramePlace> =
+                    let mut dirty: BTreeMap<FrameKey, FramePlace> =
                         writer.side_dirty.iter().map(|key| (*key, lies_in(key))).collect();
                     dirty.extend(changed.copied());
                     let entries: Vec<_> = dirty.into_iter().collect();
                     (!entries.is_empty()).then_some((SideIndex { earlier, entries }, so_far))
                 }
                 None => {
-                    let mut all: BTreeMap<Key, FramePlace> = state.indices.others().collect();
+                    let mut all: BTreeMap<FrameKey, FramePlace> = state.indices.others().collect();
                     all.extend(changed.copied());
                     all.retain(|_, place| !place.is_nowhere());
                     Some((SideIndex { earlier: 0, entries: all.into_iter().collect() }, 0))
@@ -67,21 +67,21 @@ impl ChunkFile {
         let side = match side {
             Some((side, so_far)) => {
                 let entries = so_far + side.entries.len() as u64;
-                let key = Key::new(Kind::SideIndex, nowhere);
-                let appended = out.frame(key, Tag::default(), generation, &side.encode())?;
+                let key = FrameKey::new(FrameKind::SideIndex, nowhere);
+                let appended = out.frame(key, FrameTag::default(), generation, &side.encode())?;
                 (appended.place.offset, entries)
             }
             None => writer.side.unwrap_or_default(),
         };
         if writer.needs_image() {
             let entries: Vec<Entry> =
-                state.indices.of(Kind::Chunk).iter().map(|(pos, place)| Entry { pos, place }).collect();
-            let key = Key::new(Kind::TableImage, nowhere);
-            out.frame(key, Tag::default(), generation, &encode_image(entries.into_iter()))?;
+                state.indices.of(FrameKind::Chunk).iter().map(|(pos, place)| Entry { pos, place }).collect();
+            let key = FrameKey::new(FrameKind::TableImage, nowhere);
+            out.frame(key, FrameTag::default(), generation, &encode_image(entries.into_iter()))?;
         }
         let data = checkpoint.entities.as_deref().unwrap_or(&[0; 8]);
-        let key = Key::new(Kind::EntitySection, side_pos(side.0));
-        let section = out.frame(key, Tag::default(), generation, data)?;
+        let key = FrameKey::new(FrameKind::EntitySection, side_pos(side.0));
+        let section = out.frame(key, FrameTag::default(), generation, data)?;
         Ok(WrittenCheckpoint { place: section.place, side, header: checkpoint_header(&state) })
     }
 
@@ -94,12 +94,12 @@ impl ChunkFile {
     }
 
     pub(super) fn try_checkpoint(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) -> Result<()> {
-        let keys_changed = !self.state().indices.of(Kind::Chunk).is_sorted();
+        let keys_changed = !self.state().indices.of(FrameKind::Chunk).is_sorted();
         if keys_changed {
             writer.table = TableDirt::All;
             self.state_mut().indices.sort();
         }
-        let count = self.state().indices.of(Kind::Chunk).len() as u64;
+        let count = self.state().indices.of(FrameKind::Chunk).len() as u64;
         if count > u64::from(writer.header.capacity()) && self.grow(writer, count)? {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl ChunkFile {
         let failed = io_error("write the table of", &self.name);
         let state = self.state();
         let file = state.file.clone();
-        let chunks = state.indices.of(Kind::Chunk);
+        let chunks = state.indices.of(FrameKind::Chunk);
         match &writer.table {
             TableDirt::All => {
                 let entries: Vec<Entry> = chunks.iter().map(|(pos, place)| Entry { pos, place }).collect();
@@ -177,7 +177,7 @@ impl ChunkFile {
             self.rewrite_in_place(writer, Change::default(), &mut |_, _| {})?;
             return Ok(true);
         };
-        let in_the_way: Vec<Key> = {
+        let in_the_way: Vec<FrameKey> = {
             let state = self.state();
             state.indices.iter().filter(|(_, place)| place.start() < boundary).map(|(key, _)| key).collect()
         };

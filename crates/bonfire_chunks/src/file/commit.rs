@@ -7,7 +7,7 @@ use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::replay::digest;
 use super::writer_state::{TableDirt, WriterState};
 use super::{ChunkFile, Seal, State, io_error, no_key};
-use crate::format::{Commit, FramePlace, Key, Kind, Tag};
+use crate::format::{Commit, FrameKey, FrameKind, FramePlace, FrameTag};
 use crate::{ChunkPos, Durability};
 
 /// Longer data has no size word.
@@ -16,8 +16,8 @@ pub(super) const DATA_BYTES_MAX: usize = (u32::MAX - 4096) as usize;
 /// A frame that is to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct NewFrame {
-    pub(crate) key: Key,
-    pub(crate) tag: Tag,
+    pub(crate) key: FrameKey,
+    pub(crate) tag: FrameTag,
     pub(crate) data: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct NewFrame {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) frames: Vec<NewFrame>,
-    pub(crate) removed: Vec<Key>,
+    pub(crate) removed: Vec<FrameKey>,
 }
 
 impl Change {
@@ -95,9 +95,10 @@ impl ChunkFile {
     /// Whether chunks come or go, so that the table is not the same with other values.
     fn changes_chunks(&self, change: &Change) -> bool {
         let state = self.state();
-        let chunks = state.indices.of(Kind::Chunk);
-        let is_new = |frame: &NewFrame| frame.key.kind == Kind::Chunk && chunks.get(frame.key.pos).is_none();
-        let is_gone = |key: &Key| key.kind == Kind::Chunk && chunks.get(key.pos).is_some();
+        let chunks = state.indices.of(FrameKind::Chunk);
+        let is_new =
+            |frame: &NewFrame| frame.key.kind == FrameKind::Chunk && chunks.get(frame.key.pos).is_none();
+        let is_gone = |key: &FrameKey| key.kind == FrameKind::Chunk && chunks.get(key.pos).is_some();
         !chunks.is_sorted() || change.frames.iter().any(is_new) || change.removed.iter().any(is_gone)
     }
 
@@ -142,7 +143,7 @@ impl ChunkFile {
                 crcs.push(appended.crc);
             }
             for key in &change.removed {
-                out.frame(*key, Tag::REMOVED, generation, &[])?;
+                out.frame(*key, FrameTag::REMOVED, generation, &[])?;
                 entries.push((*key, FramePlace::NOWHERE));
             }
             let section = match &checkpoint {
@@ -159,8 +160,8 @@ impl ChunkFile {
                 entries,
             };
             out.frame(
-                Key::new(Kind::Commit, ChunkPos::default()),
-                Tag::default(),
+                FrameKey::new(FrameKind::Commit, ChunkPos::default()),
+                FrameTag::default(),
                 generation,
                 &commit.encode(),
             )?;
@@ -214,14 +215,14 @@ impl ChunkFile {
 
 impl State {
     /// Notes what a save has changed.
-    fn apply(&mut self, entries: &[(Key, FramePlace)], table: &mut TableDirt) {
+    fn apply(&mut self, entries: &[(FrameKey, FramePlace)], table: &mut TableDirt) {
         for (key, place) in entries {
             if place.is_nowhere() {
                 self.indices.remove(*key);
             } else {
                 self.indices.set(*key, *place);
             }
-            if let (Kind::Chunk, TableDirt::Some(dirty)) = (key.kind, &mut *table) {
+            if let (FrameKind::Chunk, TableDirt::Some(dirty)) = (key.kind, &mut *table) {
                 dirty.insert(key.pos);
             }
         }
@@ -229,7 +230,7 @@ impl State {
 }
 
 struct Written {
-    entries: Vec<(Key, FramePlace)>,
+    entries: Vec<(FrameKey, FramePlace)>,
     section: Option<WrittenCheckpoint>,
     end: u64,
 }

@@ -2,7 +2,7 @@
 
 use bonfire_store::disk::{DiskFile, bytes_to_border};
 
-use crate::format::{Key, Tag, WrittenFrame};
+use crate::format::{FrameKey, FrameTag, WrittenFrame};
 
 /// Buffers are written when they are so long.
 pub(super) const WRITE_BYTES: usize = 4 << 20;
@@ -20,8 +20,8 @@ pub(super) struct FrameWriter<'f> {
 impl FrameWriter<'_> {
     pub(super) fn frame(
         &mut self,
-        key: Key,
-        tag: Tag,
+        key: FrameKey,
+        tag: FrameTag,
         generation: u64,
         data: &[u8],
     ) -> std::io::Result<WrittenFrame> {

@@ -11,7 +11,7 @@
 //! | `indices`, `report` | what opening gives |
 //! | `writer_state`, `frame_writer`, `commit` | saves |
 //! | `checkpoint` | header, table and side index brought up to date; growth of the table |
-//! | `mend` | what is done before a file can be written to |
+//! | `repair` | what is done before a file can be written to |
 //! | `rewrite` | new files: creation, compaction, copies |
 //! | `seal` | frames that need a key |
 
@@ -20,8 +20,8 @@ mod commit;
 mod frame_scanner;
 mod frame_writer;
 mod indices;
-mod mend;
 mod recover;
+mod repair;
 mod replay;
 mod report;
 mod rewrite;
@@ -44,7 +44,7 @@ pub use self::report::{DamagedFrame, OpenReport};
 pub(crate) use self::rewrite::NewFile;
 pub(crate) use self::seal::{Seal, SealKey};
 use self::writer_state::WriterState;
-use crate::format::{Flags, Frame, FramePlace, Header, Key, Tag};
+use crate::format::{Flags, Frame, FrameKey, FramePlace, FrameTag, Header};
 
 /// The policy for checkpoints and compaction of a file.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl ChunkFile {
     /// Makes the file one that saves can be appended to.
     fn repair(&self, mut writer: WriterState, recovered: &Recovered, report: &OpenReport) -> Result<()> {
         if matches!(recovered.repair, Repair::Tail | Repair::Checkpoint) {
-            self.mend_tail(&mut writer, recovered)?;
+            self.repair_tail(&mut writer, recovered)?;
         }
         *self.writer() = Some(writer);
         let change = self.quarantine(&report.damaged)?;
@@ -209,8 +209,8 @@ impl ChunkFile {
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
     pub(crate) fn read<T>(
         &self,
-        key: Key,
-        use_it: impl FnOnce(Tag, &[u8]) -> Result<T>,
+        key: FrameKey,
+        use_it: impl FnOnce(FrameTag, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -241,13 +241,17 @@ impl ChunkFile {
     }
 
     /// Reads a frame as it lies in the file, checked.
-    fn read_frame(&self, key: Key, bytes: &mut Vec<u8>) -> Result<Option<(FramePlace, Option<Arc<Seal>>)>> {
+    fn read_frame(
+        &self,
+        key: FrameKey,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<(FramePlace, Option<Arc<Seal>>)>> {
         loop {
             let (file, place, moves, seal) = {
                 let state = self.state();
                 let Some(place) = state.indices.get(key) else {
                     let was_damaged =
-                        key.kind.damaged().and_then(|kind| state.indices.get(Key::new(kind, key.pos)));
+                        key.kind.damaged().and_then(|kind| state.indices.get(FrameKey::new(kind, key.pos)));
                     return if was_damaged.is_some() {
                         Err(damaged(key, "it was found damaged earlier"))
                     } else {
@@ -300,7 +304,7 @@ impl ChunkFile {
 
     /// The kinds and places of everything that cannot be read. `looked_at` hears of each frame.
     pub(crate) fn check(&self, looked_at: &mut dyn FnMut(u64, u64)) -> Vec<(DamagedFrame, Error)> {
-        let all: Vec<(Key, FramePlace)> = self.state().indices.iter().collect();
+        let all: Vec<(FrameKey, FramePlace)> = self.state().indices.iter().collect();
         let (mut found, mut bytes) = (Vec::new(), Vec::new());
         for (number, (key, place)) in all.iter().enumerate() {
             if let Err(error) = self.read_frame(*key, &mut bytes) {
@@ -332,7 +336,12 @@ impl Drop for Pin<'_> {
 
 /// Reads the frame that should be at a place, from its size word to its last byte. The tag of the place that is returned is the
 /// frame's own: that of a table entry has no checksum.
-fn read_place(file: &dyn DiskFile, key: Key, place: FramePlace, bytes: &mut Vec<u8>) -> Result<FramePlace> {
+fn read_place(
+    file: &dyn DiskFile,
+    key: FrameKey,
+    place: FramePlace,
+    bytes: &mut Vec<u8>,
+) -> Result<FramePlace> {
     let len = usize::try_from(place.frame_bytes()).map_err(|_| damaged(key, "it is longer than memory"))?;
     // What a damaged table claims is not believed before the file is known to be so long.
     if len > 1 << 20 && file.len().map_err(|error| failed(key, &error))? < place.end() {
@@ -355,11 +364,11 @@ fn no_key(name: &str) -> Error {
     Error::wrong_key(format!("`{name}` is sealed, and no key was given"))
 }
 
-fn failed(key: Key, error: &std::io::Error) -> Error {
+fn failed(key: FrameKey, error: &std::io::Error) -> Error {
     Error::io(format_args!("cannot read the {} at {}", key.kind.name(), key.pos), error)
 }
 
-fn damaged(key: Key, why: &str) -> Error {
+fn damaged(key: FrameKey, why: &str) -> Error {
     Error::corrupt(format!("the {} at {} is damaged: {why}", key.kind.name(), key.pos))
 }
 
@@ -396,7 +405,7 @@ fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
     // there.
     for frame in &recovered.report.damaged {
         if let Some(kind) = frame.key.kind.damaged() {
-            recovered.indices.set(Key::new(kind, frame.key.pos), frame.place);
+            recovered.indices.set(FrameKey::new(kind, frame.key.pos), frame.place);
         }
     }
     Ok(recovered)

@@ -20,8 +20,8 @@ use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Frame, FramePlace, HEADER_BYTES, Header, HeaderError, Key, Kind, SIZE_BYTES,
-    SideIndex,
+    Commit, ENTRY_BYTES, Entry, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError,
+    SIZE_BYTES, SideIndex,
 };
 
 /// A file, as far as it is whole.
@@ -127,7 +127,7 @@ fn read_header(scanner: &FrameScanner<'_>) -> Result<Option<Header>> {
 
 fn header_of_last_save(scanner: &mut FrameScanner<'_>) -> Result<Option<Header>> {
     let scan = scanner.scan(HEADER_BYTES).map_err(failed)?;
-    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
+    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {
         let data = scanner.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
         let header = Commit::decode(&data).ok().and_then(|commit| Header::decode(&commit.header).ok());
         if let Some(header) = header.filter(|header| header.fits(scanner.len())) {
@@ -203,7 +203,7 @@ struct Checkpoint {
 
 /// The places of all frames that the table does not list.
 struct SideEntries {
-    entries: Vec<(Key, FramePlace)>,
+    entries: Vec<(FrameKey, FramePlace)>,
     /// Where the newest list is; 0 if there is none.
     at: u64,
     /// How many entries all lists have together.
@@ -213,7 +213,7 @@ struct SideEntries {
 impl Checkpoint {
     fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> io::Result<Option<Self>> {
         let Some(frame) = scanner.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
-        if frame.kind != Kind::EntitySection {
+        if frame.kind != FrameKind::EntitySection {
             return Ok(None);
         }
         let side = read_side(scanner, side_offset(&frame))?;
@@ -236,7 +236,7 @@ fn read_side(scanner: &mut FrameScanner<'_>, newest: u64) -> io::Result<Option<S
     let (mut at, mut links, mut bytes) = (newest, Vec::new(), 0);
     while at != 0 {
         let frame = if at > SIZE_BYTES { scanner.frame_at(at - SIZE_BYTES)? } else { None };
-        let Some(frame) = frame.filter(|frame| frame.kind == Kind::SideIndex) else { return Ok(None) };
+        let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::SideIndex) else { return Ok(None) };
         let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
         let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
         // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the file, unless
@@ -281,8 +281,9 @@ fn by_checkpoint(
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
     // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
     let end = replay.end.unwrap_or(checkpoint.tail_start);
-    let is_behind = |key: Key, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
-    if entries.iter().any(|entry| is_behind(Key::new(Kind::Chunk, entry.pos), &entry.place))
+    let is_behind =
+        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
+    if entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
         || side.iter().any(|(key, place)| is_behind(*key, place))
         || replay.events.values().any(|event| event.place.end() > end)
     {
@@ -329,7 +330,7 @@ fn by_checkpoint(
 fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> io::Result<bool> {
     let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
     for DamagedEntry { raw, .. } in bad {
-        let is_told = replay.events.contains_key(&Key::new(Kind::Chunk, raw.pos));
+        let is_told = replay.events.contains_key(&FrameKey::new(FrameKind::Chunk, raw.pos));
         if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
             return Ok(false);
         }
@@ -339,7 +340,7 @@ fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &R
         if bytes > scanner.len() {
             return Ok(false);
         }
-        if frame.is_some_and(|frame| frame.kind == Kind::Chunk && frame.pos != raw.pos) {
+        if frame.is_some_and(|frame| frame.kind == FrameKind::Chunk && frame.pos != raw.pos) {
             return Ok(false);
         }
     }
@@ -388,8 +389,8 @@ fn by_frames(
 }
 
 /// The places that the table and the side index list, as far as they can be read.
-fn listed_places(table: &Table, checkpoint: Option<&Checkpoint>) -> HashMap<Key, FramePlace> {
-    let chunks = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
+fn listed_places(table: &Table, checkpoint: Option<&Checkpoint>) -> HashMap<FrameKey, FramePlace> {
+    let chunks = table.entries.iter().map(|entry| (FrameKey::new(FrameKind::Chunk, entry.pos), entry.place));
     let side = checkpoint.and_then(|checkpoint| checkpoint.side.as_ref());
     chunks.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect()
 }
@@ -398,7 +399,7 @@ fn listed_places(table: &Table, checkpoint: Option<&Checkpoint>) -> HashMap<Key,
 /// an older state, is damaged. Returns the end and the generation of the last save.
 fn restore_listed(
     replay: &mut Replay,
-    listed: &HashMap<Key, FramePlace>,
+    listed: &HashMap<FrameKey, FramePlace>,
     scan: &FrameScan,
     checkpoint: Option<&Checkpoint>,
     start: u64,
@@ -437,14 +438,15 @@ fn restore_listed(
 
 /// Returns true for a frame that was removed before the checkpoint: the lists do not have it, and would.
 fn was_removed(
-    key: Key,
+    key: FrameKey,
     event: &FrameEvent,
     table: &Table,
     checkpoint: Option<&Checkpoint>,
-    listed: &HashMap<Key, FramePlace>,
+    listed: &HashMap<FrameKey, FramePlace>,
 ) -> bool {
-    let has_list = key.kind == Kind::Chunk || checkpoint.is_some_and(|checkpoint| checkpoint.side.is_some());
+    let has_list =
+        key.kind == FrameKind::Chunk || checkpoint.is_some_and(|checkpoint| checkpoint.side.is_some());
     let is_old = has_list && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
-    let may_be_lost = key.kind == Kind::Chunk && table.may_have_lost(key.pos);
+    let may_be_lost = key.kind == FrameKind::Chunk && table.may_have_lost(key.pos);
     is_old && !listed.contains_key(&key) && !may_be_lost
 }

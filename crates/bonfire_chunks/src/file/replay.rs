@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::io;
 
 use super::frame_scanner::{FrameScan, FrameScanner};
-use crate::format::{Commit, Entry, Frame, FramePlace, Key, Kind, SideIndex, Tag, decode_image};
+use crate::format::{
+    Commit, Entry, Frame, FrameKey, FrameKind, FramePlace, FrameTag, SideIndex, decode_image,
+};
 
 /// The last change to a frame, and the save that made it.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +27,13 @@ pub(super) enum FrameFate {
 }
 
 pub(super) struct Replay {
-    pub(super) events: HashMap<Key, FrameEvent>,
+    pub(super) events: HashMap<FrameKey, FrameEvent>,
     /// Whether lists of everything are taken for what they list. Not if each frame is looked at.
     takes_lists: bool,
     /// The whole page table as of one of the saves. Events of chunks are those after it.
     pub(super) image: Option<Vec<Entry>>,
     /// All that the table does not list, as of one of the saves. Other events are those after it.
-    pub(super) side: Option<Vec<(Key, FramePlace)>>,
+    pub(super) side: Option<Vec<(FrameKey, FramePlace)>>,
     /// Of the last save that counts.
     pub(super) generation: Option<u64>,
     /// Where that save ends.
@@ -62,7 +64,8 @@ impl Replay {
         checkpoint: Option<u64>,
     ) -> io::Result<Self> {
         let mut saves: Vec<CommittedSave> = Vec::new();
-        for (number, frame) in scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Commit)
+        for (number, frame) in
+            scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == FrameKind::Commit)
         {
             let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
             // One that does not parse has a right checksum, so somebody made it: it is not one of ours.
@@ -118,7 +121,7 @@ impl Replay {
     }
 
     fn write(&mut self, frame: &Frame) {
-        let fate = if frame.place.tag == Tag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
+        let fate = if frame.place.tag == FrameTag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
         self.events
             .insert(frame.key(), FrameEvent { place: frame.place, generation: frame.generation, fate });
     }
@@ -133,17 +136,17 @@ impl Replay {
         let generation = saved.frame.generation;
         for frame in frames {
             let is_of_this_save = frame.generation == generation && self.takes_lists;
-            if frame.kind == Kind::TableImage && is_of_this_save {
+            if frame.kind == FrameKind::TableImage && is_of_this_save {
                 let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
                 if let Ok(image) = decode_image(&data) {
                     self.image = Some(image);
-                    self.events.retain(|key, _| key.kind != Kind::Chunk);
+                    self.events.retain(|key, _| key.kind != FrameKind::Chunk);
                 }
-            } else if frame.kind == Kind::SideIndex && is_of_this_save {
+            } else if frame.kind == FrameKind::SideIndex && is_of_this_save {
                 let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
                 if let Some(side) = SideIndex::decode(&data).ok().filter(|side| side.earlier == 0) {
                     self.side = Some(side.entries);
-                    self.events.retain(|key, _| key.kind == Kind::Chunk);
+                    self.events.retain(|key, _| key.kind == FrameKind::Chunk);
                 }
             } else if frame.kind.is_content() && frame.generation < generation {
                 // Of a save whose commit is damaged, or from before the file was written anew.
@@ -162,7 +165,7 @@ impl Replay {
     }
 }
 
-fn is_whole(key: Key, place: FramePlace, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {
+fn is_whole(key: FrameKey, place: FramePlace, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {
     let fits = |frame: &&Frame| frame.key() == key && frame.place == place && frame.generation == generation;
     whole.get(&place.offset).is_some_and(fits)
 }

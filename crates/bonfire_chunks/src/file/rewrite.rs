@@ -17,8 +17,8 @@ use super::writer_state::WriterState;
 use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, FramePlace, HEADER_BYTES, Header, Key, Kind, SideIndex, Tag,
-    WrittenFrame, decode_head, encode_image,
+    Commit, ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header,
+    SideIndex, WrittenFrame, decode_head, encode_image,
 };
 
 /// Hears how many of how many frames are done.
@@ -108,7 +108,7 @@ impl NewFile<'_> {
         }
         let failed = io_error("write", self.name);
         let kept = frames_to_keep(old, change);
-        let is_chunk = |key: &Key| key.kind == Kind::Chunk;
+        let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
         let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
@@ -133,7 +133,7 @@ impl NewFile<'_> {
     fn copy_frames(
         &self,
         old: &FramesToCopy<'_>,
-        kept: &[(Key, FramePlace)],
+        kept: &[(FrameKey, FramePlace)],
         out: &mut FrameWriter<'_>,
         new: &mut NewContent,
         copied: &mut dyn FnMut(u64),
@@ -160,7 +160,7 @@ impl NewFile<'_> {
                 Err(error) if error.is_corrupt() => {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
                     let Some(kind) = key.kind.damaged() else { continue };
-                    let key = Key::new(kind, key.pos);
+                    let key = FrameKey::new(kind, key.pos);
                     let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
                     new.note(key, written);
                 }
@@ -194,17 +194,18 @@ impl NewFile<'_> {
         header: Header,
     ) -> std::io::Result<WrittenFile> {
         let (chunks, others): (Vec<_>, Vec<_>) =
-            new.places.iter().partition(|(key, _)| key.kind == Kind::Chunk);
-        let others: Vec<(Key, FramePlace)> = others.into_iter().map(|(key, place)| (*key, *place)).collect();
+            new.places.iter().partition(|(key, _)| key.kind == FrameKind::Chunk);
+        let others: Vec<(FrameKey, FramePlace)> =
+            others.into_iter().map(|(key, place)| (*key, *place)).collect();
         let entries: Vec<Entry> =
             chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
-        let (nowhere, plain) = (ChunkPos::default(), Tag::default());
+        let (nowhere, plain) = (ChunkPos::default(), FrameTag::default());
         let side = SideIndex { earlier: 0, entries: others };
         let side_frame =
-            out.frame(Key::new(Kind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
+            out.frame(FrameKey::new(FrameKind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
         let side_at = side_frame.place.offset;
         let entities = if header.flags.has(Flags::COMPAT) { new.entity_section() } else { vec![0; 8] };
-        let key = Key::new(Kind::EntitySection, side_pos(side_at));
+        let key = FrameKey::new(FrameKind::EntitySection, side_pos(side_at));
         let section = out.frame(key, plain, self.generation, &entities)?.place;
         let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
         let commit = Commit {
@@ -214,7 +215,8 @@ impl NewFile<'_> {
             seal: self.seal_info.clone(),
             entries: new.own,
         };
-        let commit = out.frame(Key::new(Kind::Commit, nowhere), plain, self.generation, &commit.encode())?;
+        let commit =
+            out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
         out.flush()?;
         let mut front = header.encode().to_vec();
         let indices = Indices::new(&entries, &side.entries);
@@ -267,21 +269,21 @@ impl NewFile<'_> {
 }
 
 /// The frames of a file that a change leaves as they are, in the order in which a new file has them.
-fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(Key, FramePlace)> {
-    let changed: HashSet<Key> =
+fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(FrameKey, FramePlace)> {
+    let changed: HashSet<FrameKey> =
         change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
     let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-    let mut kept: Vec<(Key, FramePlace)> = kept.collect();
+    let mut kept: Vec<(FrameKey, FramePlace)> = kept.collect();
     kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
     kept
 }
 
 /// What is there twice lies at both ends, so that one piece of damage does not meet both.
-fn order(key: Key) -> u8 {
+fn order(key: FrameKey) -> u8 {
     match key.kind {
-        Kind::Settings if key.pos.y == 0 => 0,
-        Kind::Schema if key.pos.y >= 0 => 0,
-        Kind::Settings | Kind::Schema => 2,
+        FrameKind::Settings if key.pos.y == 0 => 0,
+        FrameKind::Schema if key.pos.y >= 0 => 0,
+        FrameKind::Settings | FrameKind::Schema => 2,
         _ => 1,
     }
 }
@@ -289,9 +291,9 @@ fn order(key: Key) -> u8 {
 /// What has been written of a new file.
 #[derive(Default)]
 struct NewContent {
-    places: BTreeMap<Key, FramePlace>,
+    places: BTreeMap<FrameKey, FramePlace>,
     /// What is of the file's own generation: its commit lists it, as that of any save does.
-    own: Vec<(Key, FramePlace)>,
+    own: Vec<(FrameKey, FramePlace)>,
     crcs: Vec<u32>,
     /// The records of all bodies.
     bodies: Vec<u8>,
@@ -299,14 +301,14 @@ struct NewContent {
 }
 
 impl NewContent {
-    fn note(&mut self, key: Key, appended: WrittenFrame) {
+    fn note(&mut self, key: FrameKey, appended: WrittenFrame) {
         self.places.insert(key, appended.place);
         self.own.push((key, appended.place));
         self.crcs.push(appended.crc);
     }
 
-    fn note_bodies(&mut self, key: Key, data: &[u8]) {
-        if let (Kind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
+    fn note_bodies(&mut self, key: FrameKey, data: &[u8]) {
+        if let (FrameKind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
             self.body_count = self.body_count.saturating_add(count);
             self.bodies.extend_from_slice(records);
         }
@@ -334,10 +336,10 @@ fn join_section(count: u32, records: &[u8]) -> Vec<u8> {
 impl ChunkFile {
     /// The document's entity section: the bodies of all chunks.
     pub(crate) fn entity_section(&self) -> Result<Vec<u8>> {
-        let keys: Vec<Key> = {
+        let keys: Vec<FrameKey> = {
             let state = self.state();
-            let bodies = state.indices.of(Kind::Bodies).range(&crate::ChunkRect::ALL);
-            bodies.into_iter().map(|(pos, _)| Key::new(Kind::Bodies, pos)).collect()
+            let bodies = state.indices.of(FrameKind::Bodies).range(&crate::ChunkRect::ALL);
+            bodies.into_iter().map(|(pos, _)| FrameKey::new(FrameKind::Bodies, pos)).collect()
         };
         let mut all = NewContent::default();
         for key in keys {
@@ -478,8 +480,8 @@ impl FileCopy<'_> {
 /// The header of a file of which only frames are left.
 pub(super) fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
     let mut bytes = Vec::new();
-    for (pos, place) in indices.of(Kind::Settings).iter() {
-        if read_place(file, Key::new(Kind::Settings, pos), place, &mut bytes).is_ok()
+    for (pos, place) in indices.of(FrameKind::Settings).iter() {
+        if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
             && let Some(header) = decode_head(&bytes[4..])
         {
             return Ok(header);

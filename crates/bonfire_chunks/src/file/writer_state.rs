@@ -7,7 +7,7 @@ use bonfire_store::disk::{DiskFile, DiskLock};
 
 use super::recover::{Recovered, Repair};
 use crate::ChunkPos;
-use crate::format::{FramePlace, Header, Key, Kind};
+use crate::format::{FrameKey, FrameKind, FramePlace, Header};
 
 /// What only the writer of a file knows.
 pub(super) struct WriterState {
@@ -22,7 +22,7 @@ pub(super) struct WriterState {
     /// Entries of the table that are not in its place yet.
     pub(super) table: TableDirt,
     /// What changed since the last side index.
-    pub(super) side_dirty: BTreeSet<Key>,
+    pub(super) side_dirty: BTreeSet<FrameKey>,
     /// Where the last side index is, and how many entries it and those before it have. `None`: all must be written.
     pub(super) side: Option<(u64, u64)>,
     pub(super) poisoned: bool,
@@ -95,8 +95,9 @@ impl WriterState {
     }
 
     /// Notes what a save has changed.
-    pub(super) fn note(&mut self, entries: &[(Key, FramePlace)]) {
+    pub(super) fn note(&mut self, entries: &[(FrameKey, FramePlace)]) {
         self.tail_entries += entries.len() as u64;
-        self.side_dirty.extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != Kind::Chunk));
+        self.side_dirty
+            .extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != FrameKind::Chunk));
     }
 }

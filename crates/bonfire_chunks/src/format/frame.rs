@@ -1,7 +1,7 @@
 //! Frames: `[u32 size][data][trailer]`. To a reader of the document a frame is an entry of the data region whose payload
 //! is a little longer than the table says.
 
-use super::{FramePlace, Key, Kind, Tag, take};
+use super::{FrameKey, FrameKind, FramePlace, FrameTag, take};
 use crate::ChunkPos;
 
 pub(crate) const SIZE_BYTES: u64 = 4;
@@ -16,7 +16,7 @@ pub(crate) const MAGIC: [u8; 4] = [0x9B, b'B', b'N', b'F'];
 /// What the trailer of a frame says, and where the frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) pos: ChunkPos,
     /// Of the save that wrote it.
     pub(crate) generation: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.kind, self.pos)
+    pub(crate) fn key(&self) -> FrameKey {
+        FrameKey::new(self.kind, self.pos)
     }
 
     /// What a trailer says whose data begins at `offset`. Whether it is true is for [`check`](Self::check) to say.
@@ -39,10 +39,10 @@ impl Frame {
         let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
         let len = u32::from_le_bytes(take(bytes)?);
         Some(Self {
-            kind: Kind::from_number(kind)?,
+            kind: FrameKind::from_number(kind)?,
             pos,
             generation: u64::from_le_bytes(take(bytes)?),
-            place: FramePlace { offset, len, tag: Tag { storage, codec, layers } },
+            place: FramePlace { offset, len, tag: FrameTag { storage, codec, layers } },
             crc: u32::from_le_bytes(take(bytes)?),
         })
     }
@@ -88,8 +88,8 @@ impl WrittenFrame {
     pub(crate) fn new(
         out: &mut Vec<u8>,
         start: u64,
-        key: Key,
-        tag: Tag,
+        key: FrameKey,
+        tag: FrameTag,
         generation: u64,
         parts: &[&[u8]],
     ) -> Self {
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_frame_comes_back_and_every_damaged_byte_is_seen() {
         let mut bytes = vec![0xEE; 3];
-        let key = Key::new(Kind::Bodies, ChunkPos::new(-7, 9));
-        let tag = Tag { storage: 1, codec: 2, layers: 3 };
+        let key = FrameKey::new(FrameKind::Bodies, ChunkPos::new(-7, 9));
+        let tag = FrameTag { storage: 1, codec: 2, layers: 3 };
         let appended = WrittenFrame::new(&mut bytes, 100, key, tag, 42, &[b"hello ", b"there"]);
         assert_eq!((appended.place.offset, appended.place.len), (107, 11));
         let bytes = &mut bytes[3..];

@@ -9,7 +9,7 @@ use super::cells::Encoder;
 use super::edit::PendingChange;
 use super::{ChunkWorld, SaveState, World};
 use crate::file::NewFrame;
-use crate::format::{Key, Kind, Tag};
+use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::{Body, BodyId, BodyIds, ChunkPos, ChunkRect, decode_bodies, encode_bodies};
 
 impl ChunkWorld {
@@ -32,7 +32,7 @@ impl ChunkWorld {
     /// The chunks of a rectangle that have bodies, row by row.
     pub fn chunks_with_bodies(&self, rect: ChunkRect) -> Vec<ChunkPos> {
         let state = self.inner.file.state();
-        state.indices.of(Kind::Bodies).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        state.indices.of(FrameKind::Bodies).range(&rect).into_iter().map(|(pos, _)| pos).collect()
     }
 
     /// Gives out ids for new bodies that no session of this world has given out, or will. What is split off a body takes new
@@ -48,7 +48,7 @@ impl ChunkWorld {
 impl World {
     /// All bodies that the file has for a chunk; `None` if it has no list.
     fn stored_bodies(&self, pos: ChunkPos) -> Result<Option<Vec<Body>>> {
-        let key = Key::new(Kind::Bodies, pos);
+        let key = FrameKey::new(FrameKind::Bodies, pos);
         let here = |error: Error| error.in_field(format_args!("bodies of chunk {pos}"));
         self.file.read(key, |tag, data| {
             let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
@@ -96,7 +96,7 @@ impl World {
         effects.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
         let carried = self.carried_by_bodies(&all, saving)?;
         for (pos, bodies) in all {
-            let key = Key::new(Kind::Bodies, pos);
+            let key = FrameKey::new(FrameKind::Bodies, pos);
             effects.bodies_written.push(pos);
             effects
                 .homes
@@ -105,7 +105,7 @@ impl World {
                 removed.insert(key);
             } else {
                 removed.remove(&key);
-                let tag = Tag { layers: saving.settings.current, ..Tag::default() };
+                let tag = FrameTag { layers: saving.settings.current, ..FrameTag::default() };
                 frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
             }
         }
@@ -179,7 +179,7 @@ impl World {
         let homes = lists.values().flatten().filter_map(|body| saving.homes.get(&body.id));
         let places: BTreeSet<ChunkPos> = lists.keys().chain(homes).copied().collect();
         for pos in places {
-            let read = self.file.read(Key::new(Kind::Bodies, pos), |tag, data| {
+            let read = self.file.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
                 let (conversion, set_bytes) = self.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
                     if saving.homes.get(&body.id).is_none_or(|home| *home == pos) {

@@ -8,7 +8,7 @@ use super::cells::{DELTA, EMPTY, Encoded, Encoder};
 use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
 use crate::file::{Change, NewFrame};
-use crate::format::{Key, Kind};
+use crate::format::{FrameKey, FrameKind};
 use crate::{Body, ChunkPos, Durability};
 
 /// Collects changes of a world. Nothing happens before [`commit`](Self::commit); of several calls for one chunk the last
@@ -179,11 +179,11 @@ impl World {
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
             let (state, current) = (self.file.state(), saving.settings.current);
-            let is_old = |kind: Kind, pos: ChunkPos| {
-                state.indices.get(Key::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
+            let is_old = |kind: FrameKind, pos: ChunkPos| {
+                state.indices.get(FrameKey::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
             };
-            encoded.retain(|(pos, _)| is_old(Kind::Chunk, *pos));
-            edit.bodies.retain(|pos, _| is_old(Kind::Bodies, *pos));
+            encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
+            edit.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
         let (change, effects) = self.change_of(edit, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
@@ -235,10 +235,13 @@ impl World {
         let mut pending = PendingChange::default();
         let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
-            removed.extend([Kind::Chunk, Kind::Bodies, Kind::Snapshot].map(|kind| Key::new(kind, *pos)));
+            removed.extend(
+                [FrameKind::Chunk, FrameKind::Bodies, FrameKind::Snapshot]
+                    .map(|kind| FrameKey::new(kind, *pos)),
+            );
         }
         for (pos, encoded) in encoded {
-            let key = Key::new(Kind::Chunk, pos);
+            let key = FrameKey::new(FrameKind::Chunk, pos);
             removed.remove(&key);
             match encoded {
                 Encoded::Same => {
@@ -259,8 +262,8 @@ impl World {
         self.change_entities(edit.entities, &mut pending)?;
         let PendingChange { frames, mut removed, mut effects } = pending;
         // What was set aside as damaged is replaced, or removed.
-        let touched: Vec<Key> = frames.keys().chain(&removed).copied().collect();
-        removed.extend(touched.iter().filter_map(|key| Some(Key::new(key.kind.damaged()?, key.pos))));
+        let touched: Vec<FrameKey> = frames.keys().chain(&removed).copied().collect();
+        removed.extend(touched.iter().filter_map(|key| Some(FrameKey::new(key.kind.damaged()?, key.pos))));
         let mut change = Change { frames: frames.into_values().collect(), removed: Vec::new() };
         let state = self.file.state();
         change.removed = removed.into_iter().filter(|key| state.indices.get(*key).is_some()).collect();
@@ -277,8 +280,8 @@ impl World {
 /// A change that is being put together. A key is in one of the two collections at most.
 #[derive(Default)]
 pub(super) struct PendingChange {
-    pub(super) frames: BTreeMap<Key, NewFrame>,
-    pub(super) removed: BTreeSet<Key>,
+    pub(super) frames: BTreeMap<FrameKey, NewFrame>,
+    pub(super) removed: BTreeSet<FrameKey>,
     pub(super) effects: CommitEffects,
 }
 

@@ -10,7 +10,7 @@ use bonfire::{Error, Result, Snapshot};
 use super::edit::PendingChange;
 use super::{ChunkWorld, World};
 use crate::file::NewFrame;
-use crate::format::{Key, Kind, Tag, take};
+use crate::format::{FrameKey, FrameKind, FrameTag, take};
 use crate::{ChunkPos, ChunkRect};
 
 /// The number of the section in the core's format.
@@ -26,13 +26,13 @@ impl ChunkWorld {
         let pos = pos.into();
         let here = |error: Error| error.in_field(format_args!("entities of chunk {pos}"));
         let read = |_, data: &[u8]| self.inner.join(data).map_err(here);
-        self.inner.file.read(Key::new(Kind::Snapshot, pos), read)
+        self.inner.file.read(FrameKey::new(FrameKind::Snapshot, pos), read)
     }
 
     /// The chunks of a rectangle that have entities, row by row.
     pub fn chunks_with_entities(&self, rect: ChunkRect) -> Vec<ChunkPos> {
         let state = self.inner.file.state();
-        state.indices.of(Kind::Snapshot).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        state.indices.of(FrameKind::Snapshot).range(&rect).into_iter().map(|(pos, _)| pos).collect()
     }
 }
 
@@ -44,7 +44,7 @@ impl World {
     ) -> Result<()> {
         let PendingChange { frames, removed, .. } = pending;
         for (pos, snapshot) in entities {
-            let key = Key::new(Kind::Snapshot, pos);
+            let key = FrameKey::new(FrameKind::Snapshot, pos);
             let Some(snapshot) = snapshot else {
                 removed.insert(key);
                 continue;
@@ -54,19 +54,19 @@ impl World {
                 .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {
-                    let key = Key::new(Kind::Schema, place);
+                    let key = FrameKey::new(FrameKind::Schema, place);
                     let is_there =
                         self.file.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
                     if !is_there {
                         frames.entry(key).or_insert_with(|| NewFrame {
                             key,
-                            tag: Tag::default(),
+                            tag: FrameTag::default(),
                             data: section.to_vec(),
                         });
                     }
                 }
             }
-            frames.insert(key, NewFrame { key, tag: Tag::default(), data: split.encode() });
+            frames.insert(key, NewFrame { key, tag: FrameTag::default(), data: split.encode() });
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl World {
     fn append_section(&self, cut: &SchemaCut, out: &mut Vec<u8>) -> Result<()> {
         let mut lost = None;
         for place in places(cut.hash) {
-            let found = self.file.read(Key::new(Kind::Schema, place), |_, data| {
+            let found = self.file.read(FrameKey::new(FrameKind::Schema, place), |_, data| {
                 let is_it = data.len() == cut.len as usize && hash(data) == cut.hash;
                 if is_it {
                     out.extend_from_slice(data);

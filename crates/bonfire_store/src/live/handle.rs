@@ -41,7 +41,7 @@ struct State<T> {
     result: Option<Result<T>>,
     started: bool,
     /// Whose queue it is in.
-    saver: Option<worker::Id>,
+    saver: Option<worker::SaverId>,
     reporter: ProgressReporter,
     wakers: BTreeMap<u64, Waker>,
 }
@@ -288,7 +288,7 @@ impl<T> Promise<T> {
     }
 
     /// Starts it as a job of a saver.
-    pub(super) fn enter_queue(&self, saver: worker::Id) {
+    pub(super) fn enter_queue(&self, saver: worker::SaverId) {
         self.edit(|state| (state.started, state.saver) = (true, Some(saver)));
     }
 

@@ -178,7 +178,7 @@ impl SaveRequest {
         let payload = {
             let span = debug_span!("bonfire.encode", bytes = field::Empty);
             let _in_span = span.enter();
-            let payload = slots.encoded(&self.snapshot, &self.details, self.encode.as_ref())?;
+            let payload = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
             span.record("bytes", payload.len());
             payload
         };
@@ -191,7 +191,7 @@ impl SaveRequest {
             SaveTarget::Slot(slot) => {
                 let placed = writing.in_scope(|| block_on(slots.place(slot, payload)))?;
                 let durable = stopwatch.durable(bytes);
-                let saved = block_on(async { Ok(slots.tidied_after_save(slot, placed, bytes).await) })?;
+                let saved = block_on(async { Ok(slots.finish_save(slot, placed, bytes).await) })?;
                 report.generation = Some(saved.generation);
                 report.pruned = saved.pruned;
                 report.prune_error = saved.prune_error;

@@ -22,15 +22,15 @@ use super::status::SaverStatus;
 use crate::slots::Slots;
 
 /// Tells savers apart.
-pub(super) type Id = u64;
+pub(super) type SaverId = u64;
 
 thread_local! {
     /// Whose thread this is.
-    static CURRENT: Cell<Option<Id>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<SaverId>> = const { Cell::new(None) };
 }
 
 /// The saver whose jobs this thread does.
-pub(super) fn current() -> Option<Id> {
+pub(super) fn current() -> Option<SaverId> {
     CURRENT.get()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn spawn(shared: Arc<Shared>) -> io::Result<thread::JoinHandle<()>> {
 const QUEUE_MAX: usize = 64;
 
 pub(super) struct Shared {
-    pub(super) id: Id,
+    pub(super) id: SaverId,
     pub(super) slots: Slots,
     state: Mutex<State>,
     changed: Condvar,

@@ -34,7 +34,7 @@ use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
 use crate::save_name::JournalName;
-use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use crate::store::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
 
 /// Read first when a part is asked for: the header, and in most saves all that is open.
 const FIRST_READ_BYTES: u64 = 16 << 10;
@@ -65,7 +65,7 @@ const TRIES_MAX: usize = 64;
 /// | its passphrase asks for too much memory or time | [`is_limit`](Error::is_limit) |
 ///
 /// The start of a payload that was [left open](Payload::leave_open) can be read by everybody, also here without a key:
-/// then nobody has checked it. [`Head::readable`] says how far that goes. Blobs cannot be appended to, and their lengths
+/// then nobody has checked it. [`BlobHead::readable`] says how far that goes. Blobs cannot be appended to, and their lengths
 /// are no secret. A call works on the thread that polls; the memory of one large blob, up to 256 MiB, is kept for
 /// the next.
 pub struct Sealed<S> {
@@ -313,7 +313,7 @@ impl<S: Store> Sealed<S> {
         Ok(memory.share().slice(skipped..skipped + (end - start) as usize))
     }
 
-    async fn head_opened(&self, name: &str) -> Result<Option<Head>> {
+    async fn head_opened(&self, name: &str) -> Result<Option<BlobHead>> {
         let mut tries = TRIES_MAX;
         loop {
             let Some(head) = self.store.head(name).await? else { return Ok(None) };
@@ -332,14 +332,14 @@ impl<S: Store> Sealed<S> {
     }
 
     /// What the header of a blob says, if it is still the blob that `head` is of.
-    async fn head_of(&self, name: &str, head: &Head) -> Result<Head> {
+    async fn head_of(&self, name: &str, head: &BlobHead) -> Result<BlobHead> {
         let start = self.store.get_range(name, 0..HEADER_BYTES as u64).await?;
         let header = Header::decode(&start)?;
         let layout = Layout::of(&header)?;
         layout.check_len(head.len)?;
         let len = layout.len();
         let readable = if self.seal.can_open(&header)? { len } else { layout.open };
-        Ok(Head { len, readable, version: head.version.clone() })
+        Ok(BlobHead { len, readable, version: head.version.clone() })
     }
 
     async fn rename_sealed(&self, from: &str, to: &str) -> Result<()> {
@@ -408,7 +408,7 @@ impl<S: Store> Store for Sealed<S> {
         })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(self.head_opened(name))
     }
 

@@ -192,7 +192,7 @@ impl Slots {
     }
 
     /// A save with its journal, if it has one: the world as it was when the last delta was appended.
-    pub(super) async fn replayed(
+    pub(super) async fn replay_journal(
         &self,
         save: &SaveName,
         snapshot: Snapshot,

@@ -49,7 +49,7 @@ impl Slots {
 
     /// `None` if all saves of a slot were gone before they could be looked at.
     async fn try_list(&self, wanted: &impl Fn(SaveKind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
-        let mut saves = self.parsed(&self.prefix()).await?;
+        let mut saves = self.list_names(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| {
             a.slot.cmp(&b.slot).then(a.kind.cmp(&b.kind)).then(b.generation.cmp(&a.generation))
@@ -81,7 +81,7 @@ impl Slots {
 
     /// All saves of all slots, with their heads, from one listing: by slot, newest first.
     pub async fn all_saves(&self) -> Result<Vec<SaveInfo>> {
-        let mut saves = self.parsed(&self.prefix()).await?;
+        let mut saves = self.list_names(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| a.slot.cmp(&b.slot).then(b.generation.cmp(&a.generation)));
         let mut infos = Vec::new();

@@ -140,7 +140,7 @@ impl Slots {
         let (bytes, info) = self.read(save).await?;
         reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
         let snapshot = options.open_shared(bytes.clone())?;
-        let (snapshot, journal) = self.replayed(save, snapshot, &bytes).await?;
+        let (snapshot, journal) = self.replay_journal(save, snapshot, &bytes).await?;
         Ok((snapshot, info, journal))
     }
 

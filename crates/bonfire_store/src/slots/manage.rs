@@ -92,7 +92,7 @@ impl Slots {
         if saves.is_empty() && !begun {
             return Err(missing(from));
         }
-        let all = self.parsed(&self.prefix()).await?;
+        let all = self.list_names(&self.prefix()).await?;
         let slots = || all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
         check_case(to, slots())?;
         if !begun {
@@ -152,7 +152,7 @@ impl Slots {
                 placed.later_error.get_or_insert(error);
             }
         }
-        Ok(self.tidied(to, placed, info.bytes).await)
+        Ok(self.finish_with_pruning(to, placed, info.bytes).await)
     }
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.

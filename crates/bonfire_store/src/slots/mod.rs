@@ -133,7 +133,7 @@ impl Slots {
     /// The players who have slots of their own.
     pub async fn profiles(&self) -> Result<Vec<String>> {
         let mut profiles: Vec<String> =
-            self.parsed("").await?.into_iter().filter_map(|save| save.profile).collect();
+            self.list_names("").await?.into_iter().filter_map(|save| save.profile).collect();
         profiles.sort_unstable();
         profiles.dedup();
         Ok(profiles)
@@ -160,7 +160,7 @@ impl Slots {
         SaveName::new(self.profile.as_deref(), slot, generation, kind)
     }
 
-    async fn parsed(&self, prefix: &str) -> Result<Vec<SaveName>> {
+    async fn list_names(&self, prefix: &str) -> Result<Vec<SaveName>> {
         Ok(self.store.list(prefix).await?.iter().filter_map(|name| SaveName::parse(name)).collect())
     }
 

@@ -3,7 +3,7 @@
 use bonfire::{Result, Snapshot};
 
 use super::details::{Details, SaveInfo};
-use super::write::Placed;
+use super::write::PlacedSave;
 use super::{Slots, WrittenSave};
 use crate::save_name::{SaveKind, SaveName};
 use crate::store::missing;
@@ -31,7 +31,7 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
     ) -> Result<WrittenSave> {
-        let (Placed { generation, later_error }, bytes) =
+        let (PlacedSave { generation, later_error }, bytes) =
             self.add(slot, snapshot, details, SaveKind::Recovery).await?;
         let removed = self.delete_recoveries(slot, generation).await;
         Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error.or(removed.err()) })

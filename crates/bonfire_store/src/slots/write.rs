@@ -27,7 +27,7 @@ pub struct WrittenSave {
 }
 
 /// A durable save whose slot is not pruned yet.
-pub(crate) struct Placed {
+pub(crate) struct PlacedSave {
     pub(super) generation: u64,
     /// The first error since it became durable.
     pub(super) later_error: Option<Error>,
@@ -54,11 +54,11 @@ impl Slots {
         details: &Details,
     ) -> Result<WrittenSave> {
         let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
-        Ok(self.tidied_after_save(slot, placed, bytes).await)
+        Ok(self.finish_save(slot, placed, bytes).await)
     }
 
     /// A snapshot as the bytes of a save.
-    pub(crate) fn encoded(
+    pub(crate) fn encode_save(
         &self,
         snapshot: &Snapshot,
         details: &Details,
@@ -69,13 +69,13 @@ impl Slots {
     }
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
-    pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<Placed> {
+    pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<PlacedSave> {
         self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await
     }
 
     /// Removes what a new save of the player's makes needless, also those for after a crash.
-    pub(crate) async fn tidied_after_save(&self, slot: &str, placed: Placed, bytes: u64) -> WrittenSave {
-        let mut saved = self.tidied(slot, placed, bytes).await;
+    pub(crate) async fn finish_save(&self, slot: &str, placed: PlacedSave, bytes: u64) -> WrittenSave {
+        let mut saved = self.finish_with_pruning(slot, placed, bytes).await;
         if let Err(error) = self.delete_recoveries(slot, saved.generation).await {
             saved.prune_error.get_or_insert(error);
         }
@@ -83,8 +83,13 @@ impl Slots {
     }
 
     /// Removes what a new save makes needless. The save is safe whatever becomes of that.
-    pub(super) async fn tidied(&self, slot: &str, placed: Placed, bytes: u64) -> WrittenSave {
-        let Placed { generation, later_error } = placed;
+    pub(super) async fn finish_with_pruning(
+        &self,
+        slot: &str,
+        placed: PlacedSave,
+        bytes: u64,
+    ) -> WrittenSave {
+        let PlacedSave { generation, later_error } = placed;
         let mut saved = WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error };
         match self.prune(slot).await {
             Ok(pruned) => saved.pruned = pruned,
@@ -100,9 +105,9 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
         kind: SaveKind,
-    ) -> Result<(Placed, u64)> {
+    ) -> Result<(PlacedSave, u64)> {
         check_slot(slot)?;
-        let payload = self.encoded(snapshot, details, None)?;
+        let payload = self.encode_save(snapshot, details, None)?;
         let bytes = payload.len();
         Ok((self.put_next(slot, SaveContent::Payload(payload), kind).await?, bytes))
     }
@@ -113,7 +118,7 @@ impl Slots {
         slot: &str,
         content: SaveContent<'_>,
         kind: SaveKind,
-    ) -> Result<Placed> {
+    ) -> Result<PlacedSave> {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
@@ -181,12 +186,12 @@ impl Slots {
         let payload = payload_of(&snapshot, &self.encode)?;
         let bytes = payload.len();
         let placed = self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await?;
-        Ok(self.tidied_after_save(slot, placed, bytes).await)
+        Ok(self.finish_save(slot, placed, bytes).await)
     }
 
     /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
     /// older. It gets a new one.
-    async fn make_newest(&self, mut save: SaveName) -> Placed {
+    async fn make_newest(&self, mut save: SaveName) -> PlacedSave {
         for _ in 0..RETRIES {
             match self.renumbered(&save).await {
                 Ok(Some(newer)) => save = newer,
@@ -194,10 +199,10 @@ impl Slots {
                 Err(error) if error.is_conflict() => {}
                 // Pruned already, by one that is newer.
                 Err(error) if error.is_not_found() => break,
-                Err(error) => return Placed { generation: save.generation, later_error: Some(error) },
+                Err(error) => return PlacedSave { generation: save.generation, later_error: Some(error) },
             }
         }
-        Placed { generation: save.generation, later_error: None }
+        PlacedSave { generation: save.generation, later_error: None }
     }
 
     /// The save under a new number, if it is not the newest of its slot.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bonfire::{AlignedBuf, Error, Result};
 use bytes::Bytes;
 
-use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use super::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, Temporary, WriteCheck, publish, write_parts};
 use crate::portable_name::{check_case, check_name};
 
@@ -273,11 +273,11 @@ impl Inner {
         })
     }
 
-    fn head(&self, name: &str) -> Result<Option<Head>> {
+    fn head(&self, name: &str) -> Result<Option<BlobHead>> {
         check_name(name)?;
         let Some(file) = self.open(name)? else { return Ok(None) };
         let len = file.len().map_err(failed("look at", name))?;
-        Ok(Some(Head { len, readable: len, version: version_of(&*file, name)? }))
+        Ok(Some(BlobHead { len, readable: len, version: version_of(&*file, name)? }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
@@ -334,7 +334,7 @@ impl Store for DirStore {
     fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
         Box::pin(async move { self.0.append(name, expected_len, &payload) })
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move { self.0.head(name) })
     }
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {

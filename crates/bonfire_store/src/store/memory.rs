@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bonfire::{AlignedBuf, Error, Result};
 use bytes::Bytes;
 
-use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use super::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
 use crate::portable_name::{check_case, check_name};
 
 /// Blobs in memory: for tests, servers and tools. Clones are the same store.
@@ -131,12 +131,12 @@ impl Store for MemoryStore {
         Box::pin(async move { self.append_now(name, expected_len, &payload) })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             check_name(name)?;
             let head = |blob: &Blob| {
                 let len = blob.bytes.len() as u64;
-                Head { len, readable: len, version: blob.version.clone() }
+                BlobHead { len, readable: len, version: blob.version.clone() }
             };
             Ok(self.blobs().named.get(name).map(head))
         })

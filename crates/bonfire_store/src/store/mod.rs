@@ -50,7 +50,7 @@ pub trait Store: MaybeSend + MaybeSync {
     fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64>;
 
     /// What is known of a blob without reading it; `None` if there is none.
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>>;
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>>;
 
     /// All names that begin with `prefix`, in order.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
@@ -140,7 +140,7 @@ impl fmt::Display for Version {
 
 /// What a store knows of a blob without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct BlobHead {
     /// The number of bytes.
     pub len: u64,
     /// How many of them, from the start, can be read with what this store was given. Less than `len` only where the
@@ -241,7 +241,7 @@ macro_rules! pass_on {
             fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
                 (**self).append(name, expected_len, payload)
             }
-            fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+            fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
                 (**self).head(name)
             }
             fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {

@@ -195,7 +195,7 @@ impl Store for Panicking {
     fn head<'a>(
         &'a self,
         _: &'a str,
-    ) -> bonfire_store::backend::StoreFuture<'a, Option<bonfire_store::Head>> {
+    ) -> bonfire_store::backend::StoreFuture<'a, Option<bonfire_store::BlobHead>> {
         unsupported()
     }
     fn list<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, Vec<String>> {

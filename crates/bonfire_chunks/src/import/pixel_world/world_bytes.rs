@@ -10,23 +10,23 @@ use bytes::Bytes;
 const WINDOW_BYTES: u64 = 256 << 10;
 
 pub(super) struct WorldBytes {
-    kind: Kind,
+    medium: Medium,
     len: u64,
 }
 
-enum Kind {
+enum Medium {
     Bytes(Bytes),
     File(Box<dyn DiskFile>),
 }
 
 impl WorldBytes {
     pub(super) fn bytes(bytes: Bytes) -> Self {
-        Self { len: bytes.len() as u64, kind: Kind::Bytes(bytes) }
+        Self { len: bytes.len() as u64, medium: Medium::Bytes(bytes) }
     }
 
     pub(super) fn file(file: Box<dyn DiskFile>) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("the length of the world", &error))?;
-        Ok(Self { len, kind: Kind::File(file) })
+        Ok(Self { len, medium: Medium::File(file) })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -41,9 +41,9 @@ impl WorldBytes {
         let (Ok(at), Ok(size)) = (usize::try_from(offset), usize::try_from(len)) else {
             return Err(Error::limit(format!("{len} bytes are more than this machine can hold")));
         };
-        match &self.kind {
-            Kind::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
-            Kind::File(file) => {
+        match &self.medium {
+            Medium::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
+            Medium::File(file) => {
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, offset)
                     .map_err(|error| Error::io("reading the world", &error))?;
