@@ -29,7 +29,7 @@ pub enum Priority {
 /// What a read gives: the cells of a chunk, or `None` if it is as the generator makes it.
 pub type ReadHandle = Handle<Option<Arc<[u8]>>>;
 
-/// What a load gives: the chunk, out of the file or made by the generator.
+/// Follows the load of a chunk, which comes from the file or from the generator.
 pub type ChunkLoadHandle = Handle<Chunk>;
 
 /// Follows a save. It is complete when the save is durable, or has failed: only then it is safe to exit.

@@ -30,7 +30,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Which part of the way this is: where it begins, and where it ends.
+    /// The share of the whole way: its start and its end.
     fn span(self) -> (f64, f64) {
         match self {
             Self::Waiting => (0.0, 0.0),
@@ -47,19 +47,19 @@ impl Phase {
     }
 }
 
-/// How far one is: of the phase, and with [`fraction`](Self::fraction) of the whole way.
+/// The progress of a request: within its phase, and with [`fraction`](Self::fraction) over all phases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current phase.
     pub phase: Phase,
-    /// How much of it is done: bytes, or whatever the phase counts.
+    /// The done part of the phase, in bytes or in another unit of the phase.
     pub done: u64,
-    /// How much there is to do. 0 if nobody knows.
+    /// The size of the phase in the same unit; 0 if it is unknown.
     pub total: u64,
 }
 
 impl Progress {
-    /// So much of a phase.
+    /// A part of a phase.
     pub fn new(phase: Phase, done: u64, total: u64) -> Self {
         Self { phase, done, total }
     }
@@ -86,14 +86,14 @@ struct Meter {
 }
 
 impl ProgressReporter {
-    /// Says how far one is.
+    /// Sets the progress.
     pub fn set(&self, progress: Progress) {
         let mut phase = self.phase();
         *phase = (progress.phase, progress.total);
         self.0.done.store(progress.done, Ordering::Relaxed);
     }
 
-    /// What was said last.
+    /// Returns the progress that was set last.
     pub fn get(&self) -> Progress {
         let phase = self.phase();
         let (phase, total) = *phase;

@@ -37,7 +37,7 @@ pub enum Applied {
     NeedBaseline(BaselineReason),
 }
 
-/// Why a mirror cannot follow.
+/// The reason why a mirror needs a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaselineReason {
     /// It has nothing yet.
@@ -160,7 +160,7 @@ impl Receiver {
         Err(Error::schema(format!("other components: {}{more}", differences.join(", "))))
     }
 
-    /// Lets the mirror change. Whatever goes wrong in there, a panic too, leaves the receiver poisoned.
+    /// Applies a delta to the mirror. A failure, or a panic, leaves the receiver poisoned.
     fn apply_to_mirror(&mut self, mirror: &mut impl MirrorWorld, delta: &Delta) -> Result<()> {
         self.poisoned = true;
         mirror.apply(delta, &mut self.map)?;

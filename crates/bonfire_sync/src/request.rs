@@ -1,4 +1,4 @@
-//! What a mirror asks its server for. The envelope is the same, and there is no payload.
+//! The request of a mirror to its server. The envelope is that of all messages, and there is no payload.
 
 use bonfire::{Compression, Error, Fingerprint, Result};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 
-/// Asks a server for what a mirror lacks: the messages after the tick it has, or a baseline.
+/// Asks a server for the messages after the tick that the mirror has, or for a baseline.
 ///
 /// ```
 /// use bonfire::Fingerprint;

@@ -152,7 +152,7 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether it speaks of other components than the last message.
+    /// Returns true if a delta has other components than the last message.
     fn has_other_components(&self, delta: &Delta) -> bool {
         self.table.as_ref().is_some_and(|table| table.fingerprint() != delta.table().fingerprint())
     }

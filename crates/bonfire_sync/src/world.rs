@@ -2,7 +2,7 @@
 
 use bonfire::{Delta, EntityMap, Result};
 
-/// A world that others follow. Front ends implement it; ticks are counted by the stream.
+/// A world that mirrors follow. Front ends implement it; the stream counts the ticks.
 pub trait SourceWorld {
     /// Everything, as it is now. What counts as changed is not touched by this.
     fn baseline(&mut self) -> Result<Delta>;

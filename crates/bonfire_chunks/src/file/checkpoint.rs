@@ -1,4 +1,4 @@
-//! Checkpoints: header, table and side index are brought up to date with the saves. And growth of the table, which is a part of it.
+//! Checkpoints: bring header, table and side index up to date with the saves, and let the table grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -259,14 +259,14 @@ fn has_at(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> bool {
     file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
-/// What a checkpoint writes together with a save.
+/// The content of a checkpoint that is to be written with a save.
 pub(super) struct NewCheckpoint {
     pub(super) side_is_whole: bool,
     /// The data of the entity section.
     pub(super) entities: Option<Vec<u8>>,
 }
 
-/// What a checkpoint has written together with a save.
+/// A checkpoint that was written with a save, before the table and the header follow.
 pub(super) struct WrittenCheckpoint {
     place: FramePlace,
     side: (u64, u64),

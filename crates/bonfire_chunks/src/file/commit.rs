@@ -1,4 +1,4 @@
-//! Saves: frames and a commit at the end of the file.
+//! Commits: the frames of a save and a commit frame, written to the end of the file.
 
 use bonfire::{Error, Result};
 
@@ -21,7 +21,7 @@ pub(crate) struct NewFrame {
     pub(crate) data: Vec<u8>,
 }
 
-/// What a save does. No key is there twice.
+/// The changes of a save. No key is there twice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) frames: Vec<NewFrame>,
@@ -34,7 +34,7 @@ impl Change {
     }
 }
 
-/// What a save has done.
+/// The result of a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) generation: u64,
@@ -102,7 +102,7 @@ impl ChunkFile {
         !chunks.is_sorted() || change.frames.iter().any(is_new) || change.removed.iter().any(is_gone)
     }
 
-    /// Puts a save at the end of the file. With a checkpoint it has all that a checkpoint needs.
+    /// Writes a save to the end of the file, with a checkpoint if one is given.
     pub(super) fn write_commit(
         &self,
         writer: &mut WriterState,

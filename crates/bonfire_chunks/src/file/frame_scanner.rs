@@ -1,4 +1,4 @@
-//! Reads a file of unknown origin: frame by frame along the chain of sizes, and where that is broken from one trailer to the
+//! A scanner for files of unknown origin: frame by frame along the chain of sizes, and where that is broken from one trailer to the
 //! next. Memory does not depend on what the file claims.
 
 use std::io;
@@ -11,6 +11,7 @@ use crate::format::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
 
 const WINDOW_BYTES: u64 = 1 << 18;
 
+/// Finds the whole frames of a file.
 pub(super) struct FrameScanner<'f> {
     file: &'f dyn DiskFile,
     len: u64,
@@ -152,7 +153,7 @@ impl<'f> FrameScanner<'f> {
     }
 }
 
-/// What was found along the way.
+/// All whole frames of a part of a file, and the gaps between them.
 pub(super) struct FrameScan {
     pub(super) frames: Vec<Frame>,
     pub(super) gaps: Vec<Range<u64>>,

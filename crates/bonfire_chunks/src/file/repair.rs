@@ -1,4 +1,4 @@
-//! What is done to a file before it can be written to, and when it is to be written anew.
+//! Repairs before a file can be written to, and the decision to compact it.
 
 use std::sync::atomic::Ordering;
 

@@ -52,7 +52,7 @@ impl DamagedFrame {
         (!matches!(self.key.kind, FrameKind::Settings | FrameKind::Schema)).then_some(self.key.pos)
     }
 
-    /// What is damaged: `chunk`, `bodies`, `entities`, `settings` or `schema`.
+    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings` or `schema`.
     pub fn kind_name(&self) -> &'static str {
         match self.key.kind {
             FrameKind::DamagedChunk => FrameKind::Chunk.name(),

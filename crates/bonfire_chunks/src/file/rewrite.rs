@@ -21,7 +21,7 @@ use crate::format::{
     SideIndex, WrittenFrame, decode_head, encode_image,
 };
 
-/// Hears how many of how many frames are done.
+/// A callback that gets the number of frames that are done, and of all frames.
 pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
 
 /// A file that is to be.
@@ -57,7 +57,7 @@ struct FileSnapshot {
     seal_info: Vec<u8>,
 }
 
-/// Frames that are copied.
+/// The file that frames are copied from.
 struct FramesToCopy<'o> {
     file: &'o dyn DiskFile,
     indices: &'o Indices,
@@ -288,7 +288,7 @@ fn order(key: FrameKey) -> u8 {
     }
 }
 
-/// What has been written of a new file.
+/// The frames that were written to a new file.
 #[derive(Default)]
 struct NewContent {
     places: BTreeMap<FrameKey, FramePlace>,

@@ -1,4 +1,4 @@
-//! What only the writer of a file knows.
+//! The state that only the writer of a file has.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::recover::{Recovered, Repair};
 use crate::ChunkPos;
 use crate::format::{FrameKey, FrameKind, FramePlace, Header};
 
-/// What only the writer of a file knows.
+/// The state that only the writer of a file has.
 pub(super) struct WriterState {
     _lock: DiskLock,
     /// The header that is in the file.

@@ -75,7 +75,7 @@ fn crc(data: u32, trailer: &[u8]) -> u32 {
     crc32c::crc32c_append(data, &trailer[..CHECKED_BYTES])
 }
 
-/// A frame that was put at the end of a buffer.
+/// A frame that was written to the end of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrittenFrame {
     pub(crate) place: FramePlace,

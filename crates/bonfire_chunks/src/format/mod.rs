@@ -16,7 +16,7 @@ pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
 
 use crate::ChunkPos;
 
-/// What a frame holds. Numbers are never used again for something else.
+/// The content of a frame. A number is never used again for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum FrameKind {
@@ -95,7 +95,7 @@ impl FrameKind {
     }
 }
 
-/// What a frame is found by.
+/// The key of a frame in the indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FrameKey {
     pub(crate) kind: FrameKind,
@@ -124,7 +124,7 @@ impl FrameTag {
     pub(crate) const REMOVED: Self = Self { storage: 0xFF, codec: 0, layers: 0 };
 }
 
-/// Where the data of a frame is.
+/// The place of the data of a frame in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FramePlace {
     /// Past the size word. 0 is nowhere.
@@ -134,7 +134,7 @@ pub(crate) struct FramePlace {
 }
 
 impl FramePlace {
-    /// Of something that is not there.
+    /// The place of a frame that does not exist.
     pub(crate) const NOWHERE: Self =
         Self { offset: 0, len: 0, tag: FrameTag { storage: 0, codec: 0, layers: 0 } };
 

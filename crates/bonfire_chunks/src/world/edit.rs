@@ -224,7 +224,7 @@ impl World {
         encoded.into_iter().chain(crate::parallel::map(&stored, threads, encode)).collect()
     }
 
-    /// What the file is to do, and what is to be remembered once it has.
+    /// The change of the file that an edit makes, and its effects in memory.
     pub(super) fn change_of(
         &self,
         edit: Edit,
@@ -285,7 +285,7 @@ pub(super) struct PendingChange {
     pub(super) effects: CommitEffects,
 }
 
-/// What is remembered once a change is in the file.
+/// The changes of the state in memory once a change is in the file.
 #[derive(Default)]
 pub(super) struct CommitEffects {
     pub(super) homes: Vec<(crate::BodyId, Option<ChunkPos>)>,

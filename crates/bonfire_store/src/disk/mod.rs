@@ -1,4 +1,4 @@
-//! What saves need of an operating system: one directory of files, and when its changes are durable.
+//! One directory of files, and when its changes are durable: all that saves need of an operating system.
 //!
 //! [`DirStore`](crate::DirStore) and chunk worlds know nothing else of it, so that a disk that forgets, tears or fails can
 //! take its place in tests.

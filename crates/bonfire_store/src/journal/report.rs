@@ -1,4 +1,4 @@
-//! What callers hear of journals.
+//! The reports about journals that callers get.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl JournalBase {
     }
 }
 
-/// What became of a delta that was appended to the journal of a save. It is durable.
+/// The report of a delta that was appended to the journal of a save. The delta is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendReport {
@@ -95,7 +95,7 @@ pub struct JournalInfo {
     pub saved_at: Option<Duration>,
 }
 
-/// What a load made of the journal of a save.
+/// The part of a journal that a load has used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JournalReplay {
@@ -107,8 +107,8 @@ pub struct JournalReplay {
     pub now: Option<u64>,
     /// When the last of them was appended: time since the start of 1970, UTC.
     pub saved_at: Option<Duration>,
-    /// What could not be used. A crash in the middle of an append leaves such a [tail](LostDelta::is_tail), and then nothing
-    /// is missing that was acknowledged.
+    /// The first delta that could not be used. A crash in the middle of an append leaves such a [tail](LostDelta::is_tail);
+    /// then nothing is missing that was acknowledged.
     pub lost: Option<LostDelta>,
 }
 
@@ -116,11 +116,11 @@ pub struct JournalReplay {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LostDelta {
-    /// Which one, from 1.
+    /// Its number in the journal, from 1.
     pub record: u64,
-    /// What is wrong with it.
+    /// The error that its use met.
     pub reason: Error,
-    /// How many follow it.
+    /// The number of deltas behind it, which are lost with it.
     pub later: u64,
     /// The journal is not of this save.
     foreign: bool,

@@ -26,7 +26,7 @@ pub(super) enum AppendTo {
     Requested(RequestedSave),
 }
 
-/// A save that was asked for, in whose journal deltas may follow: which one, and at which tick the world was when it was captured.
+/// A requested save whose journal deltas may be appended to. It need not be durable yet.
 #[derive(Clone, Debug)]
 pub struct RequestedSave {
     /// The slot of the save.

@@ -1,4 +1,4 @@
-//! How a request is followed: a [`Handle`] for who asked, a [`Promise`] for who does it.
+//! The two ends of a request: a [`Handle`] for the caller, a [`Promise`] for the code that does the work.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -195,7 +195,7 @@ impl<T: Clone> Future for HandleFuture<T> {
     }
 }
 
-/// The other end of a [`Handle`], for front ends that give handles out before they have anything to save. One that is
+/// The other end of a [`Handle`], for front ends that give handles out before they can capture anything. A promise that is
 /// dropped completes its handle with an error.
 ///
 /// ```
@@ -246,7 +246,7 @@ impl<T> Promise<T> {
         (Self { shared: Some(shared.clone()) }, Handle { shared, number: 0 })
     }
 
-    /// One more handle.
+    /// Returns another handle of the same request.
     pub fn handle(&self) -> Handle<T> {
         match &self.shared {
             Some(shared) => {
@@ -257,22 +257,22 @@ impl<T> Promise<T> {
         }
     }
 
-    /// Says that it is on its way, whatever the holder of the handle does: from now on it can be waited for.
+    /// Marks the work as started: from now on, callers may block on the handle.
     pub fn start(&self) {
         self.edit(|state| state.started = true);
     }
 
-    /// Says how far it is.
+    /// Sets the progress that the handle shows.
     pub fn set_progress(&self, progress: Progress) {
         self.reporter().set(progress);
     }
 
-    /// Whether somebody asked that it not be done.
+    /// Returns true if a handle was [cancelled](Handle::cancel).
     pub fn is_cancelled(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.cancelled.load(Ordering::Relaxed))
     }
 
-    /// Tells the outcome.
+    /// Completes the handles with an outcome.
     pub fn complete(self, result: Result<T>) {
         self.settle(result).wake();
     }

@@ -343,9 +343,11 @@ impl Slots {
         Some(JournalInfo { records: sequence, now, saved_at: time_of(time_ms) })
     }
 
-    /// Makes the newest save of a slot and its journal one save, under the next number; `None` if it has no journal. What was
-    /// lost of the journal stays lost: [`load`](Self::load) tells. The save and its journal are kept as [`Keep`](crate::Keep)
-    /// says.
+    /// Merges the newest save of a slot and its journal into one save, under the next number. Returns `None` if the save has
+    /// no journal.
+    ///
+    /// Deltas that [`load`](Self::load) reports as lost stay lost. [`Keep`](crate::Keep) decides when the old save and its
+    /// journal are pruned.
     pub async fn merge_journal(&self, slot: &str) -> Result<Option<WrittenSave>> {
         let loaded = self.load(slot).await?;
         if let Some(skipped) = loaded.skipped.first() {

@@ -1,4 +1,4 @@
-//! What is done to a save is done to its journal.
+//! The blobs of a journal: what is done to a save is done to its journal.
 //!
 //! | what happens to the save | order | if the machine stops in between |
 //! |---|---|---|

@@ -27,7 +27,7 @@ pub struct LoadedSave {
     pub skipped: Vec<SkippedSave>,
 }
 
-/// A save that could not be read.
+/// A damaged save that a load passed over.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SkippedSave {
@@ -35,7 +35,7 @@ pub struct SkippedSave {
     pub slot: String,
     /// Its number.
     pub generation: u64,
-    /// What is wrong with it.
+    /// The error that reading it met.
     pub reason: Error,
 }
 
@@ -58,7 +58,7 @@ impl Slots {
         self.load_reporting(slot, options, &ProgressReporter::default()).await
     }
 
-    /// The same, for one who watches.
+    /// [`load_with`](Self::load_with), which reports its progress.
     pub(crate) async fn load_reporting(
         &self,
         slot: &str,

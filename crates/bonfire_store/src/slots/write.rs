@@ -19,10 +19,9 @@ pub struct WrittenSave {
     pub generation: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The numbers of the saves that were removed because of it.
+    /// The numbers of the saves that were pruned because of it.
     pub pruned: Vec<u64>,
-    /// What went wrong after the save was durable: others could not be removed, or not be looked at. The new one is safe
-    /// all the same.
+    /// The first error after the save was durable, such as a failed pruning. The new save is safe all the same.
     pub prune_error: Option<Error>,
 }
 
@@ -73,7 +72,7 @@ impl Slots {
         self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await
     }
 
-    /// Removes what a new save of the player's makes needless, also those for after a crash.
+    /// Prunes the slot after a save of the player's, and deletes its saves for after a crash.
     pub(crate) async fn finish_save(&self, slot: &str, placed: PlacedSave, bytes: u64) -> WrittenSave {
         let mut saved = self.finish_with_pruning(slot, placed, bytes).await;
         if let Err(error) = self.delete_recoveries(slot, saved.generation).await {
@@ -82,7 +81,7 @@ impl Slots {
         saved
     }
 
-    /// Removes what a new save makes needless. The save is safe whatever becomes of that.
+    /// Prunes the slot after a new save, which is safe whatever becomes of that.
     pub(super) async fn finish_with_pruning(
         &self,
         slot: &str,
@@ -175,7 +174,7 @@ impl Slots {
         copied
     }
 
-    /// Saves what a save and its journal have become, with what was written beside it.
+    /// Saves a save that was merged with its journal, with the details of the save.
     pub(super) async fn save_merged(
         &self,
         slot: &str,

@@ -138,7 +138,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a store knows of a blob without reading it.
+/// The facts that a store knows of a blob without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobHead {
     /// The number of bytes.

@@ -32,7 +32,7 @@ impl ImportReport {
     }
 }
 
-/// Something that only a search brought back.
+/// A part of a world that only a search brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairedPart {
     /// A chunk whose entry was found elsewhere than the header says.
@@ -74,7 +74,7 @@ impl fmt::Display for RepairedPart {
     }
 }
 
-/// Something that is missing.
+/// A part of a world that is missing.
 #[derive(Clone, Debug)]
 pub enum SkippedPart {
     /// A chunk whose entry is sound and whose payload is not.

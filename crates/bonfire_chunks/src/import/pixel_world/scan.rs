@@ -19,7 +19,7 @@ const WASTE_BYTES_MIN: u64 = 64 << 20;
 /// A header, and the raw size of the cells behind it.
 const RECORD_START_BYTES: usize = 68;
 
-/// What a search found, in the order of the file.
+/// The finds of a search, in the order of the file.
 #[derive(Default)]
 pub(super) struct SearchResult {
     pub(super) payloads: Vec<PixelPayload>,
