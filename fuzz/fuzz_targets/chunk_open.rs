@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld};
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 use libfuzzer_sys::fuzz_target;
 
 const NAME: &str = "world.save";

@@ -1,5 +1,5 @@
 //! Any bytes as the journal of a save: a load ends in a world or in an error, within limits; a world that it gives can be saved
-//! and loaded again, and so can what is folded.
+//! and loaded again, and so can what is merged.
 //!
 //! Checksums and chains would keep a fuzzer out, so they are mended before the load: of the head, of the records as far as
 //! their lengths lead, and of the deltas inside.
@@ -138,9 +138,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(loaded) = slots.load("auto").wait() else { return };
     let replay = loaded.journal.expect("there is one");
     assert!(loaded.skipped.is_empty(), "the save is whole");
-    if slots.fold("auto").wait().is_ok_and(|folded| folded.is_some()) {
-        let folded = slots.load("auto").wait().expect("what is saved can be loaded");
-        assert!(folded.journal.is_none());
-        assert_eq!(folded.snapshot.entity_count(), loaded.snapshot.entity_count(), "{replay:?}");
+    if slots.merge_journal("auto").wait().is_ok_and(|merged| merged.is_some()) {
+        let merged = slots.load("auto").wait().expect("what is saved can be loaded");
+        assert!(merged.journal.is_none());
+        assert_eq!(merged.snapshot.entity_count(), loaded.snapshot.entity_count(), "{replay:?}");
     }
 });

@@ -4,7 +4,7 @@
 
 use bonfire::{Compression, Delta, EntityId, Limits, Persist, Registry, Result};
 use bonfire::engine::{DeltaSchema, EntityMap, checksum, checksum_append};
-use bonfire_sync::{Message, MessageLimits, Mirror, Receiver, Recording, Request, StructuralLog};
+use bonfire_sync::{Message, MessageLimits, MirrorWorld, Receiver, Recording, CatchUpRequest, StructuralLog};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
@@ -38,7 +38,7 @@ struct Stage {
     limits: Limits,
 }
 
-impl Mirror for Stage {
+impl MirrorWorld for Stage {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
         for id in delta.spawned() {
             map.insert(id, id)?;
@@ -59,7 +59,7 @@ fn check(bytes: &Bytes, limits: &Limits) {
             assert_eq!(Message::decode(&again, &message_limits).expect("it was just encoded"), message);
         }
     }
-    if let Ok(request) = Request::decode(bytes) {
+    if let Ok(request) = CatchUpRequest::decode(bytes) {
         assert_eq!(request.encode().expect("it was just decoded"), bytes, "a request has one form");
     }
     let mut map = EntityMap::default();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bevy_app::{App, AppExit, First, Last, ScheduleRunnerPlugin, Startup, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{MemoryStore, Slots};
-use bevy_bonfire::{LoadHandle, Progress, SaveSystems, Stage};
+use bevy_bonfire::{LoadHandle, Phase, Progress, SaveSystems};
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::prelude::*;
 use bevy_ecs::world::DeferredWorld;
@@ -57,7 +57,7 @@ struct Screen {
     load: Option<LoadHandle>,
     loads_begun: usize,
     /// What was drawn last: nothing is drawn twice.
-    drawn: Option<(Stage, u64)>,
+    drawn: Option<(Phase, u64)>,
 }
 
 fn main() -> AppExit {
@@ -120,13 +120,13 @@ fn play(
 fn draw(mut screen: ResMut<Screen>, trees: Query<&Tree>, frame: Res<Frame>) {
     let Some(load) = screen.load.clone().filter(|load| !load.is_complete()) else { return };
     let progress = load.progress();
-    let now = Some((progress.stage, progress.done * 10 / progress.total.max(1)));
+    let now = Some((progress.phase, progress.done * 10 / progress.total.max(1)));
     if screen.drawn != now {
         screen.drawn = now;
         print_bar(&frame, progress, tallest(&trees));
     }
     let (.., is_called_off) = LOADS[screen.loads_begun - 1];
-    let half = progress.stage == Stage::Committing && progress.done * 2 > progress.total;
+    let half = progress.phase == Phase::Committing && progress.done * 2 > progress.total;
     if is_called_off && half && !load.is_cancelled() {
         println!("    the player presses Escape");
         load.cancel(); // what has come so far is taken back at the end of the tick
@@ -136,13 +136,13 @@ fn draw(mut screen: ResMut<Screen>, trees: Query<&Tree>, frame: Res<Frame>) {
 fn print_bar(frame: &Frame, progress: Progress, tallest: u32) {
     let length = (progress.fraction() * 30.0) as usize;
     let bar = "#".repeat(length) + &".".repeat(30 - length);
-    let what = match progress.stage {
-        Stage::Waiting => "waiting",
-        Stage::Reading => "reading",
-        Stage::Checking => "checking",
-        Stage::Migrating => "migrating",
-        Stage::Decoding => "decoding",
-        Stage::Committing => "planting trees",
+    let what = match progress.phase {
+        Phase::Waiting => "waiting",
+        Phase::Reading => "reading",
+        Phase::Checking => "checking",
+        Phase::Migrating => "migrating",
+        Phase::Decoding => "decoding",
+        Phase::Committing => "planting trees",
         _ => "",
     };
     let percent = progress.done * 100 / progress.total.max(1);

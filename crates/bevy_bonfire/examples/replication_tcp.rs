@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, First, Last, ScheduleRunnerPlugin, Update};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::sync::{Applied, Reason, Recorder};
+use bevy_bonfire::sync::{Applied, BaselineReason, Recorder};
 use bevy_bonfire::{
     ClientId, MessageApplied, MessageRefused, ReplicateExt, Replicated, ReplicationClient,
     ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems,
@@ -323,7 +323,7 @@ fn comment(applied: On<MessageApplied>, mut has_missed: Local<bool>) {
     let tick = applied.tick.unwrap_or_default();
     match applied.applied {
         Applied::Baseline => println!("joined at tick {tick}"),
-        Applied::NeedBaseline(Reason::Gap { have, since }) if !*has_missed => {
+        Applied::NeedBaseline(BaselineReason::Gap { have, since }) if !*has_missed => {
             println!("has missed ticks {have} to {since}, and asks");
             *has_missed = true;
         }

@@ -18,7 +18,7 @@ use bevy_ecs::prelude::Component;
 use bevy_ecs::world::World;
 use bonfire::inspect::Prelude;
 use bonfire::{DataEntry, Error, LoadContext, LoadReport, Note, Persist, Result};
-use bonfire_store::{Details, SaveReport, SaveTarget, Skipped};
+use bonfire_store::{Details, LoadSource, SaveReport, SaveTarget, SkippedSave};
 
 use crate::Loaded;
 use crate::capture::data_entry;
@@ -178,9 +178,9 @@ impl LoadStarting {
 #[non_exhaustive]
 pub struct LoadFinished {
     /// Where it came from, if it was not a snapshot.
-    pub source: Option<SaveTarget>,
+    pub source: Option<LoadSource>,
     /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedSave>,
     /// The head of the save, the report, and what each saved entity became; or why nothing was loaded.
     pub result: Result<Arc<Loaded>>,
 }

@@ -32,7 +32,9 @@ pub use bonfire_derive::PersistInBevy as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
-pub use bonfire_store::{Details, Handle, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus, Stage};
+pub use bonfire_store::{
+    Details, Handle, LoadSource, Phase, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus,
+};
 /// Messages between worlds, without sockets.
 pub use bonfire_sync as sync;
 #[cfg(feature = "asset")]

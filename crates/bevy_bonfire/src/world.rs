@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
 use bonfire::{Compression, Delta, LoadOptions, Registry, Result, Snapshot};
-use bonfire_store::{Details, Handle, Promise, SaveHandle, SaveReport, SaveTarget};
+use bonfire_store::engine::{Promise, SaveRequest, submit_save};
+use bonfire_store::{Details, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 
 use crate::capture::{Sharing, capture};
 use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting};
@@ -97,7 +98,16 @@ impl WorldSaveExt for World {
             // Behind what was asked for before: an older save must not come last.
             if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
                 let (promise, handle) = Promise::new();
-                saver.save_with(target.clone(), snapshot, details, Some(encode), vec![promise]);
+                submit_save(
+                    &saver,
+                    SaveRequest {
+                        target: target.clone(),
+                        snapshot,
+                        details,
+                        encode: Some(encode),
+                        promises: vec![promise],
+                    },
+                );
                 return handle.wait();
             }
             let rope = snapshot.encode(&encode)?;
@@ -132,7 +142,7 @@ impl WorldSaveExt for World {
     }
 }
 
-fn finish(world: &mut World, source: Option<SaveTarget>, result: Result<Arc<Loaded>>) -> Result<Arc<Loaded>> {
+fn finish(world: &mut World, source: Option<LoadSource>, result: Result<Arc<Loaded>>) -> Result<Arc<Loaded>> {
     world.trigger(LoadFinished { source, skipped: Vec::new(), result: result.clone() });
     result
 }
@@ -209,11 +219,11 @@ pub trait CommandsSaveExt {
         self.save(path.into())
     }
     /// Loads the newest good save of a slot, or the save at a path or in a store, in the place of what is there.
-    fn load(&mut self, source: impl Into<SaveTarget>) -> LoadHandle {
+    fn load(&mut self, source: impl Into<LoadSource>) -> LoadHandle {
         self.load_with(source, LoadSettings::new())
     }
     /// The same, with a choice of how.
-    fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle;
+    fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle;
     /// Loads a file in the place of what is there.
     fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
         self.load(path.into())
@@ -234,7 +244,7 @@ impl CommandsSaveExt for Commands<'_, '_> {
         handle
     }
 
-    fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle {
+    fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle {
         let (promise, handle) = Promise::new();
         let (source, settings) = (source.into(), Box::new(settings));
         self.queue(move |world: &mut World| {

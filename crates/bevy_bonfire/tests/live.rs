@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, FixedUpdate, Last, Update};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::store::{Details, DirStore, MemoryDisk, MemoryStore, Slots, Wait};
+use bevy_bonfire::store::disk::MemoryDisk;
+use bevy_bonfire::store::{Details, DirStore, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadSettings, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, Stage, StartedOver,
+    Autosave, LoadSettings, LoadSource, OnExit, Phase, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
+    StartedOver,
 };
 use bevy_ecs::prelude::*;
 use common::*;
@@ -115,7 +117,7 @@ fn a_save_has_what_the_tick_did_and_is_complete_when_it_is_durable() {
     // What happens after the tick is not part of it.
     set_score(&mut app, 1000);
     let save = saves(&mut app).save("other");
-    assert!(!save.is_complete() && save.progress().stage == Stage::Waiting);
+    assert!(!save.is_complete() && save.progress().phase == Phase::Waiting);
     assert!(save.wait().unwrap_err().is_misuse(), "it was not captured: this would wait for ever");
     app.update();
     assert!(!save.is_complete() && save.wait_timeout(Duration::ZERO).is_none());
@@ -425,7 +427,7 @@ fn a_load_in_slices_shows_its_progress_and_can_be_cancelled() {
             let progress = load.progress();
             assert!(progress.fraction() >= last, "{progress:?} after {last}");
             last = progress.fraction();
-            if progress.stage == Stage::Committing {
+            if progress.phase == Phase::Committing {
                 slices += 1;
                 assert_eq!(canonical(app.world()), changed, "nothing has changed yet");
                 assert_eq!(app.world_mut().query::<&Position>().iter(app.world()).count(), 3000);
@@ -491,7 +493,7 @@ fn a_damaged_save_is_passed_over_and_the_player_told() {
         settle(&mut app);
     }
     heard(&mut app);
-    use bevy_bonfire::store::{Access, Disk};
+    use bevy_bonfire::store::disk::{Access, Disk};
     let newest = disk.list().unwrap().into_iter().filter(|name| name.contains("quick")).max().unwrap();
     disk.open(&newest, Access::Write).unwrap().write_at(&[0xff; 64], 200).unwrap();
     saves(&mut app).load("quick");
@@ -509,13 +511,10 @@ fn a_menu_loads_any_save_of_a_slot_and_players_have_slots_of_their_own() {
         saves(&mut app).save("quick");
         settle(&mut app);
     }
-    let load = saves(&mut app).load(SaveTarget::generation("quick", 2));
+    let load = saves(&mut app).load(LoadSource::generation("quick", 2));
     settle(&mut app);
     assert!(load.result().unwrap().is_ok());
     assert_eq!(app.world().resource::<Score>().points, 2);
-    let refused = saves(&mut app).save(SaveTarget::generation("quick", 9));
-    settle(&mut app);
-    assert!(refused.result().unwrap().unwrap_err().is_misuse());
 
     let alice = saves(&mut app).slots().unwrap().profile("alice").unwrap();
     let busy = saves(&mut app).save("quick");

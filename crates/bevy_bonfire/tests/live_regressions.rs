@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, Update};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::store::{DirStore, MemoryDisk, MemoryStore, Slots};
+use bevy_bonfire::store::disk::MemoryDisk;
+use bevy_bonfire::store::{DirStore, MemoryStore, Slots};
 use bevy_bonfire::{Autosave, IncrementalCapture, LoadOptions, OnExit, SaveTarget, SavedOnExit, SlicedLoad};
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::entity_disabling::Disabled;

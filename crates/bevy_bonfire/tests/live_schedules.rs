@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::store::{DirStore, Handle, MemoryDisk, MemoryStore, SaveHandle, Slots, Wait};
+use bevy_bonfire::store::disk::MemoryDisk;
+use bevy_bonfire::store::{DirStore, Handle, MemoryStore, SaveHandle, Slots, Wait};
 use bevy_bonfire::{
     Autosave, LoadHandle, LoadSettings, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
 };

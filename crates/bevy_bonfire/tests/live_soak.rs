@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bevy_app::App;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::store::{DirStore, MemoryDisk, Slots};
+use bevy_bonfire::store::disk::MemoryDisk;
+use bevy_bonfire::store::{DirStore, Slots};
 use bevy_bonfire::{Autosave, Checkpoints, LoadSettings};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::Random;

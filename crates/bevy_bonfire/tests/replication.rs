@@ -3,7 +3,7 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::sync::{Applied, Reason};
+use bevy_bonfire::sync::{Applied, BaselineReason};
 use bevy_bonfire::{
     ClientId, Compression, Granularity, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated,
     ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, TwoApps,
@@ -87,7 +87,7 @@ fn what_is_lost_is_asked_for() {
     apps.server.world_mut().spawn((at(5.0), Replicated));
     apps.update();
     let all = heard(&mut apps);
-    assert!(matches!(all.last(), Some(Applied::NeedBaseline(Reason::Gap { .. }))), "{all:?}");
+    assert!(matches!(all.last(), Some(Applied::NeedBaseline(BaselineReason::Gap { .. }))), "{all:?}");
     apps.update();
     apps.update();
     apps.assert_in_sync();

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bevy_app::App;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::sync::{Applied, Reason, Receiver, ReplicationStream, StreamOptions};
+use bevy_bonfire::sync::{Applied, BaselineReason, Receiver, ReplicationStream, StreamOptions};
 use bevy_bonfire::{
     DeltaCapture, Granularity, Mirrored, ReplicateExt, Replicated, ReplicationClient,
     ReplicationClientPlugin, ReplicationServerPlugin, Ticks, TwoApps, WorldMirror, WorldSource,
@@ -405,7 +405,7 @@ fn a_hook_that_panics_poisons_until_a_baseline() {
     let third = tick(server);
     for message in [&second, &third] {
         let applied = receiver.apply(&mut WorldMirror::new(client), message).unwrap();
-        assert_eq!(applied, Applied::NeedBaseline(Reason::Poisoned));
+        assert_eq!(applied, Applied::NeedBaseline(BaselineReason::Poisoned));
     }
     let answer =
         stream.answer(&receiver.request(), &mut WorldSource { world: server, deltas: &mut deltas }).unwrap();

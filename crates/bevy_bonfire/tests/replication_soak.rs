@@ -5,7 +5,8 @@ mod soak;
 
 use bevy_app::App;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::store::{DirStore, Keep, MemoryDisk, Slots};
+use bevy_bonfire::store::disk::MemoryDisk;
+use bevy_bonfire::store::{DirStore, Keep, Slots};
 use bevy_bonfire::{
     Autosave, ClientId, Granularity, Mirrored, ReplicateExt, Replicated, ReplicationClient,
     ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, SavePolicy, TwoApps,

@@ -15,7 +15,7 @@ use bonfire_chunks::codec::{Choice, Delta, decode_full, encode_delta, encode_ful
 use bonfire_chunks::{
     Body, BodyId, ChunkOptions, ChunkPos, ChunkWorld, Durability, Layer, Layers, Persistence, StoredChunk,
 };
-use bonfire_store::{Access, Disk, DiskFile, DiskLock, OsDisk};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, OsDisk};
 
 use crate::chunk_data::{
     Numbers, SIZE, cells, layers, options, payload_bytes, raw_cells, raw_options, terrain,

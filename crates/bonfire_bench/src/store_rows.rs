@@ -12,9 +12,9 @@ use std::time::Instant;
 use aes_gcm_siv::Aes256GcmSiv;
 use bonfire::engine::{AlignedBuf, SnapshotWriter};
 use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot};
+use bonfire_store::backend::StoreFuture;
 use bonfire_store::{
-    Details, DirStore, Head, Payload, Precondition, SealKey, Sealed, Slots, Store, StoreFuture, Suite,
-    Version, Wait,
+    BlobHead, Details, DirStore, Payload, Precondition, SealKey, Sealed, Slots, Store, Suite, Version, Wait,
 };
 use bytes::Bytes;
 use chacha20poly1305::XChaCha20Poly1305;
@@ -159,7 +159,7 @@ impl Store for Shelf {
     fn append<'a>(&'a self, _: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
         not_here()
     }
-    fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         not_here()
     }
     fn list<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Vec<String>> {

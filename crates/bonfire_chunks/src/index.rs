@@ -5,14 +5,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-use crate::format::Place;
+use crate::format::FramePlace;
 use crate::{ChunkPos, ChunkRect};
 
 #[derive(Clone, Debug)]
 struct Slot {
     pos: ChunkPos,
     /// Nowhere, if it was removed.
-    place: Place,
+    place: FramePlace,
 }
 
 /// The frames of one kind.
@@ -44,7 +44,7 @@ fn hash(seed: u64, pos: ChunkPos) -> u64 {
 
 impl Index {
     /// The index of places in order, each once.
-    pub(crate) fn from_sorted(places: impl ExactSizeIterator<Item = (ChunkPos, Place)>) -> Self {
+    pub(crate) fn from_sorted(places: impl ExactSizeIterator<Item = (ChunkPos, FramePlace)>) -> Self {
         let mut index = Self::default();
         index.slots.reserve_exact(places.len());
         for (pos, place) in places {
@@ -83,12 +83,12 @@ impl Index {
     pub(crate) fn slots(
         &self,
         slots: std::ops::RangeInclusive<u32>,
-    ) -> impl ExactSizeIterator<Item = (ChunkPos, Place)> {
+    ) -> impl ExactSizeIterator<Item = (ChunkPos, FramePlace)> {
         let slots = *slots.start() as usize..(*slots.end() as usize + 1).min(self.slots.len());
         self.slots[slots].iter().map(|slot| (slot.pos, slot.place))
     }
 
-    pub(crate) fn get(&self, pos: ChunkPos) -> Option<Place> {
+    pub(crate) fn get(&self, pos: ChunkPos) -> Option<FramePlace> {
         Some(self.slots[self.number(pos)? as usize].place)
     }
 
@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// Returns what was there.
-    pub(crate) fn set(&mut self, pos: ChunkPos, place: Place) -> Option<Place> {
+    pub(crate) fn set(&mut self, pos: ChunkPos, place: FramePlace) -> Option<FramePlace> {
         if let Some(number) = self.number(pos) {
             let slot = &mut self.slots[number as usize];
             let before = std::mem::replace(&mut slot.place, place);
@@ -128,12 +128,12 @@ impl Index {
     }
 
     /// Returns what was there.
-    pub(crate) fn remove(&mut self, pos: ChunkPos) -> Option<Place> {
+    pub(crate) fn remove(&mut self, pos: ChunkPos) -> Option<FramePlace> {
         let (seed, slots) = (self.seed, &self.slots);
         let found =
             self.numbers.find_entry(hash(seed, pos), |&number| slots[number as usize].pos == pos).ok()?;
         let (number, _) = found.remove();
-        let place = std::mem::replace(&mut self.slots[number as usize].place, Place::NOWHERE);
+        let place = std::mem::replace(&mut self.slots[number as usize].place, FramePlace::NOWHERE);
         self.frame_bytes -= place.frame_bytes();
         Some(place)
     }
@@ -151,12 +151,12 @@ impl Index {
     }
 
     /// All, in order if it [is sorted](Self::is_sorted).
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChunkPos, Place)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChunkPos, FramePlace)> {
         self.slots.iter().filter(|slot| !slot.place.is_nowhere()).map(|slot| (slot.pos, slot.place))
     }
 
     /// All that lie in a rectangle, in order.
-    pub(crate) fn range(&self, rect: &ChunkRect) -> Vec<(ChunkPos, Place)> {
+    pub(crate) fn range(&self, rect: &ChunkRect) -> Vec<(ChunkPos, FramePlace)> {
         let mut found = Vec::new();
         if rect.area() <= self.slots.len() as u128 / 8 {
             for y in rect.min().y..=rect.max().y {
@@ -193,17 +193,17 @@ mod tests {
     use bonfire_testkit::disk::Random;
 
     use super::*;
-    use crate::format::Tag;
+    use crate::format::FrameTag;
 
-    fn place(offset: u64) -> Place {
-        Place { offset, len: offset as u32 % 100, tag: Tag::default() }
+    fn place(offset: u64) -> FramePlace {
+        FramePlace { offset, len: offset as u32 % 100, tag: FrameTag::default() }
     }
 
     #[test]
     fn it_is_a_map_in_any_order_of_calls() {
         let mut random = Random::new(1);
         for _ in 0..200 {
-            let start: BTreeMap<ChunkPos, Place> = (0..random.below(30))
+            let start: BTreeMap<ChunkPos, FramePlace> = (0..random.below(30))
                 .map(|_| {
                     (
                         ChunkPos::new(random.below(8) as i32 - 4, random.below(8) as i32 - 4),
@@ -234,7 +234,7 @@ mod tests {
                     }
                 }
                 assert_eq!((index.len(), index.get(pos)), (model.len(), model.get(&pos).copied()));
-                assert_eq!(index.frame_bytes(), model.values().map(Place::frame_bytes).sum::<u64>());
+                assert_eq!(index.frame_bytes(), model.values().map(FramePlace::frame_bytes).sum::<u64>());
             }
             index.sort();
             assert!(index.iter().eq(model.iter().map(|(pos, place)| (*pos, *place))));

@@ -20,6 +20,7 @@ mod body;
 mod chunk;
 mod clock;
 pub mod codec;
+mod durability;
 mod file;
 mod format;
 mod generator;
@@ -33,30 +34,22 @@ mod worker;
 mod world;
 
 pub use bonfire::{Error, Result};
+pub use bonfire_store::Handle;
 #[cfg(not(target_arch = "wasm32"))]
-pub use bonfire_store::OsDisk;
-pub use bonfire_store::{Access, Disk, Handle, MemoryDisk};
+pub use bonfire_store::disk::OsDisk;
+pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
+pub use durability::Durability;
 pub use file::{DamagedFrame, OpenReport};
 pub use generator::Generator;
 pub(crate) use layers::Conversion;
-pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, Removed, StoredLayer};
+pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
-pub use worker::{ChunkWorker, CommitHandle, LoadHandle, Priority, ReadHandle};
+pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
 pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
-
-/// When a save counts as done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// When it survives a crash.
-    #[default]
-    Synced,
-    /// When others can read it. The next synced save makes it durable too; a crash before it takes this one back as a whole.
-    Buffered,
-}
 
 /// The code of the guide, compiled and run.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! The same work for many things, on several threads where there are any.
 
-use bonfire_store::{MaybeSend, MaybeSync};
+use bonfire_store::backend::{MaybeSend, MaybeSync};
 
 /// Does `work` for each item, in any order, and returns the results in order.
 pub(crate) fn map<T: MaybeSync, R: MaybeSend>(

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Handle, Progress, Promise, Stage};
+use bonfire_store::engine::Promise;
+use bonfire_store::{Handle, Phase, Progress};
 
 use crate::{Chunk, ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
 
@@ -28,8 +29,8 @@ pub enum Priority {
 /// What a read gives: the cells of a chunk, or `None` if it is as the generator makes it.
 pub type ReadHandle = Handle<Option<Arc<[u8]>>>;
 
-/// What a load gives: the chunk, out of the file or made by the generator.
-pub type LoadHandle = Handle<Chunk>;
+/// Follows the load of a chunk, which comes from the file or from the generator.
+pub type ChunkLoadHandle = Handle<Chunk>;
 
 /// Follows a save. It is complete when the save is durable, or has failed: only then it is safe to exit.
 pub type CommitHandle = Handle<CommitReport>;
@@ -136,7 +137,7 @@ impl ChunkWorker {
 
     /// Reads a chunk as the game needs it, or makes it with the generator: see [`ChunkWorld::load`]. A save of it that was asked for
     /// earlier is seen.
-    pub fn load(&self, pos: impl Into<ChunkPos>, priority: Priority) -> LoadHandle {
+    pub fn load(&self, pos: impl Into<ChunkPos>, priority: Priority) -> ChunkLoadHandle {
         let (promise, handle) = Promise::new();
         self.push(Request { priority, job: Job::Load { pos: pos.into(), promise } });
         handle
@@ -349,7 +350,7 @@ impl Shared {
             Job::Compact { promise } => {
                 let result: Result<()> = self
                     .world
-                    .compact(|done, total| promise.set_progress(Progress::new(Stage::Writing, done, total)));
+                    .compact(|done, total| promise.set_progress(Progress::new(Phase::Writing, done, total)));
                 promise.complete(result);
             }
         }

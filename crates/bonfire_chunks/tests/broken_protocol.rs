@@ -69,16 +69,16 @@ fn explore(breakage: Breakage, shape: Shape, seed: u64, saves: usize, states: us
 /// A disk that several worlds use, one after the other.
 struct Shared<D>(std::sync::Arc<BrokenDisk<D>>);
 
-impl<D: bonfire_store::Disk> bonfire_store::Disk for Shared<D> {
+impl<D: bonfire_store::disk::Disk> bonfire_store::disk::Disk for Shared<D> {
     fn open(
         &self,
         name: &str,
-        access: bonfire_store::Access,
-    ) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+        access: bonfire_store::disk::Access,
+    ) -> std::io::Result<Box<dyn bonfire_store::disk::DiskFile>> {
         self.0.open(name, access)
     }
 
-    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn bonfire_store::DiskFile>> {
+    fn create_new(&self, name: &str) -> std::io::Result<Box<dyn bonfire_store::disk::DiskFile>> {
         self.0.create_new(name)
     }
 
@@ -98,7 +98,7 @@ impl<D: bonfire_store::Disk> bonfire_store::Disk for Shared<D> {
         self.0.sync_dir()
     }
 
-    fn lock(&self, name: &str) -> std::io::Result<Option<bonfire_store::DiskLock>> {
+    fn lock(&self, name: &str) -> std::io::Result<Option<bonfire_store::disk::DiskLock>> {
         self.0.lock(name)
     }
 }
@@ -143,7 +143,7 @@ fn swapped_steps_are_caught() {
     assert_found(Breakage::OverwritesSyncedLate, EAGER);
 }
 
-/// Each save has one that it cannot do without. Those of folds and of growth can be left out one at a time: the next one makes
+/// Each save has one that it cannot do without. Those of checkpoints and of growth can be left out one at a time: the next one makes
 /// up for it, or recovery does.
 #[test]
 fn a_single_sync_that_is_left_out_is_caught() {

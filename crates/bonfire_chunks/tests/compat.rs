@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire_chunks::{Body, ChunkPos, ChunkWorld, Durability, Generator};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, cells, noise};
 
 const NAME: &str = "world.save";

@@ -10,7 +10,7 @@ mod script;
 use std::collections::HashMap;
 
 use bonfire_chunks::{ChunkWorld, Durability};
-use bonfire_store::Access;
+use bonfire_store::disk::Access;
 use bonfire_testkit::disk::{CrashDisk, CrashPoint, CrashState, Explorer, Operation, Random};
 use bonfire_testkit::scale;
 use script::history::{History, is_among};

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bonfire_chunks::{Body, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Durability, OpenReport};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::scale;
 use support::{SIZE, body, noise};
 
@@ -47,7 +47,7 @@ type Lost = BTreeSet<(&'static str, ChunkPos)>;
 /// A world on a disk, and what it holds.
 struct Sample {
     bytes: Vec<u8>,
-    /// What it holds; before that, what it held without its last save, if that is not folded.
+    /// What it holds; before that, what it held without its last save, if that is not in a checkpoint.
     models: Vec<Model>,
     /// Where each of the last saves ends, and what the world held after it.
     saves: Vec<(usize, Model)>,
@@ -221,7 +221,7 @@ fn check(bytes: &[u8], damage: usize, sample: &Sample, lost_max: usize) -> Resul
     Ok(read.len())
 }
 
-/// The state of which the least is lost: the last save, or the one before if the last was not folded.
+/// The state of which the least is lost: the last save, or the one before if the last was not in a checkpoint.
 fn best<'s>(world: &ChunkWorld, sample: &'s Sample) -> Result<(&'s Model, Lost), String> {
     let mut first_error = None;
     for model in sample.models.iter().rev() {
@@ -335,7 +335,7 @@ fn a_world_that_was_cut_has_all_that_is_left_of_it() {
     });
 }
 
-/// A world that was not closed is cut behind the last fold: it has all saves that are whole, and not a part of another.
+/// A world that was not closed is cut behind the last checkpoint: it has all saves that are whole, and not a part of another.
 #[test]
 fn a_cut_between_saves_leaves_those_before_it() {
     let sample = sample(len() / 4, false);

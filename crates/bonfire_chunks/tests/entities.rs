@@ -5,7 +5,7 @@ mod support;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot};
 use bonfire_chunks::{ChunkPos, ChunkRect, Durability};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::*;
 
 const NAME: &str = "world.save";

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 
 use bonfire_chunks::{
     ChunkOptions, ChunkPos, ChunkWorld, Durability, Generator, Layer, LayerChanges, Layers, Persistence,
-    Removed, Storage,
+    RemovedLayers, Storage,
 };
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 
 const SIZE: usize = 8;
 const CELLS: usize = SIZE * SIZE;
@@ -44,7 +44,7 @@ fn release_2() -> Layers {
         .materials("material", [(0, "game.air"), (1, "game.stone"), (2, "game.water"), (3, "game.sand")])
 }
 
-fn release_3(removed: Removed) -> Layers {
+fn release_3(removed: RemovedLayers) -> Layers {
     Layers::new()
         .with(Layer::new("material", 1).persistence(Persistence::Always))
         .with(Layer::new("flags", 1).persistence(Persistence::Partial(vec![0b10])))
@@ -64,7 +64,7 @@ fn release_4() -> Layers {
             [(0, "game.air"), (100, "game.stone"), (200, "game.water"), (999, "game.missing")],
         )
         .missing_material(999)
-        .removed(Removed::Drop)
+        .removed(RemovedLayers::Drop)
         .upgrade("color", 1, |old| [old[0], 0])
         .upgrade("material", 1, |old| [old[0], 0])
 }
@@ -97,7 +97,7 @@ fn options(release: u32) -> ChunkOptions {
     let layers = match release {
         1 => release_1(),
         2 => release_2(),
-        3 => release_3(Removed::Keep),
+        3 => release_3(RemovedLayers::Keep),
         _ => release_4(),
     };
     let stone = if release == 4 { vec![100, 0] } else { vec![1] };
@@ -232,7 +232,7 @@ fn a_world_that_went_through_all_releases_has_everything() {
 
 #[test]
 fn what_a_release_removed_comes_back_if_it_was_kept() {
-    for (removed, damage) in [(Removed::Keep, true), (Removed::Drop, false)] {
+    for (removed, damage) in [(RemovedLayers::Keep, true), (RemovedLayers::Drop, false)] {
         let disk = disk_with(2);
         let without = ChunkOptions::new(release_3(removed)).chunk_size(SIZE as u16).tile_size(4);
         let generator = Ground { version: 1, stone: vec![1], knows: 1 };

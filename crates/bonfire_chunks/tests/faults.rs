@@ -6,7 +6,7 @@
 mod script;
 
 use bonfire_chunks::{ChunkPos, ChunkWorld, Durability};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{Call, Fault, FaultyDisk, Plan, Random, Repeat};
 use script::{CHUNK_BYTES, Model, NAME, Shape, body, snapshots};
 

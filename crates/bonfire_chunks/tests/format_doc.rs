@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{EntityId, Persist, Registry};
 use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability, Layer};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, layers, noise, options};
 
 const NAME: &str = "w";

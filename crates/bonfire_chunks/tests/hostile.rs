@@ -6,7 +6,7 @@ mod crafted;
 
 use bonfire::Result;
 use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Layer, Layers, Persistence};
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 use crafted::{
     BODIES, CHUNK, CHUNK_BYTES, COMMIT, Entry, File, NAME, SECTION, SETTINGS, SIDE, SIZE, SNAPSHOT,
 };

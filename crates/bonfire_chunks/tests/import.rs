@@ -3,7 +3,7 @@
 mod import_support;
 
 use bonfire_chunks::ChunkPos;
-use bonfire_chunks::import::pixel_world::{Mode, PixelStorage, PixelWorld, Skipped};
+use bonfire_chunks::import::pixel_world::{Mode, PixelStorage, PixelWorld, SkippedPart};
 use import_support::*;
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -164,7 +164,7 @@ fn an_empty_body_is_dropped_and_reported() {
     let forged = Forged { bodies, ..Forged::default() };
     let world = strict(forged.bytes()).unwrap();
     assert_eq!(world.bodies.iter().map(|body| body.id.0).collect::<Vec<_>>(), [8]);
-    assert!(matches!(world.report.skipped[..], [Skipped::EmptyBody { id }] if id.0 == 7));
+    assert!(matches!(world.report.skipped[..], [SkippedPart::EmptyBody { id }] if id.0 == 7));
     assert!(world.report.is_whole());
 }
 
@@ -184,7 +184,10 @@ fn deltas_that_no_game_writes_are_refused() {
     ] {
         let world = assert_refused(&sound().chunk(1, 0, 1, payload).bytes(), words).unwrap();
         assert_eq!(world.chunks.len(), 1);
-        assert!(matches!(world.report.skipped[..], [Skipped::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }]));
+        assert!(matches!(
+            world.report.skipped[..],
+            [SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }]
+        ));
     }
 }
 
@@ -297,7 +300,7 @@ fn an_older_version_does_not_take_the_place_of_a_damaged_one() {
     bytes.extend(stale);
     let world = PixelWorld::read(bytes, Mode::Salvage).unwrap();
     assert_eq!(world.chunks.len(), 0);
-    assert!(matches!(world.report.skipped[0], Skipped::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }));
+    assert!(matches!(world.report.skipped[0], SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }));
 }
 
 #[test]
@@ -308,7 +311,7 @@ fn a_file_that_is_made_to_be_searched_forever_is_not() {
     bytes.extend(start.repeat(1_000_000 / start.len()));
     bytes[32] = 1;
     let world = PixelWorld::read(bytes, Mode::Salvage).unwrap();
-    assert!(world.report.skipped.iter().any(|skipped| matches!(skipped, Skipped::Search { .. })));
+    assert!(world.report.skipped.iter().any(|skipped| matches!(skipped, SkippedPart::Search { .. })));
 }
 
 proptest! {

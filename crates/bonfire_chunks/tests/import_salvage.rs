@@ -5,7 +5,7 @@ mod import_support;
 use std::collections::BTreeMap;
 
 use bonfire_chunks::ChunkPos;
-use bonfire_chunks::import::pixel_world::{Mode, PixelWorld, Repaired, Skipped};
+use bonfire_chunks::import::pixel_world::{Mode, PixelWorld, RepairedPart, SkippedPart};
 use import_support::*;
 use serde_json::Value as Json;
 
@@ -57,7 +57,7 @@ fn a_damaged_entry_between_two_others_is_repaired() {
     let world = salvaged("d1_bad_entry_crc.save");
     assert_eq!(chunks(&world), expected_chunks(SMALL));
     let at = TABLE_AT as u64 + 3 * 24;
-    assert_eq!(world.report.repaired, [Repaired::EntryRepaired { pos: ChunkPos::new(1, -1), at }]);
+    assert_eq!(world.report.repaired, [RepairedPart::EntryRepaired { pos: ChunkPos::new(1, -1), at }]);
     assert!(world.report.skipped.is_empty() && world.report.unplaced.is_empty());
 }
 
@@ -77,7 +77,7 @@ fn a_cut_table_leaves_its_first_chunks_and_the_payloads_of_the_others() {
     assert_eq!(chunks(&world), expected[..4]);
     let rest: Vec<Json> = expected[4..].iter().cloned().map(without_place).collect();
     assert_eq!(unplaced(&world), rest);
-    let six_entries = matches!(world.report.skipped[..], [Skipped::Entries { count: 6 }]);
+    let six_entries = matches!(world.report.skipped[..], [SkippedPart::Entries { count: 6 }]);
     assert!(six_entries, "{:?}", world.report.skipped);
 }
 
@@ -164,7 +164,7 @@ fn without_an_index_bodies_are_found_and_called_unlisted() {
         assert_eq!(unlisted[&body["stable_id"].as_str().unwrap().parse().unwrap()], body);
     }
     assert!(unlisted.len() > 18);
-    assert!(world.report.skipped.iter().any(|skipped| matches!(skipped, Skipped::Index { .. })));
+    assert!(world.report.skipped.iter().any(|skipped| matches!(skipped, SkippedPart::Index { .. })));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_body_that_is_nowhere_is_left_out_and_named() {
     assert!(PixelWorld::read(bytes.clone(), Mode::Strict).unwrap_err().is_corrupt());
     let world = salvage(bytes);
     assert_eq!((world.bodies.len(), world.chunks.len()), (17, 8));
-    let named = |skipped: &Skipped| matches!(skipped, Skipped::Body { id, .. } if *id == lost.id);
+    let named = |skipped: &SkippedPart| matches!(skipped, SkippedPart::Body { id, .. } if *id == lost.id);
     assert!(world.report.skipped.iter().any(named), "{:?}", world.report);
     let directory = tempfile::tempdir().unwrap();
     world.write(directory.path().join("new"), &world.options()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use bonfire_chunks::{ChunkPos, ChunkState, ChunkWorker, Priority};
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 use support::*;
 
 #[test]

@@ -5,7 +5,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, Durability};
-use bonfire_store::MemoryDisk;
+use bonfire_store::disk::MemoryDisk;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
 use proptest::prelude::*;

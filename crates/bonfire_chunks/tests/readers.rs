@@ -1,4 +1,4 @@
-//! While one thread saves, folds, grows and compacts, others read: each read is what the chunk was or what it is, never an
+//! While one thread saves, writes checkpoints, grows and compacts, others read: each read is what the chunk was or what it is, never an
 //! error. Whoever opens the world again and again beside the writer, as another process would, finds one save as a
 //! whole each time.
 
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability};
-use bonfire_store::{Access, Disk, DiskFile, DiskLock, MemoryDisk, OsDisk};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk, OsDisk};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
 use support::noise;
@@ -309,15 +309,15 @@ fn a_reader_of_another_process_follows_frames_that_were_moved() {
     let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
     let options = ChunkOptions::new(layers).chunk_size(16).table_capacity(20).compact_above(None);
     let noise = |seed: i32| bonfire_testkit::disk::Random::new(seed as u64).bytes(256);
-    let disk = bonfire_store::MemoryDisk::new();
-    let world = options.open_on(disk.clone(), "world", bonfire_store::Access::Write).unwrap();
+    let disk = bonfire_store::disk::MemoryDisk::new();
+    let world = options.open_on(disk.clone(), "world", bonfire_store::disk::Access::Write).unwrap();
     for x in 0..20 {
         world.edit().put((x, 0), noise(x)).commit(Durability::Synced).unwrap();
     }
     world.close().unwrap();
     drop(world);
-    let reader = options.open_on(disk.clone(), "world", bonfire_store::Access::Read).unwrap();
-    let world = options.open_on(disk.clone(), "world", bonfire_store::Access::Write).unwrap();
+    let reader = options.open_on(disk.clone(), "world", bonfire_store::disk::Access::Read).unwrap();
+    let world = options.open_on(disk.clone(), "world", bonfire_store::disk::Access::Write).unwrap();
     for x in 20..80 {
         world.edit().put((x, 0), noise(x)).commit(Durability::Synced).unwrap();
     }

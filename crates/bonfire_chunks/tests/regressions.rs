@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bonfire_chunks::{
     ChunkOptions, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld, Durability, Layer, Layers, Persistence,
-    Removed, StoredChunk,
+    RemovedLayers, StoredChunk,
 };
-use bonfire_store::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 use support::{Hills, SIZE, body, cells, noise, options};
 
 const CELLS: usize = SIZE * SIZE;
@@ -62,7 +62,7 @@ fn an_empty_chunk_keeps_its_cells_when_a_default_changes() {
     assert_eq!(open(&disk, &of(9)).read((0, 0)).unwrap(), Some(vec![3; CELLS]));
 }
 
-fn named(names: &[&str], removed: Removed) -> ChunkOptions {
+fn named(names: &[&str], removed: RemovedLayers) -> ChunkOptions {
     let layers =
         Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always)).removed(removed);
     let layers = names.iter().fold(layers, |layers, name| layers.with(Layer::new(*name, 1)));
@@ -72,18 +72,18 @@ fn named(names: &[&str], removed: Removed) -> ChunkOptions {
 #[test]
 fn carried_layers_are_not_taken_for_each_other() {
     let disk = MemoryDisk::default();
-    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    let world = open(&disk, &named(&["heat"], RemovedLayers::Keep));
     world.edit().put((0, 0), [1, 77].repeat(CELLS)).commit(Durability::Synced).unwrap();
     drop(world);
-    let world = open(&disk, &named(&["wet"], Removed::Drop));
+    let world = open(&disk, &named(&["wet"], RemovedLayers::Drop));
     world.edit().put((1, 0), [1, 5].repeat(CELLS)).commit(Durability::Synced).unwrap();
     drop(world);
-    let world = open(&disk, &named(&[], Removed::Keep));
+    let world = open(&disk, &named(&[], RemovedLayers::Keep));
     for pos in [(0, 0), (1, 0)] {
         world.edit().put(pos, vec![2; CELLS]).commit(Durability::Synced).unwrap();
     }
     drop(world);
-    let world = open(&disk, &named(&["wet"], Removed::Keep));
+    let world = open(&disk, &named(&["wet"], RemovedLayers::Keep));
     assert_eq!(world.read((1, 0)).unwrap(), Some([2, 5].repeat(CELLS)));
     assert_eq!(world.read((0, 0)).unwrap(), Some([2, 0].repeat(CELLS)), "heat is not wetness");
 }
@@ -92,7 +92,7 @@ fn carried_layers_are_not_taken_for_each_other() {
 fn carried_layers_stay_with_cells_that_are_as_generated() {
     let disk = MemoryDisk::default();
     let of = |names: &[&str]| {
-        named(names, Removed::Keep).generator(|_: ChunkPos, cells: &mut [u8]| {
+        named(names, RemovedLayers::Keep).generator(|_: ChunkPos, cells: &mut [u8]| {
             let bytes = cells.len() / CELLS;
             cells.chunks_exact_mut(bytes).for_each(|cell| cell[0] = 1);
         })
@@ -345,8 +345,8 @@ fn a_world_of_256_layer_sets_can_be_opened_after_an_upgrade() {
 #[test]
 fn refreshing_a_world_that_is_written_changes_nothing() {
     let disk = MemoryDisk::default();
-    open(&disk, &named(&[], Removed::Keep)).close().unwrap();
-    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    open(&disk, &named(&[], RemovedLayers::Keep)).close().unwrap();
+    let world = open(&disk, &named(&["heat"], RemovedLayers::Keep));
     world.refresh().unwrap();
     world.edit().put((0, 0), [1, 2].repeat(CELLS)).commit(Durability::Synced).unwrap();
     assert_eq!(world.read((0, 0)).unwrap(), Some([1, 2].repeat(CELLS)));
@@ -420,7 +420,7 @@ fn a_lock_that_somebody_holds_is_not_removed_with_a_world() {
 #[test]
 fn bodies_keep_layers_that_are_carried_along() {
     let disk = MemoryDisk::default();
-    let of = |names: &[&str]| named(names, Removed::Keep);
+    let of = |names: &[&str]| named(names, RemovedLayers::Keep);
     let solid = |cells: Vec<u8>, x: f32| bonfire_chunks::Body { cells, ..body(1, [x, 1.0]) };
     let world = open(&disk, &of(&["heat"]));
     let cells: Vec<u8> = (0..12).collect();
@@ -551,18 +551,18 @@ fn a_generator_that_panics_leaves_a_world_that_goes_on() {
 fn an_upgrade_brings_bodies_along_and_layers_come_and_go() {
     let disk = MemoryDisk::default();
     let solid = |cells: Vec<u8>| bonfire_chunks::Body { cells, ..body(1, [1.0, 1.0]) };
-    let world = open(&disk, &named(&[], Removed::Keep));
+    let world = open(&disk, &named(&[], RemovedLayers::Keep));
     world.edit().put_bodies((0, 0), [solid(vec![7; 6])]).commit(Durability::Synced).unwrap();
     drop(world);
     // Opened by another release and not saved: nothing has changed.
-    drop(open(&disk, &named(&["heat"], Removed::Keep)));
-    drop(named(&["heat"], Removed::Keep).open_on(disk.clone(), "w", Access::Read).unwrap());
-    drop(open(&disk, &named(&[], Removed::Keep)));
-    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    drop(open(&disk, &named(&["heat"], RemovedLayers::Keep)));
+    drop(named(&["heat"], RemovedLayers::Keep).open_on(disk.clone(), "w", Access::Read).unwrap());
+    drop(open(&disk, &named(&[], RemovedLayers::Keep)));
+    let world = open(&disk, &named(&["heat"], RemovedLayers::Keep));
     assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 1);
     assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 0);
     assert_eq!(world.read_bodies((0, 0)).unwrap(), [solid([7, 0].repeat(6))]);
     drop(world);
-    let world = open(&disk, &named(&["heat"], Removed::Keep));
+    let world = open(&disk, &named(&["heat"], RemovedLayers::Keep));
     assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 0);
 }

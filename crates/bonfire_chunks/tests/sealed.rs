@@ -4,7 +4,8 @@
 mod support;
 
 use bonfire_chunks::{ChunkWorld, Durability};
-use bonfire_store::{Access, Disk, MemoryDisk, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::*;
 
 const NAME: &str = "world.save";

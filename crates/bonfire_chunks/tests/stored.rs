@@ -4,7 +4,7 @@ mod support;
 
 use bonfire_chunks::codec::Delta;
 use bonfire_chunks::{ChunkWorld, Durability, Layer, Layers, Persistence, StoredChunk};
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::*;
 
 const NAME: &str = "world.save";

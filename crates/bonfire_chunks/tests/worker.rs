@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bonfire_chunks::{ChunkPos, ChunkWorker, ChunkWorld, Durability, Priority};
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 use support::*;
 
 const NAME: &str = "world.save";

@@ -5,7 +5,7 @@ mod support;
 use bonfire_chunks::{
     Body, BodyId, ChunkPos, ChunkRect, ChunkState, ChunkWorld, Durability, OpenReport, Storage,
 };
-use bonfire_store::{Access, MemoryDisk};
+use bonfire_store::disk::{Access, MemoryDisk};
 use support::*;
 
 const NAME: &str = "world.save";
@@ -58,7 +58,7 @@ fn chunks_come_back_after_a_close_and_after_a_crash() {
 
 /// All files of a disk, without its locks.
 fn support_files(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
-    use bonfire_store::Disk;
+    use bonfire_store::disk::Disk;
     let read = |name: String| {
         let file = disk.open(&name, Access::Read).unwrap();
         let mut bytes = vec![0; file.len().unwrap() as usize];
@@ -318,7 +318,7 @@ fn ranges_iteration_and_many_reads() {
 
 #[test]
 fn what_a_crash_left_beside_the_file_goes_when_it_is_opened() {
-    use bonfire_store::Disk;
+    use bonfire_store::disk::Disk;
     let disk = MemoryDisk::new();
     drop(open(&disk));
     disk.create_new("world.save.tmp").unwrap().write_all_at(b"half of a world", 0).unwrap();
@@ -331,7 +331,7 @@ fn what_a_crash_left_beside_the_file_goes_when_it_is_opened() {
 
 #[test]
 fn a_world_is_deleted_with_what_a_crash_has_left_of_it() {
-    use bonfire_store::Disk;
+    use bonfire_store::disk::Disk;
     let disk = MemoryDisk::new();
     let world = open(&disk);
     assert!(ChunkWorld::delete_on(&disk, NAME).unwrap_err().is_conflict());

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::output::{escaped, escaped_path, visible};
+use crate::escape::{escaped, escaped_path, visible};
 
 /// The exit codes, a promise to scripts. The order is the one in which they win when several apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -60,10 +60,13 @@ impl SaveFile {
 
     /// Opens the bytes as they are. If they are damaged and the user asked for what is left, opens that, and returns the
     /// damage that was met first: salvage itself passes over what costs nothing.
-    pub(crate) fn open(self, salvage: bool) -> Result<(Snapshot, Option<bonfire::Error>), bonfire::Error> {
+    pub(crate) fn open(
+        self,
+        on_damage: OnDamage,
+    ) -> Result<(Snapshot, Option<bonfire::Error>), bonfire::Error> {
         match self.open_or_salvage() {
             Opened::Whole(snapshot) => Ok((snapshot, None)),
-            Opened::Damaged { error, salvaged } if salvage => {
+            Opened::Damaged { error, salvaged } if on_damage == OnDamage::Salvage => {
                 salvaged.map(|snapshot| (snapshot, Some(error)))
             }
             Opened::Damaged { error, .. } | Opened::Unreadable(error) => Err(error),
@@ -81,6 +84,22 @@ impl SaveFile {
             Err(error) => Opened::Unreadable(error),
             Ok(snapshot) => Opened::Whole(snapshot),
         }
+    }
+}
+
+/// The treatment of a damaged save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDamage {
+    /// It is not opened.
+    Fail,
+    /// Its undamaged parts are opened.
+    Salvage,
+}
+
+impl OnDamage {
+    /// The treatment that `--salvage` stands for.
+    pub(crate) fn of_flag(salvage: bool) -> Self {
+        if salvage { Self::Salvage } else { Self::Fail }
     }
 }
 

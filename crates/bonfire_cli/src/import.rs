@@ -13,10 +13,11 @@ use bonfire_chunks::{Body, ChunkPos};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::PixelWorldArguments;
+use crate::arguments::PixelWorldArguments;
+use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::output::{Output, escaped_path, visible};
+use crate::output::Output;
 
 pub(crate) fn run(arguments: &PixelWorldArguments, out: &mut Output) -> Result<Exit, Failure> {
     let target = arguments.output.as_deref().filter(|_| !arguments.dry_run);

@@ -8,18 +8,19 @@ use bonfire::inspect::{ColumnView, Component, Prelude};
 use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 
-use crate::InfoArguments;
+use crate::arguments::InfoArguments;
+use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
-use crate::file::SaveFile;
+use crate::file::{OnDamage, SaveFile};
 use crate::json;
-use crate::output::{Output, Table, cell, escaped, escaped_path, visible};
+use crate::output::{Output, Table, cell};
 use crate::verify::print_salvage;
 
 pub(crate) fn run(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
     let file = SaveFile::read_sealed(path, keys)?;
     let file_bytes = file.len();
-    let opened = file.open(arguments.salvage);
+    let opened = file.open(OnDamage::of_flag(arguments.salvage));
     let (snapshot, damage) = opened.map_err(|error| Failure::save(path, error, "info"))?;
     let info = Info {
         prelude: snapshot.prelude(),

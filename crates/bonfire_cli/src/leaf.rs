@@ -7,7 +7,8 @@ use bonfire::Value;
 use bonfire::inspect::{ColumnKind, Component};
 use bonfire::schema::{Node, Schema, Type};
 
-use crate::output::{cell, escaped};
+use crate::escape::escaped;
+use crate::output::cell;
 
 const DEPTH_MAX: usize = 8;
 const LEAVES_MAX: usize = 48;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use bonfire_store::{SaveInfo, SealKey, SlotInfo, Wait};
 use serde_json::{Value as Json, json};
 
+use crate::arguments::{InfoArguments, LsArguments};
+use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, cell, escaped, visible};
-use crate::{InfoArguments, LsArguments, json, slots};
+use crate::output::{Output, Table, cell};
+use crate::{json, slots};
 
 pub(crate) fn run(arguments: &LsArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let slots = slots::open(&arguments.directory, arguments.profile.as_deref(), keys)?;

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use bonfire::{Compression, EncodeOptions, LoadOptions, Snapshot};
 
-use crate::MigrateArguments;
+use crate::arguments::MigrateArguments;
+use crate::compatibility::{self, Compatibility};
+use crate::escape::escaped_path;
 use crate::exit::{Exit, Failure};
-use crate::fit::{self, Fit};
-use crate::lock;
-use crate::output::{Output, escaped_path};
+use crate::output::Output;
+use crate::schema_lock;
 
 /// A file does not tell the level that it was compressed with. This is what zstd itself takes.
 const ZSTD_LEVEL: i32 = 3;
@@ -21,8 +22,8 @@ pub(crate) fn run(arguments: &MigrateArguments, out: &mut Output) -> Result<Exit
     if let Some(new) = target.filter(|_| !force) {
         refuse_to_replace(old, new)?;
     }
-    let build = lock::build(lock)?;
-    let (saved, fit) = fit::open(old, &build)?;
+    let build = schema_lock::build(lock)?;
+    let (saved, fit) = compatibility::open(old, &build)?;
     refuse_what_cannot_follow(old, &fit)?;
     let broken = |error: bonfire::Error| Failure::whole_save(old, error);
     let (rewritten, report) = saved.rewritten(&build.registry, LoadOptions::default()).map_err(broken)?;
@@ -52,7 +53,7 @@ fn refuse_to_replace(old: &Path, new: &Path) -> Result<(), Failure> {
     })
 }
 
-fn refuse_what_cannot_follow(path: &Path, fit: &Fit) -> Result<(), Failure> {
+fn refuse_what_cannot_follow(path: &Path, fit: &Compatibility) -> Result<(), Failure> {
     let exit = fit.exit();
     if exit == Exit::Fine {
         return Ok(());
@@ -69,7 +70,7 @@ fn refuse_what_cannot_follow(path: &Path, fit: &Fit) -> Result<(), Failure> {
         format!(
             "{path}: {}. The game itself must migrate it: load and save it there, or call `Snapshot::rewritten` with the \
              game's registry",
-            fit::pending(world)
+            compatibility::pending(world)
         )
     });
     let message = errors.chain(steps).chain(worlds).collect::<Vec<_>>().join("\n");

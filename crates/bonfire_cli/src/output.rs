@@ -1,45 +1,18 @@
 //! Text, tables and JSON on standard output.
 //!
 //! Nothing here panics when the reader goes away: every write may fail, and `main` ends the run quietly. Text from a
-//! save passes through [`escaped`] before it is printed, except where the core's `Display` has done so already.
+//! save passes through [`escaped`](crate::escape::escaped) before it is printed, except where the core's `Display` has done so already.
 
-use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, BufWriter, StdoutLock, Write as _};
-use std::path::Path;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::escape::{is_hidden, visible};
 use crate::exit::{Exit, Failure};
 
 /// Longer cells of a table are cut; JSON has all of them.
 const CELL_CHARS_MAX: usize = 120;
-
-/// Text from outside, with everything escaped that a terminal might act on.
-pub(crate) fn escaped(text: &str) -> String {
-    text.escape_debug().to_string()
-}
-
-pub(crate) fn escaped_path(path: &Path) -> String {
-    escaped(&path.to_string_lossy())
-}
-
-/// Text that should be escaped already: whatever slipped through is escaped, the rest is left alone.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut visible = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_hidden(char) { visible.extend(char.escape_debug()) } else { visible.push(char) }
-    }
-    Cow::Owned(visible)
-}
-
-/// Whether a character would change how a terminal shows the text around it.
-fn is_hidden(char: char) -> bool {
-    char.is_control() || (!char.is_ascii() && char.escape_debug().len() > 1)
-}
 
 /// A cell of a table: at most as long as a person reads.
 pub(crate) fn cell(value: &dyn Display) -> String {
@@ -204,12 +177,6 @@ mod tests {
             text,
             "key         rows  schema\n---------  -----  ------\n火             7  text\ngame.name  12345  {a: u8}\n"
         );
-    }
-
-    #[test]
-    fn hidden_characters_are_escaped_and_others_left_alone() {
-        assert_eq!(visible("a \"b\" \\ é 火"), "a \"b\" \\ é 火");
-        assert_eq!(visible("\u{1b}[31m\u{9b}\u{202e}\n"), "\\u{1b}[31m\\u{9b}\\u{202e}\\n");
     }
 
     #[test]

@@ -2,26 +2,27 @@
 
 use std::path::Path;
 
+use crate::arguments::{SchemaArguments, SchemaDiffArguments};
+use crate::compatibility::{self, Build, Compatibility};
+use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
-use crate::fit::{self, Build, Fit};
-use crate::lock;
-use crate::output::{Output, escaped_path, visible};
-use crate::{DiffArguments, SchemaArguments};
+use crate::output::Output;
+use crate::schema_lock;
 
 /// `bonfire schema lock`: the schemas of saves become older ones of a lock.
 pub(crate) fn lock(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.lock;
-    let known = lock::read_if_there(path)?;
+    let known = schema_lock::read_if_there(path)?;
     let is_new = known.is_none();
     let before = known.unwrap_or_default();
     let mut after = before.clone();
     // Each goes in front of what is there, so the oldest comes last.
     for save in arguments.files.iter().rev() {
-        after.add_older(&lock::of_save(save)?);
+        after.add_older(&schema_lock::of_save(save)?);
     }
-    let added = lock::added(&before, &after);
+    let added = schema_lock::added(&before, &after);
     if is_new || !added.is_empty() {
-        bonfire_store::write_lock(path, &after).map_err(|error| Failure::named(&error))?;
+        bonfire_store::write_schema_lock(path, &after).map_err(|error| Failure::named(&error))?;
     }
     let what = match (is_new, added.is_empty()) {
         (true, _) => "created",
@@ -35,7 +36,7 @@ pub(crate) fn lock(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit
 
 /// `bonfire schema check`: whether saves load in the build that a lock describes.
 pub(crate) fn check(arguments: &SchemaArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let build = lock::build(&arguments.lock)?;
+    let build = schema_lock::build(&arguments.lock)?;
     let (mut printed, mut exits) = (Ok(()), Vec::new());
     for (number, path) in arguments.files.iter().enumerate() {
         // A save that cannot be read does not hide what is to be said about the next one.
@@ -54,15 +55,16 @@ pub(crate) fn check(arguments: &SchemaArguments, out: &mut Output) -> Result<Exi
     out.answer(printed, Exit::worst(exits))
 }
 
-fn open_and_read(path: &Path, build: &Build) -> Result<Fit, Failure> {
-    let (snapshot, mut fit) = fit::open(path, build)?;
+fn open_and_read(path: &Path, build: &Build) -> Result<Compatibility, Failure> {
+    let (snapshot, mut fit) = compatibility::open(path, build)?;
     fit.read_values(&snapshot, &build.registry).map_err(|error| Failure::whole_save(path, error))?;
     Ok(fit)
 }
 
 /// `bonfire schema diff`: what is different between two locks or saves.
-pub(crate) fn diff(arguments: &DiffArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let ((old, _), (new, is_save)) = (lock::of_either(&arguments.old)?, lock::of_either(&arguments.new)?);
+pub(crate) fn diff(arguments: &SchemaDiffArguments, out: &mut Output) -> Result<Exit, Failure> {
+    let ((old, _), (new, is_save)) =
+        (schema_lock::of_either(&arguments.old)?, schema_lock::of_either(&arguments.new)?);
     let lines = old.diff(&new);
     // The words of a line are all that is known of it, and they begin after the key.
     let stuck: Vec<String> =

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bonfire::Result;
+use bonfire_store::backend::{StoreFuture, is_sealed};
 use bonfire_store::{
-    DirStore, Head, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, StoreFuture, Version, Wait,
-    is_sealed,
+    BlobHead, DirStore, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Version, Wait,
 };
 use bytes::Bytes;
 use clap::Args;
@@ -75,7 +75,7 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
         return Ok(bytes);
     }
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|name| bonfire_store::check_name(name).is_ok()).unwrap_or("save");
+    let name = name.filter(|name| bonfire_store::backend::check_name(name).is_ok()).unwrap_or("save");
     let memory = MemoryStore::new();
     memory.put(name, bytes.into(), Precondition::None).wait()?;
     with_keys(memory, keys).get(name).wait()
@@ -83,12 +83,12 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
 
 /// A directory in which some saves are sealed and others are not. Each is treated as what it is: a sealed one that is bound
 /// to its name is not renamed without its key, and a copy of a sealed one is sealed.
-pub(crate) struct Mixed {
+pub(crate) struct MixedStore {
     plain: DirStore,
     sealed: Sealed<DirStore>,
 }
 
-impl Mixed {
+impl MixedStore {
     pub(crate) fn new(store: DirStore, keys: &[SealKey]) -> Self {
         Self { plain: store.clone(), sealed: with_keys(store, keys) }
     }
@@ -100,14 +100,14 @@ impl Mixed {
     }
 }
 
-impl Store for Mixed {
+impl Store for MixedStore {
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get(name).await })
     }
     fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get_range(name, range).await })
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             match self.of(name).await {
                 Err(error) if error.is_not_found() => Ok(None),

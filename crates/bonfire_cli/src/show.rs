@@ -7,17 +7,18 @@ use bonfire::{DataEntry, EntityId, Limits, Snapshot, Value};
 use bonfire_store::SealKey;
 use serde_json::{Map, Value as Json, json};
 
-use crate::ShowArguments;
+use crate::arguments::ShowArguments;
+use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
-use crate::file::SaveFile;
+use crate::file::{OnDamage, SaveFile};
 use crate::json;
 use crate::leaf::{Leaf, MISSING, UNREADABLE};
-use crate::output::{Output, Table, cell, entities, escaped, visible};
+use crate::output::{Output, Table, cell, entities};
 use crate::verify::print_salvage;
 
 pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let file = SaveFile::read_sealed(&arguments.file, keys)?;
-    let opened = file.open(arguments.salvage);
+    let opened = file.open(OnDamage::of_flag(arguments.salvage));
     let (snapshot, damage) = opened.map_err(|error| Failure::save(&arguments.file, error, "show"))?;
     let known = |key: &String| snapshot.components().iter().any(|component| component.key == *key);
     if let Some(key) = arguments.components.iter().find(|key| !known(key)) {

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use bonfire_store::{DirStore, Keep, SealKey, Slots, Wait};
 
+use crate::arguments::{CopyArguments, SlotsCommand};
+use crate::escape::escaped;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, escaped};
-use crate::sealed::Mixed;
-use crate::{CopyArguments, SlotsCommand};
+use crate::output::Output;
+use crate::sealed::MixedStore;
 
 /// The slots of a directory that is there, or of one of its players; some may be sealed. Nothing is pruned: that is the
 /// game's business.
@@ -16,7 +17,7 @@ pub(crate) fn open(directory: &Path, profile: Option<&str>, keys: &[SealKey]) ->
         return Err(Failure::file(directory, "this is not a directory"));
     }
     let store = DirStore::open(directory).map_err(|error| Failure::named(&error))?;
-    let slots = Slots::new(Mixed::new(store, keys)).keep(Keep::all());
+    let slots = Slots::new(MixedStore::new(store, keys)).keep(Keep::all());
     match profile {
         Some(profile) => slots.profile(profile).map_err(|error| Failure::named(&error)),
         None => Ok(slots),
@@ -31,9 +32,9 @@ pub(crate) fn run(command: &SlotsCommand, keys: &[SealKey], out: &mut Output) ->
             let slot = &arguments.slot;
             let (removed, what) = match arguments.save {
                 Some(save) => {
-                    (slots.remove_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
+                    (slots.delete_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
                 }
-                None => (slots.remove(slot).wait(), format!("slot `{slot}`")),
+                None => (slots.delete(slot).wait(), format!("slot `{slot}`")),
             };
             if !removed.map_err(failed)? {
                 return Err(Failure::Arguments(format!("there is no {}", escaped(&what))));

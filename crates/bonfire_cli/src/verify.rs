@@ -12,12 +12,13 @@ use bonfire::{Damage, Limits, Snapshot};
 use bonfire_store::SealKey;
 use serde_json::{Value as Json, json};
 
-use crate::VerifyArguments;
+use crate::arguments::VerifyArguments;
+use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
 use crate::file::{Opened, SaveFile};
 use crate::json;
 use crate::ls::all_saves;
-use crate::output::{Output, Table, entities, escaped, escaped_path, visible};
+use crate::output::{Output, Table, entities};
 
 pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;

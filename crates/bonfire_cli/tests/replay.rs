@@ -3,7 +3,7 @@
 mod common;
 
 use bonfire::{Compression, Delta, EntityId, Granularity, Keyed, Persist, Result};
-use bonfire_sync::{Recorder, ReplicationStream, Request, Source, StreamOptions, StructuralLog};
+use bonfire_sync::{CatchUpRequest, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog};
 use bonfire_testkit::{Followed, ModelWorld};
 use bytes::Bytes;
 use common::{Run, Saved, run_on, save};
@@ -32,7 +32,7 @@ struct Score(u64);
 
 struct Sides(Followed);
 
-impl Source for Sides {
+impl SourceWorld for Sides {
     fn baseline(&mut self) -> Result<Delta> {
         self.0.whole()
     }
@@ -425,8 +425,8 @@ fn requests_and_logs_are_told_too() {
     log.record(&server.sides.0.changes().unwrap()).unwrap();
     let log = log.encode(STREAM, Compression::None).unwrap();
     let schema = server.sides.0.schema().table().fingerprint();
-    let some = Request { stream: STREAM, have: Some(31), schema }.encode().unwrap();
-    let all = Request { stream: STREAM, have: None, schema }.encode().unwrap();
+    let some = CatchUpRequest { stream: STREAM, have: Some(31), schema }.encode().unwrap();
+    let all = CatchUpRequest { stream: STREAM, have: None, schema }.encode().unwrap();
     let (saved, run) = replay(&recorded(&[log, some, all]), &[]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let lines: Vec<String> = words(&run).iter().map(|line| line.join(" ")).collect();

@@ -145,9 +145,9 @@ fn sealed_saves() -> TempDir {
     let key = || SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef");
     let details = |label: &str| Details::new().label(label);
     Slots::new(store()).save("plain", &farm(), &details("For all")).wait().unwrap();
-    let sealed = Slots::new(Sealed::new(store(), key()).bind_name(true));
+    let sealed = Slots::new(Sealed::new(store(), key()).bind_name());
     sealed.save("open", &farm(), &details("A label")).wait().unwrap();
-    let hidden = Slots::new(Sealed::new(store(), key()).hide_metadata(true));
+    let hidden = Slots::new(Sealed::new(store(), key()).hide_metadata());
     hidden.save("hidden", &farm(), &details("A secret")).wait().unwrap();
     directory
 }
@@ -206,14 +206,14 @@ fn with_the_key_sealed_saves_are_like_others() {
     }
     assert!(!bonfire("info", saves.path(), &[]).stdout.contains("secret"), "what was hidden stays hidden");
     let copy = std::fs::read(saves.path().join("open.00000003.bonfire")).unwrap();
-    assert!(bonfire_store::is_sealed(&copy), "a copy of a sealed save is sealed");
+    assert!(bonfire_store::backend::is_sealed(&copy), "a copy of a sealed save is sealed");
     let key = ["--key-file", raw.to_str().unwrap()];
     assert_eq!(slots("rename", saves.path(), &["open", "moved", key[0], key[1]]).code, Some(0));
     let bound = Sealed::new(
         DirStore::open(saves.path()).unwrap(),
         SealKey::from_bytes(*b"0123456789abcdef0123456789abcdef"),
     );
-    assert!(Slots::new(bound.bind_name(true)).load("moved").wait().unwrap().skipped.is_empty());
+    assert!(Slots::new(bound.bind_name()).load("moved").wait().unwrap().skipped.is_empty());
     let run = bonfire("verify", saves.path(), &["--key-file", wrong.to_str().unwrap()]);
     assert_eq!(run.code, Some(2), "{run:?}");
     std::fs::write(&wrong, "short").unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
 use bonfire::{Delta, Limits, Result};
-use bonfire_sync::{Mirror, Source};
+use bonfire_sync::{MirrorWorld, SourceWorld};
 use hecs::World;
 
 use crate::delta::{AppliedDelta, DeltaCapture};
@@ -22,7 +22,7 @@ pub struct WorldSource<'w> {
     pub deltas: &'w mut DeltaCapture,
 }
 
-impl Source for WorldSource<'_> {
+impl SourceWorld for WorldSource<'_> {
     fn baseline(&mut self) -> Result<Delta> {
         self.deltas.baseline(self.bonfire, self.world, self.options)
     }
@@ -55,7 +55,7 @@ impl<'w> WorldMirror<'w> {
     }
 }
 
-impl Mirror for WorldMirror<'_> {
+impl MirrorWorld for WorldMirror<'_> {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
         let applied = self.bonfire.apply_delta_with(self.world, delta, map, &self.schema, &self.limits)?;
         self.applied.push(applied);

@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use bonfire_hecs::replication::{Applied, Receiver, ReplicationStream, Request, StreamOptions};
+use bonfire_hecs::replication::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
 use bonfire_hecs::{
     Bonfire, Compression, Delta, DeltaCapture, EntityId, Granularity, SaveOptions, SaveScope, Snapshot,
 };
@@ -39,7 +39,7 @@ trait Side {
     fn mirror() -> Self;
     fn go_on(&mut self, script: &[Step]);
     fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes>;
-    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes>;
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes>;
     fn receiver(&mut self) -> Receiver;
     fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied>;
     fn told(&mut self) -> String;
@@ -78,7 +78,7 @@ impl Side for Bevy {
         let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
         stream.tick(&mut source).unwrap()
     }
-    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes> {
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes> {
         let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
         stream.answer(request, &mut source).unwrap()
     }
@@ -128,7 +128,7 @@ impl Side for Hecs {
         let (options, deltas) = (&self.options, &mut self.deltas);
         stream.tick(&mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
     }
-    fn answer(&mut self, stream: &mut ReplicationStream, request: &Request) -> Vec<Bytes> {
+    fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes> {
         let HecsWorld { world, bonfire } = &self.world;
         let (options, deltas) = (&self.options, &mut self.deltas);
         stream.answer(request, &mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
@@ -243,7 +243,7 @@ fn run<S: Side, M: Side>(schedule: &Schedule) -> Result<(), TestCaseError> {
         for follower in &mut followers {
             messages.iter().for_each(|message| follower.link.to_client(message));
             for request in follower.link.at_server() {
-                let request = Request::decode(&request).unwrap();
+                let request = CatchUpRequest::decode(&request).unwrap();
                 for message in server.answer(&mut stream, &request) {
                     follower.link.to_client(&message);
                 }

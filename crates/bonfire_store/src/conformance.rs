@@ -13,8 +13,8 @@ use bonfire::Error;
 use bonfire::engine::Rope;
 use bytes::Bytes;
 
+use crate::blocking::Wait;
 use crate::store::{Payload, Precondition, Store, Version};
-use crate::wait::Wait;
 
 /// What the test shows, and the test.
 type Test = (&'static str, fn(&dyn Store));

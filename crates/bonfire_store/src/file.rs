@@ -7,7 +7,7 @@ use bonfire::engine::{AlignedBuf, Rope};
 use bonfire::{Error, Limits, Result, Snapshot};
 use bytes::Bytes;
 
-use crate::disk::{OsDisk, Temporary, publish};
+use crate::disk::{OsDisk, Temporary, WriteCheck, publish};
 
 pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
@@ -26,7 +26,7 @@ pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>], written: &dyn Fn(
         failed("save to", path)(nameless)
     })?;
     let disk = OsDisk::at(path.parent().unwrap_or(Path::new("")));
-    let published = publish(&disk, name, parts, Temporary::OfPath, false, written).map(drop);
+    let published = publish(&disk, name, parts, Temporary::OfPath, WriteCheck::Sync, written).map(drop);
     published.map_err(|failure| failed(failure.doing, path)(failure.error))
 }
 

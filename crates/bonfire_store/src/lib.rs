@@ -2,62 +2,58 @@
 //!
 //! | what | for |
 //! |---|---|
-//! | [`Disk`], [`OsDisk`], [`MemoryDisk`] | one directory of files, and when its changes are durable |
+//! | [`disk`] | one directory of files, and when its changes are durable |
 //! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
 //! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
 //! | [`Slots::append`], [`JournalBase`] | the journal of a save: what has changed since, at the cost of what has changed |
 //! | [`Saver`], [`Handle`] | the same off the game's thread: in order, in the background |
 //! | [`Rotating`] | the last few states of every blob |
 //! | `Sealed` (feature `seal`) | blobs that nobody without a key reads, or changes unnoticed |
-//! | `conformance` (feature) | what every store must do, as tests |
+//! | [`backend`], `conformance` (feature) | helpers and tests for stores of your own |
+//! | [`engine`] | requests of front ends, which give handles out before they capture |
 //! | [`write()`], [`read()`] | one save at a path |
 //! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
 
 #[cfg(not(target_arch = "wasm32"))]
-mod app;
+mod app_directory;
+pub mod backend;
+mod blocking;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod disk;
+pub mod disk;
+pub mod engine;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod generation;
 mod journal;
 mod live;
-#[cfg(not(target_arch = "wasm32"))]
-mod lock;
-mod maybe;
+mod portable_name;
+mod progress;
 mod rotating;
+mod save_name;
+#[cfg(not(target_arch = "wasm32"))]
+mod schema_lock;
 #[cfg(feature = "seal")]
 mod sealed;
 mod slots;
 mod store;
-mod wait;
+mod thread_bounds;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use app::app_directory;
-#[cfg(not(target_arch = "wasm32"))]
-pub use disk::OsDisk;
-pub use disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
+pub use app_directory::app_directory;
+pub use blocking::Wait;
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{read, write};
-pub use journal::{Appended, Compaction, JournalBase, JournalInfo, Lost, Replay};
-pub use live::{
-    Handle, HandleFuture, LoadHandle, Progress, Promise, RequestedSave, SaveHandle, SaveReport, SaveTarget,
-    Saver, SaverStatus, Stage, Watch,
-};
+pub use journal::{AppendReport, Compaction, JournalBase, JournalInfo, JournalReplay, LostDelta};
+pub use live::{Handle, LoadHandle, LoadSource, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus};
+pub use progress::{Phase, Progress};
+pub use rotating::{IntactBlob, Rotating};
 #[cfg(not(target_arch = "wasm32"))]
-pub use lock::{check_schemas, read_lock, write_lock};
-pub use maybe::{MaybeSend, MaybeSync};
-pub use rotating::{Found, Rotating};
+pub use schema_lock::{check_schemas, read_schema_lock, write_schema_lock};
 #[cfg(feature = "seal")]
-pub use sealed::{
-    FrameSealer, PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey,
-};
-pub use slots::{Details, Keep, LoadedSave, SaveInfo, Saved, Skipped, SlotInfo, Slots};
-pub use store::{
-    DirStore, Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version, check_name, is_sealed,
-};
-pub use wait::Wait;
+pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey};
+pub use slots::{Details, Keep, LoadedSave, SaveInfo, SkippedSave, SlotInfo, Slots, WrittenSave};
+pub use store::{BlobHead, DirStore, MemoryStore, Payload, Precondition, Store, Version};
 
 /// The code of the guide, compiled and run.
 #[cfg(doctest)]

@@ -1,7 +1,6 @@
 //! The last few states of every blob.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::ops::Range;
 
 use bonfire::{Error, Result, Snapshot};
@@ -9,7 +8,8 @@ use bytes::Bytes;
 
 use crate::generation::{next, numbered, split};
 use crate::journal::is_journal;
-use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version, check_case, check_name};
+use crate::portable_name::{check_case, check_name};
+use crate::store::{BlobHead, Payload, Precondition, RETRIES, Store, StoreFuture, Version, missing};
 
 /// A store that keeps the last few states of every blob, and reads an older one where the newest is damaged.
 ///
@@ -38,9 +38,9 @@ pub struct Rotating<S> {
     check: fn(&Bytes) -> Result<()>,
 }
 
-/// The newest good state of a blob.
+/// The newest state of a blob that is not damaged.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct IntactBlob {
     /// Its bytes.
     pub bytes: Bytes,
     /// Which state it is.
@@ -87,7 +87,7 @@ impl<S: Store> Rotating<S> {
     }
 
     /// The newest good state of a blob, and which ones were passed over to find it.
-    pub async fn get_good(&self, name: &str) -> Result<Found> {
+    pub async fn get_intact(&self, name: &str) -> Result<IntactBlob> {
         // Others may remove what was listed a moment ago: then there is something newer.
         for _ in 0..RETRIES {
             let generations = self.generations(name).await?;
@@ -96,7 +96,7 @@ impl<S: Store> Rotating<S> {
             for &generation in &generations {
                 let read = self.inner.get(&numbered(name, generation)).await;
                 match read.and_then(|bytes| (self.check)(&bytes).map(|()| bytes)) {
-                    Ok(bytes) => return Ok(Found { bytes, generation, skipped }),
+                    Ok(bytes) => return Ok(IntactBlob { bytes, generation, skipped }),
                     Err(error) if error.is_not_found() => vanished = true,
                     Err(error) if error.is_corrupt() => skipped.push((generation, error)),
                     Err(error) => return Err(error),
@@ -180,16 +180,8 @@ impl<S: Store> Rotating<S> {
     }
 }
 
-/// How often a call starts again because somebody else was faster.
-pub(crate) const RETRIES: usize = 100;
-
 fn version(generation: u64, inner: &Version) -> Version {
     Version::new(format!("{generation}-{inner}"))
-}
-
-pub(crate) fn missing(name: &str) -> Error {
-    let nothing = std::io::Error::new(ErrorKind::NotFound, "there is no such save");
-    Error::io(format_args!("cannot open `{name}`"), &nothing)
 }
 
 impl<S: Store> Store for Rotating<S> {
@@ -198,7 +190,7 @@ impl<S: Store> Store for Rotating<S> {
     }
 
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
-        Box::pin(async move { Ok(self.get_good(name).await?.bytes) })
+        Box::pin(async move { Ok(self.get_intact(name).await?.bytes) })
     }
 
     fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
@@ -220,11 +212,11 @@ impl<S: Store> Store for Rotating<S> {
         })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             let Some(newest) = self.newest(name).await? else { return Ok(None) };
             let head = self.inner.head(&numbered(name, newest)).await?;
-            Ok(head.map(|head| Head { version: version(newest, &head.version), ..head }))
+            Ok(head.map(|head| BlobHead { version: version(newest, &head.version), ..head }))
         })
     }
 

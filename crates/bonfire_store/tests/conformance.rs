@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bonfire_store::{DirStore, MemoryDisk, MemoryStore, Rotating, Store, conformance};
+use bonfire_store::disk::MemoryDisk;
+use bonfire_store::{DirStore, MemoryStore, Rotating, Store, conformance};
 
 fn on_memory_disk() -> DirStore {
     DirStore::on(MemoryDisk::new()).unwrap()
@@ -18,7 +19,7 @@ fn memory() {
 #[test]
 fn directory_in_memory() {
     conformance::check(on_memory_disk);
-    conformance::check(|| on_memory_disk().read_back(true));
+    conformance::check(|| on_memory_disk().read_back());
 }
 
 #[test]
@@ -27,7 +28,7 @@ fn directory() {
     let next = AtomicU32::new(0);
     let path = || home.path().join(next.fetch_add(1, Ordering::Relaxed).to_string()).join("saves");
     conformance::check(|| DirStore::open(path()).unwrap());
-    conformance::check(|| Rotating::new(DirStore::open(path()).unwrap().read_back(true), 3));
+    conformance::check(|| Rotating::new(DirStore::open(path()).unwrap().read_back(), 3));
 }
 
 #[test]
@@ -67,8 +68,8 @@ mod sealed {
 
     #[test]
     fn every_option() {
-        conformance::check(|| Sealed::new(on_memory_disk(), key()).bind_name(true));
-        conformance::check(|| Sealed::new(on_memory_disk(), key()).hide_metadata(true));
+        conformance::check(|| Sealed::new(on_memory_disk(), key()).bind_name());
+        conformance::check(|| Sealed::new(on_memory_disk(), key()).hide_metadata());
         conformance::check(|| {
             let signer = SigningKey::from_bytes([9; 32]);
             let public = signer.verifying_key();
@@ -78,7 +79,7 @@ mod sealed {
 
     #[test]
     fn stacks() {
-        conformance::check(|| Rotating::new(Sealed::new(on_memory_disk(), key()).bind_name(true), 2));
+        conformance::check(|| Rotating::new(Sealed::new(on_memory_disk(), key()).bind_name(), 2));
         conformance::check(|| Sealed::new(Rotating::new(MemoryStore::new(), 2), key()));
         conformance::check(|| {
             let inside: Box<dyn Store> = Box::new(Sealed::new(on_memory_disk(), key()));

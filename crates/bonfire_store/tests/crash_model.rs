@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use bonfire_store::{Access, DirStore, Disk, DiskFile, Store};
+use bonfire_store::disk::{Access, Disk, DiskFile};
+use bonfire_store::{DirStore, Store};
 use bonfire_testkit::disk::{
     Blobs, Breakage, BrokenDisk, CrashDisk, Explorer, Promise, Random, Step, blobs_of,
 };

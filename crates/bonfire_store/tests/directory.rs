@@ -5,9 +5,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use bonfire_store::{
-    Access, Details, DirStore, Disk, Keep, OsDisk, Payload, Precondition, Slots, Store, Wait, app_directory,
-};
+use bonfire_store::disk::{Access, Disk, OsDisk};
+use bonfire_store::{Details, DirStore, Keep, Payload, Precondition, Slots, Store, Wait, app_directory};
 use common::{number, world};
 
 fn put(store: &DirStore, name: &str, bytes: &[u8]) {

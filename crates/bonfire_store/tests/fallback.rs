@@ -201,12 +201,12 @@ fn rotating_blobs_fall_back_too() {
     }
     assert_eq!(store.generations("world").wait().unwrap(), [4, 3, 2]);
     flip(&inside, "world.00000004", 300);
-    let found = store.get_good("world").wait().unwrap();
+    let found = store.get_intact("world").wait().unwrap();
     assert_eq!((found.generation, found.skipped.len(), found.skipped[0].0), (3, 1, 4));
     assert_eq!(number(&Snapshot::open(&store.get("world").wait().unwrap()).unwrap()), 3);
     flip(&inside, "world.00000003", 300);
     flip(&inside, "world.00000002", 300);
     assert!(store.get("world").wait().unwrap_err().is_corrupt());
     let unchecked = Rotating::new(inside, 3);
-    assert_eq!(unchecked.get_good("world").wait().unwrap().generation, 4, "it believes what it reads");
+    assert_eq!(unchecked.get_intact("world").wait().unwrap().generation, 4, "it believes what it reads");
 }

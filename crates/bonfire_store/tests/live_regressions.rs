@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Registry, Snapshot};
+use bonfire_store::engine::{SaveRequest, submit_save};
 use bonfire_store::{Details, MemoryStore, Saver, Slots, Wait};
 
 fn snapshot() -> Snapshot {
@@ -38,7 +39,16 @@ fn a_deadline_that_passed_long_ago_does_not_lose_later_saves() {
 #[test]
 fn a_save_that_nobody_follows_is_made() {
     let saver = Saver::new(Slots::new(MemoryStore::new()));
-    saver.save_with("quick".into(), snapshot(), Details::new(), None, Vec::new());
+    submit_save(
+        &saver,
+        SaveRequest {
+            target: "quick".into(),
+            snapshot: snapshot(),
+            details: Details::new(),
+            encode: None,
+            promises: Vec::new(),
+        },
+    );
     assert!(saver.load("quick").wait().is_ok(), "{:?}", saver.status());
 }
 

@@ -3,9 +3,9 @@
 
 mod sealed_support;
 
+use bonfire_store::disk::MemoryDisk;
 use bonfire_store::{
-    DirStore, MemoryDisk, MemoryStore, PassphraseCosts, Payload, Precondition, SealKey, Sealed, Store, Suite,
-    Wait,
+    DirStore, MemoryStore, PassphraseCosts, Payload, Precondition, SealKey, Sealed, Store, Suite, Wait,
 };
 use bytes::Bytes;
 use sealed_support::*;
@@ -131,7 +131,8 @@ fn nothing_of_a_secret_is_found_in_what_is_stored() {
     let memory = MemoryStore::new();
     for suite in SUITES {
         for hide in [false, true] {
-            let store = sealed(&memory, suite).hide_metadata(hide);
+            let store = sealed(&memory, suite);
+            let store = if hide { store.hide_metadata() } else { store };
             let plain = text(100_000);
             put(&store, "a", open_payload(&plain, 500));
             let stored = raw(&memory, "a");
@@ -181,7 +182,7 @@ fn a_list_of_saves_needs_no_key() {
     let reader = Sealed::without_key(memory.clone()).also_reads(key(1));
     assert!(try_put(&reader, "a", vec![1]).unwrap_err().is_wrong_key(), "a reading key does not write");
 
-    put(&sealed(&memory, Suite::Evident).hide_metadata(true), "a", open_payload(&plain, 20_000));
+    put(&sealed(&memory, Suite::Evident).hide_metadata(), "a", open_payload(&plain, 20_000));
     assert_eq!(store.head("a").wait().unwrap().unwrap().readable, 0);
     assert!(range(&store, "a", 0..1).unwrap_err().is_wrong_key());
 }
@@ -274,11 +275,12 @@ fn a_bound_blob_stays_with_its_name() {
         let memory = MemoryStore::new();
         let plain = text(70_000);
         for bound in [true, false] {
-            let store = sealed(&memory, suite).bind_name(bound);
+            let store = sealed(&memory, suite);
+            let store = if bound { store.bind_name() } else { store };
             put(&store, "a", open_payload(&plain, 1000));
             assert!(get(&store, "a").unwrap() == plain);
             put(&memory, "b", raw(&memory, "a"));
-            for reader in [sealed(&memory, suite), sealed(&memory, suite).bind_name(true)] {
+            for reader in [sealed(&memory, suite), sealed(&memory, suite).bind_name()] {
                 let moved = get(&reader, "b");
                 let part = range(&reader, "b", 0..10);
                 if bound {
@@ -295,7 +297,7 @@ fn a_bound_blob_stays_with_its_name() {
 fn a_rename_seals_a_bound_blob_again() {
     let memory = MemoryStore::new();
     let plain = text(70_000);
-    let store = sealed(&memory, Suite::XChaCha20Poly1305).bind_name(true);
+    let store = sealed(&memory, Suite::XChaCha20Poly1305).bind_name();
     put(&store, "a", open_payload(&plain, 1000));
     put(&store, "there", vec![1]);
     assert!(store.rename("a", "there").wait().unwrap_err().is_conflict());
@@ -331,7 +333,7 @@ fn conditions_and_versions_are_those_of_the_store_below() {
 #[test]
 fn what_is_not_sealed_is_refused_and_can_be_moved_away() {
     let memory = MemoryStore::new();
-    let store = sealed(&memory, Suite::XChaCha20Poly1305).bind_name(true);
+    let store = sealed(&memory, Suite::XChaCha20Poly1305).bind_name();
     for bytes in [Vec::new(), vec![0; 5], text(103), text(104), text(5000)] {
         put(&memory, "a", bytes.clone());
         assert!(get(&store, "a").unwrap_err().is_corrupt());
@@ -351,7 +353,7 @@ fn a_sealed_store_is_a_store() {
     for suite in SUITES {
         check(|| sealed(&MemoryStore::new(), suite));
     }
-    check(|| sealed(&MemoryStore::new(), Suite::XChaCha20Poly1305).bind_name(true).hide_metadata(true));
+    check(|| sealed(&MemoryStore::new(), Suite::XChaCha20Poly1305).bind_name().hide_metadata());
     check(|| Box::new(Sealed::new(DirStore::on(MemoryDisk::new()).unwrap(), key(1))) as Box<dyn Store>);
     check(|| Sealed::new(sealed(&MemoryStore::new(), Suite::Evident), key(2)).suite(Suite::Aes256GcmSiv));
 }

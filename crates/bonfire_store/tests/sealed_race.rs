@@ -6,9 +6,8 @@ mod sealed_support;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bonfire_store::{
-    Head, MemoryStore, Payload, Precondition, Sealed, Store, StoreFuture, Suite, Version, Wait,
-};
+use bonfire_store::backend::StoreFuture;
+use bonfire_store::{BlobHead, MemoryStore, Payload, Precondition, Sealed, Store, Suite, Version, Wait};
 use bytes::Bytes;
 use sealed_support::*;
 
@@ -43,7 +42,7 @@ impl Store for Meddling {
     fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
         self.store.append(name, expected_len, payload)
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         self.meddle(name);
         self.store.head(name)
     }

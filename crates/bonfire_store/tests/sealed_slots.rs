@@ -25,7 +25,7 @@ fn a_menu_needs_no_key_and_a_load_does() {
         assert_eq!(listed[0].newest.label.as_deref(), Some("Before the dragon"), "{suite:?}");
         assert!(menu.load("quick").wait().unwrap_err().is_wrong_key());
 
-        let hidden = sealed(&memory, suite).hide_metadata(true);
+        let hidden = sealed(&memory, suite).hide_metadata();
         Slots::new(hidden).save("quick", &world(), &Details::new().label("Secret")).wait().unwrap();
         let listed = menu.list().wait().unwrap();
         assert_eq!(listed[0].newest.label, None);
@@ -55,7 +55,7 @@ fn a_damaged_save_falls_back_wherever_it_is_hit() {
 #[test]
 fn bound_saves_are_locked_renamed_and_copied_by_their_slots_only() {
     let memory = MemoryStore::new();
-    let slots = Slots::new(sealed(&memory, Suite::Evident).bind_name(true));
+    let slots = Slots::new(sealed(&memory, Suite::Evident).bind_name());
     slots.save("quick", &world(), &Details::new().label("one")).wait().unwrap();
     slots.lock("quick", 1).wait().unwrap();
     slots.rename("quick", "slow").wait().unwrap();

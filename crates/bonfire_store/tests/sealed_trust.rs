@@ -85,7 +85,7 @@ fn a_required_signature_cannot_be_left_out_or_replaced() {
 fn a_signature_proves_open_bytes_without_the_key() {
     let memory = MemoryStore::new();
     let plain = text(5000);
-    let writer = Sealed::new(memory.clone(), key(1)).sign_with(signer(1)).bind_name(true);
+    let writer = Sealed::new(memory.clone(), key(1)).sign_with(signer(1)).bind_name();
     put(&writer, "a", open_payload(&plain, 500));
     let client = Sealed::verifying(memory.clone(), signer(1).verifying_key());
     assert!(range(&client, "a", 0..500).unwrap() == plain[..500]);

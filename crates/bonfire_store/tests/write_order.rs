@@ -17,7 +17,8 @@ fn put(store: &DirStore, name: &str, len: usize) {
 /// The operations of the second call; the first has made the lock file.
 fn recorded(read_back: bool, call: impl FnOnce(&DirStore)) -> Vec<Operation> {
     let disk = CrashDisk::new();
-    let store = DirStore::on(disk.clone()).expect("an empty disk").read_back(read_back);
+    let store = DirStore::on(disk.clone()).expect("an empty disk");
+    let store = if read_back { store.read_back() } else { store };
     put(&store, "slot", 100);
     let before = disk.operation_count();
     call(&store);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bonfire::{Compression, Delta, EntityId, Persist, Result};
 use bonfire_sync::{
-    Message, MessageLimits, Receiver, Recorder, ReplicationStream, Source, StreamOptions, StructuralLog,
+    Message, MessageLimits, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog,
 };
 use bonfire_testkit::{Followed, ModelWorld};
 
@@ -33,7 +33,7 @@ struct Score(u64);
 
 struct Server(Followed, StructuralLog);
 
-impl Source for Server {
+impl SourceWorld for Server {
     fn baseline(&mut self) -> Result<Delta> {
         self.0.whole()
     }

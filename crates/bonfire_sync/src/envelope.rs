@@ -37,10 +37,36 @@ const CODEC_LZ4: u8 = 1;
 /// No byte of LZ4 stands for more bytes than this: a claim beyond it needs no memory to be refused.
 const LZ4_RATIO_MAX: u64 = 255;
 
+/// The kinds of messages, with the numbers that stand for them in a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum WireKind {
+    Baseline = 1,
+    Delta = 2,
+    /// A request of a mirror that has nothing to build on.
+    RequestAll = 3,
+    /// A request of a mirror that is at a tick.
+    RequestSince = 4,
+    StructuralLog = 5,
+}
+
+impl WireKind {
+    fn from_number(number: u8) -> Result<Self> {
+        Ok(match number {
+            1 => Self::Baseline,
+            2 => Self::Delta,
+            3 => Self::RequestAll,
+            4 => Self::RequestSince,
+            5 => Self::StructuralLog,
+            _ => return Err(Error::corrupt(format!("kind {number} is not one of this version"))),
+        })
+    }
+}
+
 /// What a head says besides lengths and checksum. What the fields mean depends on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub(crate) kind: u8,
+    pub(crate) kind: WireKind,
     pub(crate) stream: u64,
     pub(crate) since: u64,
     pub(crate) tick: u64,
@@ -73,7 +99,7 @@ impl Head {
         let (head, payload) = message.split_at_mut(HEAD_BYTES);
         head[0..4].copy_from_slice(&MAGIC);
         head[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        head[6] = self.kind;
+        head[6] = self.kind as u8;
         head[7] = codec;
         head[8..16].copy_from_slice(&self.stream.to_le_bytes());
         head[16..24].copy_from_slice(&self.since.to_le_bytes());
@@ -125,7 +151,7 @@ impl Head {
             codec => return Err(Error::corrupt(format!("codec {codec} is not one of this version"))),
         };
         let head = Self {
-            kind: head[6],
+            kind: WireKind::from_number(head[6])?,
             stream: u64::from_le_bytes(at(head, 8)),
             since: u64::from_le_bytes(at(head, 16)),
             tick: u64::from_le_bytes(at(head, 24)),

@@ -8,13 +8,13 @@
 //! There are no sockets here, no clock and no threads: messages are bytes, and how they travel is the game's business.
 //! Every byte and every rule of both sides is in `docs/PROTOCOL.md`.
 //!
-//! Front ends make a [`Source`] and a [`Mirror`] of their worlds; here they are made of the world of our own tests, which
+//! Front ends make a [`SourceWorld`] and a [`MirrorWorld`] of their worlds; here they are made of the world of our own tests, which
 //! compares itself with what it was.
 //!
 //! ```
 //! use bonfire::{Delta, Persist, Result};
 //! use bonfire::engine::{ComponentTable, EntityMap};
-//! use bonfire_sync::{Applied, Mirror, Receiver, ReplicationStream, Source, StreamOptions};
+//! use bonfire_sync::{Applied, MirrorWorld, Receiver, ReplicationStream, SourceWorld, StreamOptions};
 //! use bonfire_testkit::{Followed, ModelWorld};
 //!
 //! #[derive(Clone, Debug, PartialEq, Persist)]
@@ -22,12 +22,12 @@
 //! struct Health(u32);
 //!
 //! struct Server(Followed);
-//! impl Source for Server {
+//! impl SourceWorld for Server {
 //!     fn baseline(&mut self) -> Result<Delta> { self.0.whole() }
 //!     fn changes(&mut self) -> Result<Delta> { self.0.changes() }
 //! }
 //! struct Client(ModelWorld);
-//! impl Mirror for Client {
+//! impl MirrorWorld for Client {
 //!     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> { self.0.apply_delta(delta, map) }
 //! }
 //! # fn world() -> Result<ModelWorld> {
@@ -64,22 +64,22 @@
 mod envelope;
 mod limits;
 mod message;
-mod peek;
+mod message_head;
 mod receiver;
-mod record;
+mod recent_messages;
+mod recording;
 mod request;
-mod ring;
-mod sides;
 mod stream;
 mod structural;
+mod world;
 
 pub use bonfire::{Compression, Error, Result};
 pub use limits::MessageLimits;
-pub use message::{Kind, Message};
-pub use peek::{AnyKind, Peek};
-pub use receiver::{Applied, Reason, Receiver};
-pub use record::{RawRecord, Record, Recorder, Recording, Torn};
-pub use request::Request;
-pub use sides::{Mirror, Source};
+pub use message::{Message, MessageKind};
+pub use message_head::{AnyMessageKind, MessageHead};
+pub use receiver::{Applied, BaselineReason, Receiver};
+pub use recording::{RawRecord, Record, Recorder, Recording, TornTail};
+pub use request::CatchUpRequest;
 pub use stream::{ReplicationStream, StreamOptions};
 pub use structural::StructuralLog;
+pub use world::{MirrorWorld, SourceWorld};

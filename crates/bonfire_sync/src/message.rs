@@ -7,24 +7,24 @@ use bonfire::schema::Fingerprint;
 use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result};
 use bytes::Bytes;
 
-use crate::envelope::Head;
+use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 use bonfire::engine::DeltaScope;
 
-/// What a message holds.
+/// The content of a message of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// All of a world: whatever was there before is replaced.
     Baseline,
     /// What has changed since a tick.
     Delta,
 }
 
-impl Kind {
-    const fn number(self) -> u8 {
+impl MessageKind {
+    const fn wire(self) -> WireKind {
         match self {
-            Self::Baseline => 1,
-            Self::Delta => 2,
+            Self::Baseline => WireKind::Baseline,
+            Self::Delta => WireKind::Delta,
         }
     }
 }
@@ -34,10 +34,10 @@ impl Kind {
 /// ```
 /// use bonfire::Compression;
 /// use bonfire::schema::Fingerprint;
-/// use bonfire_sync::{Kind, Message, MessageLimits};
+/// use bonfire_sync::{MessageKind, Message, MessageLimits};
 ///
 /// let message = Message {
-///     kind: Kind::Delta,
+///     kind: MessageKind::Delta,
 ///     stream: 7,
 ///     sequence: 12,
 ///     since: 30,
@@ -53,7 +53,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// What the payload is.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The number of the stream: whoever makes a stream chooses one at random, so that two are never taken for one.
     pub stream: u64,
     /// Counts the messages of a stream, for people who look for one that is missing. After 2^32 it starts again.
@@ -71,7 +71,7 @@ pub struct Message {
 impl Message {
     pub(crate) fn head(&self) -> Head {
         let Self { stream, since, tick, schema, sequence, .. } = *self;
-        Head { kind: self.kind.number(), stream, since, tick, schema, sequence }
+        Head { kind: self.kind.wire(), stream, since, tick, schema, sequence }
     }
 
     /// The message as bytes. What compression does not make smaller is stored as it is, so a message is never larger than
@@ -91,11 +91,14 @@ impl Message {
         let (head, payload) = Head::decode(bytes, limits)?;
         let Head { stream, since, tick, schema, sequence, kind } = head;
         let kind = match kind {
-            1 => Kind::Baseline,
-            2 => Kind::Delta,
-            3 | 4 => return Err(Error::corrupt("a request came where messages of a stream are expected")),
-            5 => return Err(Error::corrupt("a structural log came where messages of a stream are expected")),
-            kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
+            WireKind::Baseline => MessageKind::Baseline,
+            WireKind::Delta => MessageKind::Delta,
+            WireKind::RequestAll | WireKind::RequestSince => {
+                return Err(Error::corrupt("a request came where messages of a stream are expected"));
+            }
+            WireKind::StructuralLog => {
+                return Err(Error::corrupt("a structural log came where messages of a stream are expected"));
+            }
         };
         check_ticks(kind, since, tick).map_err(Error::corrupt)?;
         Ok(Self { kind, stream, sequence, since, tick, schema, payload })
@@ -110,7 +113,7 @@ impl Message {
 
     /// What a delta tells, with the components of the last baseline before it. For tools, as [`Message::whole`].
     pub fn changes(&self, table: &Arc<ComponentTable>, limits: &Limits) -> Result<Delta> {
-        if self.kind != Kind::Delta {
+        if self.kind != MessageKind::Delta {
             return Err(Error::misuse("a baseline is not about changes"));
         }
         if table.fingerprint() != self.schema {
@@ -121,7 +124,7 @@ impl Message {
 
     /// The two parts of a baseline's payload.
     pub(crate) fn table_and_content(&self, limits: &Limits) -> Result<(Arc<ComponentTable>, Bytes)> {
-        if self.kind != Kind::Baseline {
+        if self.kind != MessageKind::Baseline {
             return Err(Error::misuse("a delta brings no components"));
         }
         let context = LoadContext::new(limits);
@@ -135,12 +138,12 @@ impl Message {
 }
 
 /// A baseline starts from nothing, and a delta ends after it starts.
-fn check_ticks(kind: Kind, since: u64, tick: u64) -> Result<(), String> {
+fn check_ticks(kind: MessageKind, since: u64, tick: u64) -> Result<(), String> {
     match kind {
-        Kind::Baseline if since != 0 => {
+        MessageKind::Baseline if since != 0 => {
             Err(format!("a baseline starts from tick {since} and not from nothing"))
         }
-        Kind::Delta if since >= tick => Err(format!("a delta from tick {since} ends at tick {tick}")),
+        MessageKind::Delta if since >= tick => Err(format!("a delta from tick {since} ends at tick {tick}")),
         _ => Ok(()),
     }
 }

@@ -21,9 +21,9 @@ use bonfire::{Delta, EntityId, Error, Limits, Result};
 use bytes::Bytes;
 
 use crate::limits::MessageLimits;
-use crate::message::{Kind, Message};
-use crate::request::Request;
-use crate::sides::Mirror;
+use crate::message::{Message, MessageKind};
+use crate::request::CatchUpRequest;
+use crate::world::MirrorWorld;
 use bonfire::engine::DeltaScope;
 
 /// What became of a message.
@@ -36,12 +36,12 @@ pub enum Applied {
     /// The mirror has this already.
     Skipped,
     /// Nothing was done: the mirror cannot follow from here. Send [`Receiver::request`], once, and go on.
-    NeedBaseline(Reason),
+    NeedBaseline(BaselineReason),
 }
 
-/// Why a mirror cannot follow.
+/// The reason why a mirror needs a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum BaselineReason {
     /// It has nothing yet.
     Nothing,
     /// It follows another stream.
@@ -93,15 +93,15 @@ impl Receiver {
 
     /// Applies a message. An error means that it was refused and nothing has changed, unless
     /// [`is_poisoned`](Self::is_poisoned) says otherwise. Either way the next message may come.
-    pub fn apply(&mut self, mirror: &mut impl Mirror, bytes: &Bytes) -> Result<Applied> {
+    pub fn apply(&mut self, mirror: &mut impl MirrorWorld, bytes: &Bytes) -> Result<Applied> {
         let message = Message::decode(bytes, &self.message_limits)?;
         match message.kind {
-            Kind::Baseline => self.apply_baseline(mirror, &message),
-            Kind::Delta => self.apply_delta(mirror, message),
+            MessageKind::Baseline => self.apply_baseline(mirror, &message),
+            MessageKind::Delta => self.apply_delta(mirror, message),
         }
     }
 
-    fn apply_baseline(&mut self, mirror: &mut impl Mirror, message: &Message) -> Result<Applied> {
+    fn apply_baseline(&mut self, mirror: &mut impl MirrorWorld, message: &Message) -> Result<Applied> {
         let &Message { stream, tick, .. } = message;
         let same = self.following.as_ref().filter(|following| following.stream == stream);
         if !self.poisoned && same.is_some_and(|following| tick <= following.tick) {
@@ -110,12 +110,12 @@ impl Receiver {
         let (table, content) = message.table_and_content(&self.limits)?;
         self.check(&table)?;
         let delta = Delta::from_content(&table, 0, tick, DeltaScope::Whole, content, &self.limits)?;
-        self.touch(mirror, &delta)?;
+        self.apply_to_mirror(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Baseline)
     }
 
-    fn apply_delta(&mut self, mirror: &mut impl Mirror, message: Message) -> Result<Applied> {
+    fn apply_delta(&mut self, mirror: &mut impl MirrorWorld, message: Message) -> Result<Applied> {
         let Message { stream, since, tick, schema, payload, .. } = message;
         if schema != self.table.fingerprint() {
             let own = self.table.fingerprint();
@@ -124,24 +124,28 @@ impl Receiver {
             )));
         }
         let Some(following) = &self.following else {
-            return Ok(Applied::NeedBaseline(if self.poisoned { Reason::Poisoned } else { Reason::Nothing }));
+            return Ok(Applied::NeedBaseline(if self.poisoned {
+                BaselineReason::Poisoned
+            } else {
+                BaselineReason::Nothing
+            }));
         };
         let have = following.tick;
         if following.stream != stream {
-            return Ok(Applied::NeedBaseline(Reason::OtherStream));
+            return Ok(Applied::NeedBaseline(BaselineReason::OtherStream));
         }
         if self.poisoned {
-            return Ok(Applied::NeedBaseline(Reason::Poisoned));
+            return Ok(Applied::NeedBaseline(BaselineReason::Poisoned));
         }
         if tick <= have {
             return Ok(Applied::Skipped);
         }
         if since != have {
-            return Ok(Applied::NeedBaseline(Reason::Gap { have, since }));
+            return Ok(Applied::NeedBaseline(BaselineReason::Gap { have, since }));
         }
         let table = Arc::clone(&following.table);
         let delta = Delta::from_content(&table, since, tick, DeltaScope::Changes, payload, &self.limits)?;
-        self.touch(mirror, &delta)?;
+        self.apply_to_mirror(mirror, &delta)?;
         self.following = Some(Following { stream, tick, table });
         Ok(Applied::Delta)
     }
@@ -158,8 +162,8 @@ impl Receiver {
         Err(Error::schema(format!("other components: {}{more}", differences.join(", "))))
     }
 
-    /// Lets the mirror change. Whatever goes wrong in there, a panic too, leaves the receiver poisoned.
-    fn touch(&mut self, mirror: &mut impl Mirror, delta: &Delta) -> Result<()> {
+    /// Applies a delta to the mirror. A failure, or a panic, leaves the receiver poisoned.
+    fn apply_to_mirror(&mut self, mirror: &mut impl MirrorWorld, delta: &Delta) -> Result<()> {
         self.poisoned = true;
         mirror.apply(delta, &mut self.map)?;
         self.poisoned = false;
@@ -192,9 +196,9 @@ impl Receiver {
     }
 
     /// What to ask the server for: all that is missing.
-    pub fn request(&self) -> Request {
+    pub fn request(&self) -> CatchUpRequest {
         let stream = self.stream().unwrap_or(0);
-        Request { stream, have: self.tick(), schema: self.table.fingerprint() }
+        CatchUpRequest { stream, have: self.tick(), schema: self.table.fingerprint() }
     }
 
     /// The mirror's entity for one of the source.

@@ -1,29 +1,26 @@
-//! What a mirror asks its server for. The envelope is the same, and there is no payload.
+//! The request of a mirror to its server. The envelope is that of all messages, and there is no payload.
 
 use bonfire::schema::Fingerprint;
 use bonfire::{Compression, Error, Result};
 use bytes::Bytes;
 
-use crate::envelope::Head;
+use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 
-const KIND_ALL: u8 = 3;
-const KIND_FROM: u8 = 4;
-
-/// Asks a server for what a mirror lacks: the messages after the tick it has, or a baseline.
+/// Asks a server for the messages after the tick that the mirror has, or for a baseline.
 ///
 /// ```
 /// use bonfire::schema::Fingerprint;
-/// use bonfire_sync::Request;
+/// use bonfire_sync::CatchUpRequest;
 ///
-/// let request = Request { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) };
+/// let request = CatchUpRequest { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) };
 /// let bytes = request.encode()?;
 /// assert_eq!(bytes.len(), 64);
-/// assert_eq!(Request::decode(&bytes)?, request);
+/// assert_eq!(CatchUpRequest::decode(&bytes)?, request);
 /// # Ok::<(), bonfire::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct CatchUpRequest {
     /// The stream that the mirror follows; 0 if it follows none yet.
     pub stream: u64,
     /// The tick that the mirror is at. `None`: it has nothing, or nothing that can be built on.
@@ -32,10 +29,10 @@ pub struct Request {
     pub schema: Fingerprint,
 }
 
-impl Request {
+impl CatchUpRequest {
     /// The request as 64 bytes.
     pub fn encode(&self) -> Result<Bytes> {
-        let kind = if self.have.is_some() { KIND_FROM } else { KIND_ALL };
+        let kind = if self.have.is_some() { WireKind::RequestSince } else { WireKind::RequestAll };
         let tick = self.have.unwrap_or(0);
         let head = Head { kind, stream: self.stream, since: 0, tick, schema: self.schema, sequence: 0 };
         head.encode(&[], Compression::None)
@@ -46,12 +43,11 @@ impl Request {
         let (head, _) = Head::decode(bytes, &MessageLimits { payload_bytes_max: 0 })?;
         let Head { kind, stream, since, tick, schema, sequence } = head;
         let have = match kind {
-            KIND_FROM => Some(tick),
-            KIND_ALL => None,
-            1 | 2 | 5 => {
+            WireKind::RequestSince => Some(tick),
+            WireKind::RequestAll => None,
+            WireKind::Baseline | WireKind::Delta | WireKind::StructuralLog => {
                 return Err(Error::corrupt("a message of a stream came where requests are expected"));
             }
-            kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
         };
         if since != 0 || sequence != 0 || (have.is_none() && tick != 0) {
             return Err(Error::corrupt("a request has numbers where it must have none"));

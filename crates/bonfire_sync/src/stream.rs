@@ -12,10 +12,10 @@ use bonfire::schema::Fingerprint;
 use bonfire::{Compression, Delta, Error, Granularity, Result};
 use bytes::Bytes;
 
-use crate::message::{Kind, Message};
-use crate::request::Request;
-use crate::ring::Ring;
-use crate::sides::Source;
+use crate::message::{Message, MessageKind};
+use crate::recent_messages::RecentMessages;
+use crate::request::CatchUpRequest;
+use crate::world::SourceWorld;
 
 /// How a stream is made.
 #[derive(Clone, Debug)]
@@ -66,9 +66,9 @@ pub struct ReplicationStream {
     table: Option<Arc<ComponentTable>>,
     /// What was sent, if small changes or single fields are told apart.
     sent: Option<SentValues>,
-    recent: Ring,
+    recent: RecentMessages,
     /// The baseline for those who join at this tick.
-    joiners: Option<Bytes>,
+    joiner_baseline: Option<Bytes>,
     /// What changed before that baseline, for everybody else.
     unsent: Vec<Bytes>,
     /// A call has failed after the source was asked: what it told is lost to the stream.
@@ -78,7 +78,7 @@ pub struct ReplicationStream {
 impl ReplicationStream {
     /// A stream at tick 0, before its first message.
     pub fn new(options: StreamOptions) -> Self {
-        let recent = Ring::new(options.recent_bytes_max, options.recent_messages_max);
+        let recent = RecentMessages::new(options.recent_bytes_max, options.recent_messages_max);
         let remembers = options.epsilon.is_some() || options.granularity == Granularity::Field;
         let sent = remembers.then(|| match options.epsilon {
             Some(epsilon) => SentValues::new(options.granularity).epsilon(epsilon),
@@ -91,7 +91,7 @@ impl ReplicationStream {
             table: None,
             sent,
             recent,
-            joiners: None,
+            joiner_baseline: None,
             unsent: Vec::new(),
             lost_changes: false,
         }
@@ -112,21 +112,21 @@ impl ReplicationStream {
     ///
     /// Right after a tick this is all that it does. If the world has changed since, those changes become a message that the
     /// next tick gives to everybody else.
-    pub fn baseline(&mut self, source: &mut impl Source) -> Result<Bytes> {
-        if let Some(message) = &self.joiners {
+    pub fn baseline(&mut self, source: &mut impl SourceWorld) -> Result<Bytes> {
+        if let Some(message) = &self.joiner_baseline {
             return Ok(message.clone());
         }
         // Of the same moment: nobody else has the source.
         let whole = source.baseline()?;
         let lost_changes = std::mem::replace(&mut self.lost_changes, true);
         let delta = self.changes(source, lost_changes)?;
-        if !delta.is_empty() || lost_changes || self.is_about_others(&delta) {
+        if !delta.is_empty() || lost_changes || self.has_other_components(&delta) {
             let message = self.advance(source, delta, lost_changes)?;
             self.unsent.push(message);
         }
         self.lost_changes = false;
         let message = self.encode_baseline(whole, self.tick)?;
-        self.joiners = Some(message.clone());
+        self.joiner_baseline = Some(message.clone());
         Ok(message)
     }
 
@@ -136,7 +136,7 @@ impl ReplicationStream {
     /// A message is a baseline by itself if the source cannot tell what has changed, if that is larger than
     /// [`delta_bytes_max`](StreamOptions::delta_bytes_max), if there are other components than before, or if the call before
     /// has failed.
-    pub fn tick(&mut self, source: &mut impl Source) -> Result<Vec<Bytes>> {
+    pub fn tick(&mut self, source: &mut impl SourceWorld) -> Result<Vec<Bytes>> {
         let lost_changes = std::mem::replace(&mut self.lost_changes, true);
         let delta = self.changes(source, lost_changes)?;
         let message = self.advance(source, delta, lost_changes)?;
@@ -146,7 +146,7 @@ impl ReplicationStream {
     }
 
     /// What the source tells, without what need not go out.
-    fn changes(&mut self, source: &mut impl Source, lost_changes: bool) -> Result<Delta> {
+    fn changes(&mut self, source: &mut impl SourceWorld, lost_changes: bool) -> Result<Delta> {
         let delta = source.changes()?;
         match &mut self.sent {
             Some(sent) if !lost_changes => sent.filter(&delta),
@@ -154,27 +154,28 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether it speaks of other components than the last message.
-    fn is_about_others(&self, delta: &Delta) -> bool {
+    /// Returns true if a delta has other components than the last message.
+    fn has_other_components(&self, delta: &Delta) -> bool {
         self.table.as_ref().is_some_and(|table| table.fingerprint() != delta.table().fingerprint())
     }
 
     /// Makes the next message.
-    fn advance(&mut self, source: &mut impl Source, delta: Delta, lost_changes: bool) -> Result<Bytes> {
+    fn advance(&mut self, source: &mut impl SourceWorld, delta: Delta, lost_changes: bool) -> Result<Bytes> {
         let next = self.tick + 1;
-        let small = match delta.is_whole() || lost_changes || self.is_about_others(&delta) {
-            true => None,
-            false => self.encode_delta(&delta, next)?,
-        };
-        let (since, message) = match small {
-            Some(message) => (Some(self.tick), message),
-            None if delta.is_whole() => (None, self.encode_baseline(delta, next)?),
-            None => (None, self.encode_baseline(source.baseline()?, next)?),
+        let (since, message) = if delta.is_whole() {
+            (None, self.encode_baseline(delta, next)?)
+        } else {
+            let needs_baseline = lost_changes || self.has_other_components(&delta);
+            let small = if needs_baseline { None } else { self.encode_delta(delta, next)? };
+            match small {
+                Some(message) => (Some(self.tick), message),
+                None => (None, self.encode_baseline(source.baseline()?, next)?),
+            }
         };
         self.recent.push(since, message.clone());
         self.tick = next;
         self.sequence = self.sequence.wrapping_add(1);
-        self.joiners = None;
+        self.joiner_baseline = None;
         Ok(message)
     }
 
@@ -189,7 +190,7 @@ impl ReplicationStream {
 
     /// What a mirror asks for: the messages that it has missed, or a baseline. Whoever knows other components gets the baseline,
     /// which tells it what is different.
-    pub fn answer(&mut self, request: &Request, source: &mut impl Source) -> Result<Vec<Bytes>> {
+    pub fn answer(&mut self, request: &CatchUpRequest, source: &mut impl SourceWorld) -> Result<Vec<Bytes>> {
         let known = request.stream == self.options.stream
             && self.table.as_ref().is_some_and(|table| table.fingerprint() == request.schema);
         match request.have.filter(|_| known).and_then(|have| self.catch_up(have)) {
@@ -199,15 +200,15 @@ impl ReplicationStream {
     }
 
     /// The message, unless its payload is too large.
-    fn encode_delta(&mut self, delta: &Delta, tick: u64) -> Result<Option<Bytes>> {
-        let mut delta = delta.clone().for_mirrors();
+    fn encode_delta(&mut self, delta: Delta, tick: u64) -> Result<Option<Bytes>> {
+        let mut delta = delta.for_mirrors();
         delta.set_ticks(self.tick, tick);
         let content = delta.content()?;
         if content.len() > self.options.delta_bytes_max {
             return Ok(None);
         }
         let parts: Vec<&[u8]> = content.parts().iter().map(|part| &**part).collect();
-        let message = self.message(Kind::Delta, tick, delta.table().fingerprint());
+        let message = self.message(MessageKind::Delta, tick, delta.table().fingerprint());
         let message = message.encode_parts(&parts, self.options.compression)?;
         self.table = Some(Arc::clone(delta.table()));
         Ok(Some(message))
@@ -225,7 +226,7 @@ impl ReplicationStream {
         length.varint(table.len() as u64);
         let mut parts = vec![length.as_bytes(), &table];
         parts.extend(content.parts().iter().map(|part| &**part));
-        let message = self.message(Kind::Baseline, tick, delta.table().fingerprint());
+        let message = self.message(MessageKind::Baseline, tick, delta.table().fingerprint());
         let message = message.encode_parts(&parts, self.options.compression)?;
         // Whoever gets this has newer values than the others, so what is close to theirs may be far from its own.
         if let Some(sent) = &mut self.sent {
@@ -235,8 +236,8 @@ impl ReplicationStream {
         Ok(message)
     }
 
-    fn message(&self, kind: Kind, tick: u64, schema: Fingerprint) -> Message {
-        let since = if kind == Kind::Delta { self.tick } else { 0 };
+    fn message(&self, kind: MessageKind, tick: u64, schema: Fingerprint) -> Message {
+        let since = if kind == MessageKind::Delta { self.tick } else { 0 };
         let (stream, sequence) = (self.options.stream, self.sequence);
         Message { kind, stream, sequence, since, tick, schema, payload: Bytes::new() }
     }

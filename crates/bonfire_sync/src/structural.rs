@@ -17,12 +17,11 @@ use bonfire::engine::{ComponentTable, EntityMap};
 use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result, Writer};
 use bytes::Bytes;
 
-use crate::envelope::Head;
+use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
-use crate::sides::Mirror;
+use crate::world::MirrorWorld;
 use bonfire::engine::DeltaScope;
 
-const KIND_STRUCTURE: u8 = 5;
 /// Whole or not, two ticks, and a length.
 const STEP_BYTES_MIN: usize = 4;
 
@@ -94,7 +93,7 @@ impl StructuralLog {
     }
 
     /// Applies all steps in their order. If one fails, those before it were applied.
-    pub fn apply(&self, mirror: &mut impl Mirror, map: &mut EntityMap) -> Result<()> {
+    pub fn apply(&self, mirror: &mut impl MirrorWorld, map: &mut EntityMap) -> Result<()> {
         self.steps.iter().try_for_each(|step| mirror.apply(step, map))
     }
 
@@ -116,7 +115,7 @@ impl StructuralLog {
             content.parts().iter().for_each(|part| out.raw(part));
         }
         let schema = first.table().fingerprint();
-        let head = Head { kind: KIND_STRUCTURE, stream, since, tick, schema, sequence: 0 };
+        let head = Head { kind: WireKind::StructuralLog, stream, since, tick, schema, sequence: 0 };
         head.encode(&[&out.finish()?], compression)
     }
 
@@ -128,7 +127,7 @@ impl StructuralLog {
         limits: &Limits,
     ) -> Result<Self> {
         let (head, payload) = Head::decode(bytes, message_limits)?;
-        if head.kind != KIND_STRUCTURE {
+        if head.kind != WireKind::StructuralLog {
             return Err(Error::corrupt("another message came where a structural log is expected"));
         }
         let context = LoadContext::new(limits);

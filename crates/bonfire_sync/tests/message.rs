@@ -3,14 +3,14 @@
 use bonfire::Compression;
 use bonfire::engine::{checksum, checksum_append};
 use bonfire::schema::Fingerprint;
-use bonfire_sync::{Kind, Message, MessageLimits, Request};
+use bonfire_sync::{CatchUpRequest, Message, MessageKind, MessageLimits};
 use bytes::Bytes;
 use proptest::prelude::*;
 
 const HEAD_BYTES: usize = 64;
 
-fn message(kind: Kind, payload: impl Into<Bytes>) -> Message {
-    let since = if kind == Kind::Delta { 0x0102_0304 } else { 0 };
+fn message(kind: MessageKind, payload: impl Into<Bytes>) -> Message {
+    let since = if kind == MessageKind::Delta { 0x0102_0304 } else { 0 };
     let schema = Fingerprint(std::array::from_fn(|i| 0xA0 + i as u8));
     Message {
         kind,
@@ -41,7 +41,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn the_head_is_these_bytes() {
-    let bytes = message(Kind::Delta, vec![1, 2, 3]).encode(Compression::None).unwrap();
+    let bytes = message(MessageKind::Delta, vec![1, 2, 3]).encode(Compression::None).unwrap();
     let mut expected = Vec::new();
     expected.extend(b"BNFM");
     expected.extend([1, 0]); // version
@@ -63,38 +63,38 @@ fn the_head_is_these_bytes() {
 fn a_request_is_a_head_alone() {
     let schema = Fingerprint([5; 16]);
     for have in [None, Some(0), Some(u64::MAX)] {
-        let request = Request { stream: 9, have, schema };
+        let request = CatchUpRequest { stream: 9, have, schema };
         let bytes = request.encode().unwrap();
         assert_eq!(bytes.len(), HEAD_BYTES);
         assert_eq!(bytes[6], if have.is_some() { 4 } else { 3 });
-        assert_eq!(Request::decode(&bytes).unwrap(), request);
+        assert_eq!(CatchUpRequest::decode(&bytes).unwrap(), request);
         assert!(decode(&bytes).unwrap_err().to_string().contains("request"), "servers and mirrors differ");
         for at in 0..bytes.len() {
             let mut bad = bytes.to_vec();
             bad[at] ^= 1;
-            assert!(Request::decode(&bad.into()).is_err(), "byte {at}");
-            assert!(Request::decode(&bytes.slice(..at)).is_err(), "{at} bytes");
+            assert!(CatchUpRequest::decode(&bad.into()).is_err(), "byte {at}");
+            assert!(CatchUpRequest::decode(&bytes.slice(..at)).is_err(), "{at} bytes");
         }
         // Numbers in places that mean nothing, and a payload.
         for at in [16, 48] {
             let mut bad = bytes.to_vec();
             bad[at] = 1;
-            assert!(Request::decode(&resealed(bad).into()).unwrap_err().is_corrupt(), "byte {at}");
+            assert!(CatchUpRequest::decode(&resealed(bad).into()).unwrap_err().is_corrupt(), "byte {at}");
         }
         let mut bad = [&bytes[..], &[1]].concat();
         bad[52] = 1;
         bad[56] = 1;
-        assert!(Request::decode(&resealed(bad).into()).unwrap_err().is_limit());
+        assert!(CatchUpRequest::decode(&resealed(bad).into()).unwrap_err().is_limit());
     }
-    let bytes = message(Kind::Baseline, vec![]).encode(Compression::None).unwrap();
-    assert!(Request::decode(&bytes).unwrap_err().to_string().contains("requests are expected"));
+    let bytes = message(MessageKind::Baseline, vec![]).encode(Compression::None).unwrap();
+    assert!(CatchUpRequest::decode(&bytes).unwrap_err().to_string().contains("requests are expected"));
 }
 
 #[test]
 fn every_flipped_bit_and_every_truncation_is_refused() {
     for compression in [Compression::None, Compression::Lz4] {
         for payload in [compressible(200), vec![]] {
-            let bytes = message(Kind::Delta, payload).encode(compression).unwrap();
+            let bytes = message(MessageKind::Delta, payload).encode(compression).unwrap();
             assert!(decode(&bytes).is_ok());
             for bit in 0..bytes.len() * 8 {
                 let mut bad = bytes.to_vec();
@@ -113,7 +113,7 @@ fn every_flipped_bit_and_every_truncation_is_refused() {
 
 #[test]
 fn what_a_hostile_peer_seals_is_refused_with_a_reason() {
-    let bytes = message(Kind::Delta, compressible(200)).encode(Compression::Lz4).unwrap();
+    let bytes = message(MessageKind::Delta, compressible(200)).encode(Compression::Lz4).unwrap();
     let stored = bytes.len() - HEAD_BYTES;
     let with = |at: usize, to: &[u8]| {
         let mut bad = bytes.to_vec();
@@ -143,35 +143,35 @@ fn what_a_hostile_peer_seals_is_refused_with_a_reason() {
 #[test]
 fn bombs_are_refused_before_anything_is_allocated() {
     let limits = MessageLimits { payload_bytes_max: 1 << 20 };
-    let bomb = message(Kind::Baseline, vec![0; 1 << 21]).encode(Compression::Lz4).unwrap();
+    let bomb = message(MessageKind::Baseline, vec![0; 1 << 21]).encode(Compression::Lz4).unwrap();
     assert!(bomb.len() < 1 << 14, "two megabytes of zeros are small");
     assert!(Message::decode(&bomb, &limits).unwrap_err().is_limit());
     assert!(Message::decode(&bomb, &MessageLimits::default()).is_ok());
-    let large = message(Kind::Baseline, vec![0; (1 << 20) + 1]).encode(Compression::None).unwrap();
+    let large = message(MessageKind::Baseline, vec![0; (1 << 20) + 1]).encode(Compression::None).unwrap();
     assert!(Message::decode(&large, &limits).unwrap_err().is_limit());
 
     // A claim that no compression can keep is found without trying.
-    let mut claim = message(Kind::Delta, compressible(200)).encode(Compression::Lz4).unwrap().to_vec();
+    let mut claim = message(MessageKind::Delta, compressible(200)).encode(Compression::Lz4).unwrap().to_vec();
     claim[52..56].copy_from_slice(&(200_u32 << 20).to_le_bytes());
     assert!(decode(&resealed(claim)).unwrap_err().to_string().contains("cannot hold"));
 }
 
 #[test]
 fn a_payload_that_is_stored_is_not_copied() {
-    let bytes = message(Kind::Baseline, compressible(100)).encode(Compression::None).unwrap();
+    let bytes = message(MessageKind::Baseline, compressible(100)).encode(Compression::None).unwrap();
     let decoded = Message::decode(&bytes, &MessageLimits::default()).unwrap();
     assert_eq!(decoded.payload.as_ptr(), bytes[HEAD_BYTES..].as_ptr());
 }
 
 #[test]
 fn what_makes_no_sense_is_not_sent() {
-    let mut wrong = message(Kind::Delta, vec![]);
+    let mut wrong = message(MessageKind::Delta, vec![]);
     wrong.tick = wrong.since;
     assert!(wrong.encode(Compression::None).unwrap_err().is_misuse());
-    let mut wrong = message(Kind::Baseline, vec![]);
+    let mut wrong = message(MessageKind::Baseline, vec![]);
     wrong.since = 1;
     assert!(wrong.encode(Compression::None).unwrap_err().is_misuse());
-    let error = message(Kind::Delta, vec![]).encode(Compression::Zstd(3)).unwrap_err();
+    let error = message(MessageKind::Delta, vec![]).encode(Compression::Zstd(3)).unwrap_err();
     assert!(error.is_unsupported());
 }
 
@@ -195,7 +195,7 @@ proptest! {
         packed in any::<bool>(),
     ) {
         let (stream, sequence, since, span) = numbers;
-        let (kind, since) = if baseline { (Kind::Baseline, 0) } else { (Kind::Delta, since / 2) };
+        let (kind, since) = if baseline { (MessageKind::Baseline, 0) } else { (MessageKind::Delta, since / 2) };
         let tick = since + 1 + span / 2;
         let schema = Fingerprint(schema);
         let len = payload.len();
@@ -224,6 +224,6 @@ proptest! {
             let again = message.encode(Compression::None).unwrap();
             prop_assert_eq!(decode(&again).unwrap(), message);
         }
-        let _ = Request::decode(&bytes.into());
+        let _ = CatchUpRequest::decode(&bytes.into());
     }
 }

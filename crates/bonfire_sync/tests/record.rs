@@ -2,12 +2,14 @@
 
 use bonfire::Compression;
 use bonfire::schema::Fingerprint;
-use bonfire_sync::{AnyKind, Kind, Message, MessageLimits, Peek, Recorder, Recording, Torn};
+use bonfire_sync::{
+    AnyMessageKind, Message, MessageHead, MessageKind, MessageLimits, Recorder, Recording, TornTail,
+};
 use bytes::Bytes;
 
 fn messages() -> Vec<Message> {
     let message = |number: u64| Message {
-        kind: if number == 0 { Kind::Baseline } else { Kind::Delta },
+        kind: if number == 0 { MessageKind::Baseline } else { MessageKind::Delta },
         stream: 5,
         sequence: number as u32,
         since: number,
@@ -61,7 +63,7 @@ fn a_torn_end_loses_only_itself_and_is_told() {
         let ends: Vec<usize> = starts[1..].iter().copied().chain([file.len()]).collect();
         assert_eq!(whole, ends.iter().filter(|end| **end <= len).count(), "{len} bytes");
         let offset = starts.get(whole).copied().unwrap_or(file.len());
-        let torn = Torn { offset: offset as u64, bytes: (len - offset) as u64 };
+        let torn = TornTail { offset: offset as u64, bytes: (len - offset) as u64 };
         assert_eq!(recording.torn(), (len > offset).then_some(torn), "{len} bytes");
     }
     for len in 0..8 {
@@ -117,13 +119,13 @@ fn tools_see_the_bytes_of_everything() {
         assert_eq!(recording.offset(), *start as u64);
         let record = recording.next_raw().unwrap();
         assert_eq!(record.offset, *start as u64);
-        let peek = Peek::of(&record.sent, &MessageLimits::default());
+        let peek = MessageHead::read(&record.sent, &MessageLimits::default());
         let Ok(peek) = peek else {
             assert_eq!(number, 1, "the one that is damaged");
             continue;
         };
         let message = &messages()[number];
-        let kind = if number == 0 { AnyKind::Baseline } else { AnyKind::Delta };
+        let kind = if number == 0 { AnyMessageKind::Baseline } else { AnyMessageKind::Delta };
         assert_eq!((peek.kind, peek.stream, peek.sequence), (kind, 5, number as u32));
         assert_eq!((peek.since, peek.tick, peek.schema), (message.since, message.tick, message.schema));
         assert_eq!(peek.payload_bytes as usize, message.payload.len());

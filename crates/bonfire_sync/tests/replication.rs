@@ -3,7 +3,9 @@
 mod common;
 
 use bonfire::{Compression, Error, Granularity, Persist};
-use bonfire_sync::{Applied, Kind, Message, MessageLimits, Reason, Receiver, Request, StreamOptions};
+use bonfire_sync::{
+    Applied, BaselineReason, CatchUpRequest, Message, MessageKind, MessageLimits, Receiver, StreamOptions,
+};
 use bytes::Bytes;
 use common::{Client, Follows, Frozen, Name, Position, Score, Server, State, table, world};
 
@@ -124,7 +126,9 @@ fn a_baseline_does_not_move_the_stream_and_is_made_once_per_tick() {
     server.spawn(1.0);
     let first = decoded(&server.tick());
     let baselines: Vec<Message> = (0..5).map(|_| decoded(&server.baseline())).collect();
-    assert!(baselines.iter().all(|message| (message.kind, message.tick) == (Kind::Baseline, first.tick)));
+    assert!(
+        baselines.iter().all(|message| (message.kind, message.tick) == (MessageKind::Baseline, first.tick))
+    );
     assert_eq!(server.trouble.baselines, 1, "encoded once, whoever asks");
     let second = decoded(&server.tick());
     assert_eq!((second.since, second.tick), (first.tick, first.tick + 1));
@@ -137,9 +141,12 @@ fn a_baseline_does_not_move_the_stream_and_is_made_once_per_tick() {
 fn deltas_before_any_baseline_are_not_applied() {
     let (mut server, mut client) = (Server::new(7), Client::new());
     server.spawn(1.0);
-    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(Reason::Nothing));
+    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(BaselineReason::Nothing));
     assert_eq!(client.state().len(), 0);
-    assert_eq!(client.receiver.request(), Request { stream: 0, have: None, schema: table().fingerprint() });
+    assert_eq!(
+        client.receiver.request(),
+        CatchUpRequest { stream: 0, have: None, schema: table().fingerprint() }
+    );
 }
 
 #[test]
@@ -149,14 +156,17 @@ fn a_lost_message_breaks_the_chain_until_it_is_asked_for() {
     server.tick();
     server.spawn(3.0);
     let before = client.state();
-    let gap = Reason::Gap { have: 1, since: 2 };
+    let gap = BaselineReason::Gap { have: 1, since: 2 };
     assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(gap));
     server.spawn(4.0);
-    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(Reason::Gap { have: 1, since: 3 }));
+    assert_eq!(
+        client.apply(&server.tick()),
+        Applied::NeedBaseline(BaselineReason::Gap { have: 1, since: 3 })
+    );
     assert_eq!(client.state(), before, "nothing of it was applied");
 
     // The server still has the messages: no baseline is needed.
-    let request = Request::decode(&client.receiver.request().encode().unwrap()).unwrap();
+    let request = CatchUpRequest::decode(&client.receiver.request().encode().unwrap()).unwrap();
     let answer = server.answer(&request);
     assert_eq!(answer.len(), 3);
     assert!(answer.iter().all(|message| client.apply(message) == Applied::Delta));
@@ -192,7 +202,7 @@ fn messages_that_come_twice_or_late_are_skipped() {
         server.spawn(2.0);
         server.tick()
     });
-    assert_eq!(client.apply(&two), Applied::NeedBaseline(Reason::Gap { have: 1, since: 2 }));
+    assert_eq!(client.apply(&two), Applied::NeedBaseline(BaselineReason::Gap { have: 1, since: 2 }));
     assert_eq!(client.apply(&one), Applied::Delta);
     assert_eq!(client.apply(&two), Applied::Delta);
     for message in [&one, &two, &one] {
@@ -211,18 +221,18 @@ fn messages_of_another_stream_change_nothing_but_its_baseline_does() {
     let foreign = other.tick();
     let foreign_next = other.tick();
     let before = client.state();
-    assert_eq!(client.apply(&foreign), Applied::NeedBaseline(Reason::OtherStream));
-    assert_eq!(client.apply(&foreign_next), Applied::NeedBaseline(Reason::OtherStream));
+    assert_eq!(client.apply(&foreign), Applied::NeedBaseline(BaselineReason::OtherStream));
+    assert_eq!(client.apply(&foreign_next), Applied::NeedBaseline(BaselineReason::OtherStream));
     assert_eq!(client.state(), before);
     assert_eq!(client.apply(&server.tick()), Applied::Delta, "the own stream goes on");
 
     // A request of a follower of another stream is not taken for one of ours, though the tick is known.
     let answer = other.answer(&client.receiver.request());
-    assert_eq!(decoded(&answer[0]).kind, Kind::Baseline);
+    assert_eq!(decoded(&answer[0]).kind, MessageKind::Baseline);
     assert_eq!(client.apply(&answer[0]), Applied::Baseline);
     assert_same(&client, &mut other);
     assert_eq!(client.receiver.stream(), Some(8));
-    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(Reason::OtherStream));
+    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(BaselineReason::OtherStream));
     assert_eq!(client.apply(&other.tick()), Applied::Delta);
 }
 
@@ -266,7 +276,7 @@ fn other_components_are_refused_by_name() {
     assert!(error.is_schema(), "{error:?}");
     assert!(client.mirror.world.contains(mine) && !client.receiver.is_poisoned());
     // The server gives such a mirror the baseline that tells it why.
-    assert_eq!(decoded(&server.answer(&client.receiver.request())[0]).kind, Kind::Baseline);
+    assert_eq!(decoded(&server.answer(&client.receiver.request())[0]).kind, MessageKind::Baseline);
 }
 
 #[test]
@@ -332,13 +342,16 @@ fn payloads_that_a_hostile_peer_seals_never_panic_and_change_nothing() {
             let cut = Message { payload: message.payload.slice(..at), ..message.clone() };
             assert!(
                 Client::new().try_apply(&cut.encode(Compression::None).unwrap()).is_err()
-                    || cut.kind == Kind::Delta
+                    || cut.kind == MessageKind::Delta
             );
         }
     }
     assert!(accepted > 0, "other values are not damage");
     assert_eq!(client.state(), before);
-    assert_eq!(client.apply(&server.tick()), Applied::NeedBaseline(Reason::Gap { have: 1, since: 2 }));
+    assert_eq!(
+        client.apply(&server.tick()),
+        Applied::NeedBaseline(BaselineReason::Gap { have: 1, since: 2 })
+    );
 }
 
 #[test]
@@ -353,7 +366,7 @@ fn a_failure_half_way_poisons_until_a_baseline() {
     client.try_apply(&message).unwrap_err();
     assert!(client.receiver.is_poisoned());
     assert_eq!(client.receiver.tick(), None);
-    let poisoned = Applied::NeedBaseline(Reason::Poisoned);
+    let poisoned = Applied::NeedBaseline(BaselineReason::Poisoned);
     assert_eq!(client.apply(&message), poisoned, "the same message does not heal");
     assert_eq!(client.apply(&server.tick()), poisoned);
     let request = client.receiver.request();
@@ -398,7 +411,7 @@ fn a_delta_that_is_too_large_is_a_baseline_that_chains() {
         server.spawn(x as f32);
     }
     let message = server.tick();
-    assert_eq!(decoded(&message).kind, Kind::Baseline);
+    assert_eq!(decoded(&message).kind, MessageKind::Baseline);
     assert_eq!(client.apply(&message), Applied::Baseline);
     assert_same(&client, &mut server);
     server.spawn(0.5);
@@ -542,7 +555,7 @@ fn a_server_with_other_components_starts_over_in_the_same_stream() {
     let id = server.world().spawn();
     server.world().insert(id, Name("new".to_owned()));
     let message = server.tick();
-    assert_eq!(decoded(&message).kind, Kind::Baseline, "a delta could not say what is different");
+    assert_eq!(decoded(&message).kind, MessageKind::Baseline, "a delta could not say what is different");
     let error = old.try_apply(&message).unwrap_err();
     assert!(error.is_schema() && error.to_string().contains("test."), "{error}");
 

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use bonfire::{Compression, Granularity};
-use bonfire_sync::{Applied, Request, StreamOptions};
+use bonfire_sync::{Applied, CatchUpRequest, StreamOptions};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Link, Weather};
 use bytes::Bytes;
@@ -83,7 +83,7 @@ fn run(seed: u64, weather: Weather, options: StreamOptions) -> Result<(), TestCa
             messages.iter().for_each(|message| peer.link.to_client(message));
             peer.follow(&states)?;
             for request in peer.link.at_server() {
-                let request = Request::decode(&request).expect("links damage nothing");
+                let request = CatchUpRequest::decode(&request).expect("links damage nothing");
                 for message in server.answer(&request) {
                     peer.link.to_client(&message);
                 }

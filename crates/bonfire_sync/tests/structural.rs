@@ -4,7 +4,7 @@ mod common;
 
 use bonfire::engine::EntityMap;
 use bonfire::{Compression, Delta, Limits};
-use bonfire_sync::{Kind, Message, MessageLimits, Mirror, StructuralLog};
+use bonfire_sync::{Message, MessageKind, MessageLimits, MirrorWorld, StructuralLog};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Followed, ModelWorld};
 use bytes::Bytes;
@@ -209,14 +209,15 @@ fn every_flipped_bit_is_refused_and_so_is_what_a_hostile_peer_seals() {
     assert!(error.to_string().contains("structural log"));
     let schema = followed.schema().table().fingerprint();
     let payload = Bytes::new();
-    let other = Message { kind: Kind::Delta, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
+    let other =
+        Message { kind: MessageKind::Delta, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
     assert!(decode(&other.encode(Compression::None).unwrap()).unwrap_err().is_corrupt());
 }
 
 /// A mirror that only counts.
 struct Counter(usize);
 
-impl Mirror for Counter {
+impl MirrorWorld for Counter {
     fn apply(&mut self, delta: &Delta, _: &mut EntityMap) -> bonfire::Result<()> {
         self.0 += delta.stats().spawned;
         Ok(())

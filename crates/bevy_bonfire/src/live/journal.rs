@@ -9,7 +9,8 @@
 //! What is on its way may fail: then all that was asked for after it does too, and says so.
 
 use bevy_ecs::world::World;
-use bonfire_store::{Appended, Handle, Promise, RequestedSave, SaveHandle, SaveReport, SaveTarget};
+use bonfire_store::engine::{Promise, RequestedSave, submit_append_after};
+use bonfire_store::{AppendReport, Handle, SaveHandle, SaveReport, SaveTarget};
 
 use super::{SavePolicy, Saves};
 use crate::world::save_changes;
@@ -22,7 +23,7 @@ pub(super) struct Journal {
     /// The save of the whole world that deltas are appended to.
     base: Option<RequestedSave>,
     /// The delta that was appended last.
-    last: Option<Handle<Appended>>,
+    last: Option<Handle<AppendReport>>,
 }
 
 impl Journal {
@@ -97,7 +98,7 @@ pub(super) fn append(
         }
         Ok(delta) => {
             saves.journal.deltas = Some(deltas);
-            saves.journal.last = Some(saves.saver.append_for(base, delta, promises));
+            saves.journal.last = Some(submit_append_after(&saves.saver, base, delta, promises));
             None
         }
         Err(error) => {

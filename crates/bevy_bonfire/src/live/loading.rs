@@ -6,7 +6,8 @@ use std::time::Duration;
 use bevy_ecs::world::World;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Result, Snapshot};
-use bonfire_store::{Handle, Progress, Promise, SaveTarget, Skipped, Stage};
+use bonfire_store::engine::{Promise, submit_load};
+use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
 
 use super::Saves;
 use super::request::LoadSettings;
@@ -20,15 +21,15 @@ use crate::{LoadMode, LoadOptions};
 pub(super) enum Loading {
     /// On the other thread.
     Preparing {
-        source: SaveTarget,
+        source: LoadSource,
         budget: Option<Duration>,
         preparation: Handle<Parcel>,
         promise: Promise<Arc<Loaded>>,
     },
     /// Slice by slice.
     Committing {
-        source: SaveTarget,
-        skipped: Vec<Skipped>,
+        source: LoadSource,
+        skipped: Vec<SkippedSave>,
         budget: Duration,
         slices: Box<Slices>,
         promise: Promise<Arc<Loaded>>,
@@ -42,19 +43,19 @@ pub(super) type Parcel = Arc<Mutex<Option<Prepare>>>;
 
 pub(super) struct Prepare {
     prepared: Prepared,
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedSave>,
 }
 
 impl Loading {
     pub(super) fn progress(&self) -> Progress {
         match self {
             Self::Preparing { preparation, .. } => match preparation.is_complete() {
-                true => Progress::new(Stage::Committing, 0, 1),
+                true => Progress::new(Phase::Committing, 0, 1),
                 false => preparation.progress(),
             },
             Self::Committing { slices, .. } => {
                 let (done, total) = slices.progress();
-                Progress::new(Stage::Committing, done as u64, total as u64)
+                Progress::new(Phase::Committing, done as u64, total as u64)
             }
             Self::StartingOver { removal, .. } => removal.progress(),
         }
@@ -63,7 +64,7 @@ impl Loading {
 
 pub(super) fn begin_load(
     world: &mut World,
-    source: SaveTarget,
+    source: LoadSource,
     settings: LoadSettings,
     promise: Promise<Arc<Loaded>>,
 ) {
@@ -85,8 +86,8 @@ pub(super) fn begin_load(
     let open = Snapshot::options().limits(options.limits.clone());
     let (inner, preparation) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
-    saves.saver.load_then(source.clone(), open, inner, move |save, watch| {
-        let watch = |what, done, total| watch.set(progress_of(what, done, total));
+    submit_load(&saves.saver, source.clone(), open, inner, move |save, reporter| {
+        let watch = |what, done, total| reporter.set(progress_of(what, done, total));
         let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
         Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
     });
@@ -95,10 +96,10 @@ pub(super) fn begin_load(
 
 fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
     match what {
-        Preparing::Migrating => Progress::new(Stage::Migrating, done, total),
-        Preparing::Decoding => Progress::new(Stage::Decoding, done, total),
+        Preparing::Migrating => Progress::new(Phase::Migrating, done, total),
+        Preparing::Decoding => Progress::new(Phase::Decoding, done, total),
         // Progress does not go back for it.
-        Preparing::Copying => Progress::new(Stage::Decoding, 1, 1),
+        Preparing::Copying => Progress::new(Phase::Decoding, 1, 1),
     }
 }
 
@@ -170,8 +171,8 @@ pub(super) fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
 
 /// A load that lacks only its place in the world.
 struct Commit {
-    source: SaveTarget,
-    skipped: Vec<Skipped>,
+    source: LoadSource,
+    skipped: Vec<SkippedSave>,
     budget: Duration,
     slices: Box<Slices>,
     promise: Promise<Arc<Loaded>>,
@@ -202,8 +203,8 @@ fn commit(world: &mut World, commit: Commit) {
 
 pub(super) fn end_load(
     world: &mut World,
-    source: SaveTarget,
-    skipped: Vec<Skipped>,
+    source: LoadSource,
+    skipped: Vec<SkippedSave>,
     result: Result<Arc<Loaded>>,
     promise: Promise<Arc<Loaded>>,
 ) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bonfire::{Error, LoadOptions};
-use bonfire_store::{Promise, SaveReport, SaveTarget};
+use bonfire_store::engine::Promise;
+use bonfire_store::{LoadSource, SaveReport, SaveTarget};
 
 use crate::SaveOptions;
 use crate::load::{LoadMode, Loaded};
@@ -53,7 +54,7 @@ pub(crate) enum Request {
         promises: Vec<Promise<SaveReport>>,
     },
     Load {
-        source: SaveTarget,
+        source: LoadSource,
         settings: Box<LoadSettings>,
         promise: Promise<Arc<Loaded>>,
     },
@@ -71,7 +72,7 @@ impl Request {
     /// Whether it would notice that a save from before it took place later.
     fn concerns(&self, other: &SaveTarget) -> bool {
         match self {
-            Self::Save { target, .. } => target.may_be(other),
+            Self::Save { target, .. } => target.may_alias(other),
             // What is loaded changes what is saved.
             Self::Load { .. } | Self::StartOver { .. } => true,
             Self::Remove { slot, .. } => matches!(other, SaveTarget::Slot(other) if other == slot),

@@ -7,7 +7,8 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::Error;
-use bonfire_store::{Promise, SaveReport, SaveTarget};
+use bonfire_store::engine::{Promise, SaveRequest, submit_delete, submit_save};
+use bonfire_store::{LoadSource, SaveReport, SaveTarget};
 
 use super::journal::{self, Journal};
 use super::loading::{Loading, begin_load, end_load, go_on, start_over};
@@ -137,7 +138,7 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
 
 /// A load or a new beginning that was not begun.
 pub(super) enum Refused {
-    Load(SaveTarget, Error),
+    Load(LoadSource, Error),
     StartOver(String, Error),
 }
 
@@ -216,14 +217,14 @@ pub(super) fn begin(world: &mut World, request: Request) {
             // In its turn; whoever asked is told by the saver.
             let mut saves = world.resource_mut::<Saves>();
             saves.journal.forget_slot(&slot);
-            saves.saver.remove_with(&slot, promise);
+            submit_delete(&saves.saver, &slot, promise);
         }
         Request::StartOver { slot, promise } => {
             if promise.is_cancelled() {
                 return start_over(world, slot, Err(cancelled("the new beginning")), promise);
             }
             let mut saves = world.resource_mut::<Saves>();
-            let removal = saves.saver.remove(&slot);
+            let removal = saves.saver.delete_unlocked(&slot);
             saves.loading = Some(Loading::StartingOver { slot, removal, promise });
         }
     }
@@ -256,5 +257,8 @@ fn begin_save(
         journal.begin(&target, save);
         saves.journal = journal;
     }
-    saves.saver.save_with(target, snapshot, details, options.encode.clone(), promises);
+    submit_save(
+        &saves.saver,
+        SaveRequest { target, snapshot, details, encode: options.encode.clone(), promises },
+    );
 }

@@ -7,8 +7,9 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::SystemSet;
 use bevy_ecs::system::Res;
 use bonfire::{Error, Result, Snapshot};
+use bonfire_store::engine::Promise;
 use bonfire_store::{
-    Handle, MemoryStore, Progress, Promise, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Slots,
+    Handle, LoadSource, MemoryStore, Progress, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Slots,
 };
 
 use super::autosave::{Autosave, Timer};
@@ -167,12 +168,12 @@ impl Saves {
     }
 
     /// Loads the newest good save of a slot, or the save at a path or in a store.
-    pub fn load(&mut self, source: impl Into<SaveTarget>) -> LoadHandle {
+    pub fn load(&mut self, source: impl Into<LoadSource>) -> LoadHandle {
         self.load_with(source, LoadSettings::new())
     }
 
     /// The same, with a choice of how.
-    pub fn load_with(&mut self, source: impl Into<SaveTarget>, settings: LoadSettings) -> LoadHandle {
+    pub fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle {
         let (promise, handle) = Promise::new();
         let (source, settings) = (source.into(), Box::new(settings));
         self.request(Request::Load { source, settings, promise });
@@ -222,12 +223,12 @@ impl Saves {
         if !self.enabled {
             return Err(Error::misuse("saving and loading are disabled: call `Saves::enable` first"));
         }
-        let target = match request {
-            Request::Save { target, .. } => Some(target),
-            Request::Load { source, .. } => Some(source),
-            Request::Remove { .. } | Request::StartOver { .. } => None,
+        let needs_slots = match request {
+            Request::Save { target, .. } => is_in_slot(target),
+            Request::Load { source, .. } => is_in_slot(&source.target()),
+            Request::Remove { .. } | Request::StartOver { .. } => true,
         };
-        match target.is_none_or(is_in_slot) && !self.has_slots {
+        match needs_slots && !self.has_slots {
             true => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
             false => Ok(()),
         }
@@ -319,5 +320,5 @@ impl Saves {
 }
 
 fn is_in_slot(target: &SaveTarget) -> bool {
-    matches!(target, SaveTarget::Slot(_) | SaveTarget::Generation { .. })
+    matches!(target, SaveTarget::Slot(_))
 }

@@ -9,7 +9,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
 use bonfire::{Compression, Error, Granularity, Result};
-use bonfire_sync::{ReplicationStream, Request, StreamOptions};
+use bonfire_sync::{CatchUpRequest, ReplicationStream, StreamOptions};
 use bytes::Bytes;
 
 use super::{ReplicationRegistry, ReplicationSystems, WorldSource};
@@ -117,7 +117,7 @@ struct Client {
     /// Gets a baseline next, and nothing before it.
     joins: bool,
     /// Has asked for what it missed.
-    asks: Option<Request>,
+    asks: Option<CatchUpRequest>,
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
 }
@@ -171,7 +171,7 @@ impl ReplicationServer {
     /// Takes a message of a client: it asks for what it has missed, and gets it at the end of the frame. A message that is none
     /// is an error, which concerns nobody else.
     pub fn receive(&mut self, client: ClientId, message: &Bytes) -> Result<()> {
-        let request = Request::decode(message)?;
+        let request = CatchUpRequest::decode(message)?;
         match self.clients.get_mut(&client) {
             Some(client) => {
                 client.asks = Some(request);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bevy_ecs::world::World;
 use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
 use bonfire::{Delta, Limits, Result};
-use bonfire_sync::{Mirror, Source};
+use bonfire_sync::{MirrorWorld, SourceWorld};
 
 use super::ReplicationRegistry;
 use crate::DeltaCapture;
@@ -19,7 +19,7 @@ pub struct WorldSource<'w> {
     pub deltas: &'w mut DeltaCapture,
 }
 
-impl Source for WorldSource<'_> {
+impl SourceWorld for WorldSource<'_> {
     fn baseline(&mut self) -> Result<Delta> {
         self.deltas.baseline(self.world)
     }
@@ -71,7 +71,7 @@ pub(super) struct Schema {
     schema: Arc<DeltaSchema>,
 }
 
-impl Mirror for WorldMirror<'_> {
+impl MirrorWorld for WorldMirror<'_> {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
         crate::load::apply(self.world, &self.registry, &self.schema, delta, map, &self.limits)
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bonfire_chunks::{
-    Body, BodyIds, Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkRevision, ChunkWorker, ChunkWorld,
-    CommitHandle, Durability, Edit, Layer, Layers, LoadHandle, Persistence, Priority, StoredChunk,
+    Body, BodyIds, Chunk, ChunkLoadHandle, ChunkOptions, ChunkPos, ChunkRect, ChunkRevision, ChunkWorker,
+    ChunkWorld, CommitHandle, Durability, Edit, Layer, Layers, Persistence, Priority, StoredChunk,
 };
 use terrain::*;
 
@@ -52,7 +52,7 @@ struct Game {
     worker: ChunkWorker,
     terrain: Terrain,
     loaded: HashMap<ChunkPos, Chunk>,
-    coming: HashMap<ChunkPos, LoadHandle>,
+    coming: HashMap<ChunkPos, ChunkLoadHandle>,
     saves: Vec<(CommitHandle, Vec<(ChunkPos, ChunkRevision)>)>,
     /// Everything that the player has done, to hold the file against it.
     done: BTreeMap<(i32, i32), u8>,
@@ -362,7 +362,7 @@ fn main() -> Outcome {
     } else {
         evolve(&path, &done)?;
     }
-    let world = ChunkWorld::open_as_is(&path, bonfire_store::Access::Read)?;
+    let world = ChunkWorld::open_as_is(&path, bonfire_store::disk::Access::Read)?;
     let info = world.info();
     assert!(world.check(|_, _| {}).damaged.is_empty());
     println!(

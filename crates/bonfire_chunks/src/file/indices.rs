@@ -1,18 +1,18 @@
 //! Where everything is: an index for each kind of content.
 
-use crate::format::{Entry, Key, Kind, Place};
+use crate::format::{Entry, FrameKey, FrameKind, FramePlace};
 use crate::index::Index;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Indices {
-    by_kind: [Index; Kind::CONTENT.len()],
+    by_kind: [Index; FrameKind::CONTENT.len()],
 }
 
 impl Indices {
     /// `chunks` are in order, each once.
-    pub(super) fn new(chunks: &[Entry], others: &[(Key, Place)]) -> Self {
+    pub(super) fn new(chunks: &[Entry], others: &[(FrameKey, FramePlace)]) -> Self {
         let mut indices = Self::default();
-        *indices.of_mut(Kind::Chunk) =
+        *indices.of_mut(FrameKind::Chunk) =
             Index::from_sorted(chunks.iter().map(|entry| (entry.pos, entry.place)));
         for (key, place) in others {
             indices.set(*key, *place);
@@ -20,23 +20,23 @@ impl Indices {
         indices
     }
 
-    pub(crate) fn of(&self, kind: Kind) -> &Index {
+    pub(crate) fn of(&self, kind: FrameKind) -> &Index {
         &self.by_kind[number(kind)]
     }
 
-    pub(super) fn of_mut(&mut self, kind: Kind) -> &mut Index {
+    pub(super) fn of_mut(&mut self, kind: FrameKind) -> &mut Index {
         &mut self.by_kind[number(kind)]
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<Place> {
+    pub(crate) fn get(&self, key: FrameKey) -> Option<FramePlace> {
         self.of(key.kind).get(key.pos)
     }
 
-    pub(super) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
+    pub(super) fn set(&mut self, key: FrameKey, place: FramePlace) -> Option<FramePlace> {
         self.of_mut(key.kind).set(key.pos, place)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Place> {
+    pub(super) fn remove(&mut self, key: FrameKey) -> Option<FramePlace> {
         self.of_mut(key.kind).remove(key.pos)
     }
 
@@ -58,28 +58,30 @@ impl Indices {
     }
 
     /// Everything, by kind.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Place)> {
-        let of = |kind: Kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place));
-        Kind::CONTENT.into_iter().flat_map(of)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FrameKey, FramePlace)> {
+        let of =
+            |kind: FrameKind| self.of(kind).iter().map(move |(pos, place)| (FrameKey::new(kind, pos), place));
+        FrameKind::CONTENT.into_iter().flat_map(of)
     }
 
     /// All that the page table does not list.
-    pub(super) fn others(&self) -> impl Iterator<Item = (Key, Place)> {
-        let others = Kind::CONTENT.into_iter().filter(|kind| *kind != Kind::Chunk);
-        others.flat_map(|kind| self.of(kind).iter().map(move |(pos, place)| (Key::new(kind, pos), place)))
+    pub(super) fn others(&self) -> impl Iterator<Item = (FrameKey, FramePlace)> {
+        let others = FrameKind::CONTENT.into_iter().filter(|kind| *kind != FrameKind::Chunk);
+        others
+            .flat_map(|kind| self.of(kind).iter().map(move |(pos, place)| (FrameKey::new(kind, pos), place)))
     }
 
     /// How many those are.
     pub(super) fn others_len(&self) -> u64 {
-        Kind::CONTENT
+        FrameKind::CONTENT
             .iter()
-            .filter(|kind| **kind != Kind::Chunk)
+            .filter(|kind| **kind != FrameKind::Chunk)
             .map(|kind| self.of(*kind).len() as u64)
             .sum()
     }
 }
 
-fn number(kind: Kind) -> usize {
-    let found = Kind::CONTENT.iter().position(|content| *content == kind);
+fn number(kind: FrameKind) -> usize {
+    let found = FrameKind::CONTENT.iter().position(|content| *content == kind);
     found.unwrap_or_else(|| unreachable!("only content is looked up"))
 }

@@ -1,52 +1,52 @@
 //! The file below a world: frames that are found by their key, and saves that are there as a whole or not at all. What the
 //! frames hold is not its business.
 //!
-//! A save is appended, and durable after one sync. Header and page table are brought up to date now and then (a *fold*): until
-//! then, and whenever something stops half-way, the saves behind the last fold are replayed. The order of writes and
+//! A save is appended, and durable after one sync. Header and page table are brought up to date now and then (a *checkpoint*): until
+//! then, and whenever something stops half-way, the saves behind the last checkpoint are replayed. The order of writes and
 //! syncs, and why a crash at any point is harmless, is in ARCHITECTURE.md.
 //!
 //! | file | |
 //! |---|---|
-//! | `source`, `replay`, `recover` | opening: from bytes of unknown origin to where everything is |
+//! | `frame_scanner`, `replay`, `recover` | opening: from bytes of unknown origin to where everything is |
 //! | `indices`, `report` | what opening gives |
-//! | `writer`, `appender`, `append` | saves |
-//! | `fold` | header, table and side index brought up to date; growth of the table |
-//! | `mend` | what is done before a file can be written to |
+//! | `writer_state`, `frame_writer`, `commit` | saves |
+//! | `checkpoint` | header, table and side index brought up to date; growth of the table |
+//! | `repair` | what is done before a file can be written to |
 //! | `rewrite` | new files: creation, compaction, copies |
 //! | `seal` | frames that need a key |
 
-mod append;
-mod appender;
-mod fold;
+mod checkpoint;
+mod commit;
+mod frame_scanner;
+mod frame_writer;
 mod indices;
-mod mend;
 mod recover;
+mod repair;
 mod replay;
 mod report;
 mod rewrite;
 mod seal;
-mod source;
 #[cfg(test)]
 mod tests;
-mod writer;
+mod writer_state;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk, DiskFile, DiskLock};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock};
 
-pub(crate) use self::append::{Change, NewFrame};
+pub(crate) use self::commit::{Change, NewFrame};
 pub(crate) use self::indices::Indices;
 use self::recover::{Recovered, Repair, recover};
 pub use self::report::{DamagedFrame, OpenReport};
 pub(crate) use self::rewrite::NewFile;
 pub(crate) use self::seal::{Seal, SealKey};
-use self::writer::Writer;
-use crate::format::{Flags, Frame, Header, Key, Place, Tag};
+use self::writer_state::WriterState;
+use crate::format::{Flags, Frame, FrameKey, FramePlace, FrameTag, Header};
 
-/// When a file is folded and compacted.
+/// The policy for checkpoints and compaction of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOptions {
     /// Header and table are current after every save.
@@ -66,7 +66,7 @@ pub(crate) struct ChunkFile {
     options: FileOptions,
     state: RwLock<State>,
     /// `None` if it is open for reading only, or closed.
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<WriterState>>,
     /// Copies that are being made: frames must stay where they are.
     pins: AtomicUsize,
     /// Dead bytes below which it does not compact by itself.
@@ -156,7 +156,7 @@ impl ChunkFile {
         };
         if let Some(lock) = lock {
             report.stale_files_removed = world.remove_stale()?;
-            world.repair(Writer::new(lock, header, &recovered), &recovered, &report)?;
+            world.repair(WriterState::new(lock, header, &recovered), &recovered, &report)?;
         }
         Ok((world, report))
     }
@@ -174,17 +174,17 @@ impl ChunkFile {
     }
 
     /// Makes the file one that saves can be appended to.
-    fn repair(&self, mut writer: Writer, recovered: &Recovered, report: &OpenReport) -> Result<()> {
-        if matches!(recovered.repair, Repair::Tail | Repair::Fold) {
-            self.mend_tail(&mut writer, recovered)?;
+    fn repair(&self, mut writer: WriterState, recovered: &Recovered, report: &OpenReport) -> Result<()> {
+        if matches!(recovered.repair, Repair::Tail | Repair::Checkpoint) {
+            self.repair_tail(&mut writer, recovered)?;
         }
         *self.writer() = Some(writer);
         let change = self.quarantine(&report.damaged)?;
         match recovered.repair {
             Repair::Nothing | Repair::Tail => Ok(()),
-            Repair::Fold => {
+            Repair::Checkpoint => {
                 self.commit(change, crate::Durability::Synced)?;
-                self.fold_all()
+                self.checkpoint_all()
             }
             Repair::Rewrite => self.compact_with(change, &mut |_, _| {}),
         }
@@ -198,7 +198,7 @@ impl ChunkFile {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
+    fn writer(&self) -> MutexGuard<'_, Option<WriterState>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,8 +209,8 @@ impl ChunkFile {
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
     pub(crate) fn read<T>(
         &self,
-        key: Key,
-        use_it: impl FnOnce(Tag, &[u8]) -> Result<T>,
+        key: FrameKey,
+        use_it: impl FnOnce(FrameTag, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -241,13 +241,17 @@ impl ChunkFile {
     }
 
     /// Reads a frame as it lies in the file, checked.
-    fn read_frame(&self, key: Key, bytes: &mut Vec<u8>) -> Result<Option<(Place, Option<Arc<Seal>>)>> {
+    fn read_frame(
+        &self,
+        key: FrameKey,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<(FramePlace, Option<Arc<Seal>>)>> {
         loop {
             let (file, place, moves, seal) = {
                 let state = self.state();
                 let Some(place) = state.indices.get(key) else {
                     let was_damaged =
-                        key.kind.damaged().and_then(|kind| state.indices.get(Key::new(kind, key.pos)));
+                        key.kind.damaged().and_then(|kind| state.indices.get(FrameKey::new(kind, key.pos)));
                     return if was_damaged.is_some() {
                         Err(damaged(key, "it was found damaged earlier"))
                     } else {
@@ -269,7 +273,7 @@ impl ChunkFile {
         }
     }
 
-    /// Whether another process has folded or replaced the file since it was looked at.
+    /// Whether another process has written a checkpoint to, or replaced, the file since it was looked at.
     fn is_outdated(&self) -> bool {
         let Ok(file) = self.disk.open(&self.name, Access::Read) else { return false };
         let mut header = [0; crate::format::HEADER_BYTES as usize];
@@ -300,7 +304,7 @@ impl ChunkFile {
 
     /// The kinds and places of everything that cannot be read. `looked_at` hears of each frame.
     pub(crate) fn check(&self, looked_at: &mut dyn FnMut(u64, u64)) -> Vec<(DamagedFrame, Error)> {
-        let all: Vec<(Key, Place)> = self.state().indices.iter().collect();
+        let all: Vec<(FrameKey, FramePlace)> = self.state().indices.iter().collect();
         let (mut found, mut bytes) = (Vec::new(), Vec::new());
         for (number, (key, place)) in all.iter().enumerate() {
             if let Err(error) = self.read_frame(*key, &mut bytes) {
@@ -332,7 +336,12 @@ impl Drop for Pin<'_> {
 
 /// Reads the frame that should be at a place, from its size word to its last byte. The tag of the place that is returned is the
 /// frame's own: that of a table entry has no checksum.
-fn read_place(file: &dyn DiskFile, key: Key, place: Place, bytes: &mut Vec<u8>) -> Result<Place> {
+fn read_place(
+    file: &dyn DiskFile,
+    key: FrameKey,
+    place: FramePlace,
+    bytes: &mut Vec<u8>,
+) -> Result<FramePlace> {
     let len = usize::try_from(place.frame_bytes()).map_err(|_| damaged(key, "it is longer than memory"))?;
     // What a damaged table claims is not believed before the file is known to be so long.
     if len > 1 << 20 && file.len().map_err(|error| failed(key, &error))? < place.end() {
@@ -355,11 +364,11 @@ fn no_key(name: &str) -> Error {
     Error::wrong_key(format!("`{name}` is sealed, and no key was given"))
 }
 
-fn failed(key: Key, error: &std::io::Error) -> Error {
+fn failed(key: FrameKey, error: &std::io::Error) -> Error {
     Error::io(format_args!("cannot read the {} at {}", key.kind.name(), key.pos), error)
 }
 
-fn damaged(key: Key, why: &str) -> Error {
+fn damaged(key: FrameKey, why: &str) -> Error {
     Error::corrupt(format!("the {} at {} is damaged: {why}", key.kind.name(), key.pos))
 }
 
@@ -374,8 +383,8 @@ fn take_lock(disk: &dyn Disk, name: &str) -> Result<DiskLock> {
     })
 }
 
-/// Another process may fold while this one reads. Header, table and saves are read in this order, so that whatever a fold
-/// has changed of the first two is in the saves; only if a second fold came in between it is read once more.
+/// Another process may write a checkpoint while this one reads. Header, table and saves are read in this order, so that whatever a checkpoint
+/// has changed of the first two is in the saves; only if a second checkpoint came in between it is read once more.
 fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
     const TRIES: usize = 8;
     let header = || {
@@ -396,7 +405,7 @@ fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
     // there.
     for frame in &recovered.report.damaged {
         if let Some(kind) = frame.key.kind.damaged() {
-            recovered.indices.set(Key::new(kind, frame.key.pos), frame.place);
+            recovered.indices.set(FrameKey::new(kind, frame.key.pos), frame.place);
         }
     }
     Ok(recovered)

@@ -8,19 +8,20 @@
 //! | an entry of the table, or the side index, damaged | all frames are walked; what the table still says is evidence |
 //! | nothing but frames | the last of each place |
 
+use std::collections::HashMap;
 use std::io;
 
 use bonfire::{Error, Result};
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 
+use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
-use super::replay::{Event, Replay, What};
+use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
-use super::source::Source;
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Frame, HEADER_BYTES, Header, HeaderError, Key, Kind, Place, SIZE_BYTES,
-    SideIndex,
+    Commit, ENTRY_BYTES, Entry, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError,
+    SIZE_BYTES, SideIndex,
 };
 
 /// A file, as far as it is whole.
@@ -42,58 +43,57 @@ pub(super) struct Recovered {
     pub(super) report: OpenReport,
 }
 
-/// What must be done before the file can be written to.
+/// The work that a file needs before it can be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Repair {
     Nothing,
     /// What lies behind the last save is cut off, and the tail is written once more: an earlier sync may have failed.
     Tail,
     /// Table and side index are written anew.
-    Fold,
+    Checkpoint,
     /// The whole file is written anew.
     Rewrite,
 }
 
 pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
-    let mut source = Source::new(file).map_err(failed)?;
-    let (header, is_rebuilt) = match read_header(&source)? {
+    let mut scanner = FrameScanner::new(file).map_err(failed)?;
+    let (header, is_rebuilt) = match read_header(&scanner)? {
         Some(header) => (Some(header), false),
-        None => (header_of_last_save(&mut source)?, true),
+        None => (header_of_last_save(&mut scanner)?, true),
     };
     let mut recovered = match &header {
         Some(header) => {
-            let table = Table::read(&source, header).map_err(failed)?;
-            let checkpoint = Checkpoint::read(&mut source, header).map_err(failed)?;
+            let table = Table::read(&scanner, header).map_err(failed)?;
+            let checkpoint = Checkpoint::read(&mut scanner, header).map_err(failed)?;
             match &checkpoint {
-                Some(checkpoint) => match by_checkpoint(&mut source, &table, checkpoint).map_err(failed)? {
+                Some(checkpoint) => match by_checkpoint(&mut scanner, &table, checkpoint).map_err(failed)? {
                     Some(recovered) => recovered,
-                    None => {
-                        by_frames(&mut source, header.data_start, &table, Some(checkpoint)).map_err(failed)?
-                    }
+                    None => by_frames(&mut scanner, header.data_start, &table, Some(checkpoint))
+                        .map_err(failed)?,
                 },
-                None => by_frames(&mut source, header.data_start, &table, None).map_err(failed)?,
+                None => by_frames(&mut scanner, header.data_start, &table, None).map_err(failed)?,
             }
         }
-        None => by_frames(&mut source, HEADER_BYTES, &Table::default(), None).map_err(failed)?,
+        None => by_frames(&mut scanner, HEADER_BYTES, &Table::default(), None).map_err(failed)?,
     };
     recovered.report.header_rebuilt = is_rebuilt;
     if is_rebuilt {
         // The copy may be older than the header was: that says nothing about how the world was left.
         recovered.report.saves_replayed = 0;
         recovered.repair =
-            recovered.repair.max(if header.is_some() { Repair::Fold } else { Repair::Rewrite });
+            recovered.repair.max(if header.is_some() { Repair::Checkpoint } else { Repair::Rewrite });
     }
     if header.is_none() && recovered.indices.is_empty() {
         return Err(Error::corrupt(
             "this is not a chunk world: it does not begin like one, and no part of one is in it",
         ));
     }
-    recovered.report.bytes_dropped = source.len().saturating_sub(recovered.end);
+    recovered.report.bytes_dropped = scanner.len().saturating_sub(recovered.end);
     if recovered.report.bytes_dropped > 0 {
         recovered.repair = recovered.repair.max(Repair::Tail);
     }
     if !recovered.report.damaged.is_empty() {
-        recovered.repair = recovered.repair.max(Repair::Fold);
+        recovered.repair = recovered.repair.max(Repair::Checkpoint);
     }
     recovered.header = header;
     Ok(recovered)
@@ -104,8 +104,8 @@ fn failed(error: io::Error) -> Error {
 }
 
 /// `None` if it is damaged.
-fn read_header(source: &Source<'_>) -> Result<Option<Header>> {
-    let bytes = match source.read(0, HEADER_BYTES) {
+fn read_header(scanner: &FrameScanner<'_>) -> Result<Option<Header>> {
+    let bytes = match scanner.read(0, HEADER_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             return Err(Error::corrupt("this is not a chunk world: it is too short to be one"));
@@ -114,7 +114,7 @@ fn read_header(source: &Source<'_>) -> Result<Option<Header>> {
     };
     let bytes = bytes.first_chunk().unwrap_or_else(|| unreachable!("so many bytes were read"));
     match Header::decode(bytes) {
-        Ok(header) => Ok(header.fits(source.len()).then_some(header)),
+        Ok(header) => Ok(header.fits(scanner.len()).then_some(header)),
         Err(HeaderError::Damaged) => Ok(None),
         Err(HeaderError::Foreign) => {
             Err(Error::corrupt("this is not a chunk world, but something that begins like one"))
@@ -125,12 +125,12 @@ fn read_header(source: &Source<'_>) -> Result<Option<Header>> {
     }
 }
 
-fn header_of_last_save(source: &mut Source<'_>) -> Result<Option<Header>> {
-    let walk = source.walk(HEADER_BYTES).map_err(failed)?;
-    for frame in walk.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
-        let data = source.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
+fn header_of_last_save(scanner: &mut FrameScanner<'_>) -> Result<Option<Header>> {
+    let scan = scanner.scan(HEADER_BYTES).map_err(failed)?;
+    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {
+        let data = scanner.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
         let header = Commit::decode(&data).ok().and_then(|commit| Header::decode(&commit.header).ok());
-        if let Some(header) = header.filter(|header| header.fits(source.len())) {
+        if let Some(header) = header.filter(|header| header.fits(scanner.len())) {
             return Ok(Some(header));
         }
     }
@@ -141,27 +141,27 @@ fn header_of_last_save(source: &mut Source<'_>) -> Result<Option<Header>> {
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
-    bad: Vec<BadSlot>,
+    bad: Vec<DamagedEntry>,
 }
 
 /// An entry that is damaged: its chunk lies between those of its neighbours.
-struct BadSlot {
+struct DamagedEntry {
     raw: Entry,
     after: Option<ChunkPos>,
     before: Option<ChunkPos>,
 }
 
-impl BadSlot {
+impl DamagedEntry {
     fn may_be(&self, pos: ChunkPos) -> bool {
         self.after.is_none_or(|after| after < pos) && self.before.is_none_or(|before| pos < before)
     }
 }
 
 impl Table {
-    fn read(source: &Source<'_>, header: &Header) -> io::Result<Self> {
+    fn read(scanner: &FrameScanner<'_>, header: &Header) -> io::Result<Self> {
         let wanted = u64::from(header.count) * ENTRY_BYTES as u64;
-        let here = wanted.min(source.len().saturating_sub(HEADER_BYTES));
-        let mut bytes = source.read(HEADER_BYTES, here)?;
+        let here = wanted.min(scanner.len().saturating_sub(HEADER_BYTES));
+        let mut bytes = scanner.read(HEADER_BYTES, here)?;
         bytes.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
         let mut table = Self { entries: Vec::with_capacity(header.count as usize), bad: Vec::new() };
         let first_offset = header.data_start + SIZE_BYTES;
@@ -176,7 +176,7 @@ impl Table {
                 table.entries.push(entry);
             } else {
                 is_in_order &= !is_right || last.is_none_or(|last| last < entry.pos);
-                table.bad.push(BadSlot { raw: entry, after: last, before: None });
+                table.bad.push(DamagedEntry { raw: entry, after: last, before: None });
             }
         }
         if !is_in_order {
@@ -193,17 +193,17 @@ impl Table {
     }
 }
 
-/// What the header leads to, apart from the table.
+/// The part of the file that the header points to, apart from the table.
 struct Checkpoint {
     generation: u64,
     tail_start: u64,
     /// `None` if it is damaged.
-    side: Option<Side>,
+    side: Option<SideEntries>,
 }
 
-/// What the table does not list.
-struct Side {
-    entries: Vec<(Key, Place)>,
+/// The places of all frames that the table does not list.
+struct SideEntries {
+    entries: Vec<(FrameKey, FramePlace)>,
     /// Where the newest list is; 0 if there is none.
     at: u64,
     /// How many entries all lists have together.
@@ -211,12 +211,12 @@ struct Side {
 }
 
 impl Checkpoint {
-    fn read(source: &mut Source<'_>, header: &Header) -> io::Result<Option<Self>> {
-        let Some(frame) = source.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
-        if frame.kind != Kind::EntitySection {
+    fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> io::Result<Option<Self>> {
+        let Some(frame) = scanner.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
+        if frame.kind != FrameKind::EntitySection {
             return Ok(None);
         }
-        let side = read_side(source, side_offset(&frame))?;
+        let side = read_side(scanner, side_offset(&frame))?;
         Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side }))
     }
 }
@@ -232,17 +232,17 @@ pub(super) fn side_pos(offset: u64) -> ChunkPos {
 }
 
 /// All that the chain of side indices lists. `None` if a link is damaged.
-fn read_side(source: &mut Source<'_>, newest: u64) -> io::Result<Option<Side>> {
+fn read_side(scanner: &mut FrameScanner<'_>, newest: u64) -> io::Result<Option<SideEntries>> {
     let (mut at, mut links, mut bytes) = (newest, Vec::new(), 0);
     while at != 0 {
-        let frame = if at > SIZE_BYTES { source.frame_at(at - SIZE_BYTES)? } else { None };
-        let Some(frame) = frame.filter(|frame| frame.kind == Kind::SideIndex) else { return Ok(None) };
-        let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+        let frame = if at > SIZE_BYTES { scanner.frame_at(at - SIZE_BYTES)? } else { None };
+        let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::SideIndex) else { return Ok(None) };
+        let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
         let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
         // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the file, unless
         // somebody has put one into the other.
         bytes += u64::from(frame.place.len);
-        if side.earlier >= at || bytes > source.len() {
+        if side.earlier >= at || bytes > scanner.len() {
             return Ok(None);
         }
         at = side.earlier;
@@ -257,21 +257,21 @@ fn read_side(source: &mut Source<'_>, newest: u64) -> io::Result<Option<Side>> {
             all.insert(key, place)
         };
     }
-    Ok(Some(Side { entries: all.into_iter().collect(), at: newest, listed }))
+    Ok(Some(SideEntries { entries: all.into_iter().collect(), at: newest, listed }))
 }
 
 /// The way of a file without damage. `None` if the table turns out to be damaged.
 fn by_checkpoint(
-    source: &mut Source<'_>,
+    scanner: &mut FrameScanner<'_>,
     table: &Table,
     checkpoint: &Checkpoint,
 ) -> io::Result<Option<Recovered>> {
-    let walk = source.walk(checkpoint.tail_start)?;
-    let replay = Replay::of(&walk, source, Some(checkpoint.generation))?;
-    if replay.image.is_none() && !are_resolved(source, &table.bad, &replay)? {
+    let scan = scanner.scan(checkpoint.tail_start)?;
+    let replay = Replay::of(&scan, scanner, Some(checkpoint.generation))?;
+    if replay.image.is_none() && !are_resolved(scanner, &table.bad, &replay)? {
         return Ok(None);
     }
-    // A fold that did not come to its end may have written over the old lists: then it has left new ones.
+    // A checkpoint that did not come to its end may have written over the old lists: then it has left new ones.
     let side = match (&replay.side, &checkpoint.side) {
         (Some(side), _) => side,
         (None, Some(side)) => &side.entries,
@@ -281,8 +281,9 @@ fn by_checkpoint(
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
     // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
     let end = replay.end.unwrap_or(checkpoint.tail_start);
-    let is_behind = |key: Key, place: &Place| place.end() > end && !replay.events.contains_key(&key);
-    if entries.iter().any(|entry| is_behind(Key::new(Kind::Chunk, entry.pos), &entry.place))
+    let is_behind =
+        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
+    if entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
         || side.iter().any(|(key, place)| is_behind(*key, place))
         || replay.events.values().any(|event| event.place.end() > end)
     {
@@ -295,10 +296,10 @@ fn by_checkpoint(
     };
     let mut indices = Indices::new(entries, side);
     for (&key, event) in &replay.events {
-        match event.what {
-            What::Written => drop(indices.set(key, event.place)),
-            What::Removed => drop(indices.remove(key)),
-            What::Broken => {
+        match event.fate {
+            FrameFate::Written => drop(indices.set(key, event.place)),
+            FrameFate::Removed => drop(indices.remove(key)),
+            FrameFate::Broken => {
                 indices.remove(key);
                 report.damaged.push(DamagedFrame::new(key, event.place));
             }
@@ -306,7 +307,7 @@ fn by_checkpoint(
     }
     let has_own_commit = replay.end.is_some();
     let repair = match (has_own_commit, replay.saves) {
-        (false, _) => Repair::Fold,
+        (false, _) => Repair::Checkpoint,
         (true, 0) => Repair::Nothing,
         (true, _) => Repair::Tail,
     };
@@ -319,27 +320,27 @@ fn by_checkpoint(
         generation: replay.generation.unwrap_or(checkpoint.generation),
         tail_entries: replay.events.len() as u64,
         seal: replay.seal,
-        repair: if has_image { Repair::Fold } else { repair },
+        repair: if has_image { Repair::Checkpoint } else { repair },
         report,
     }))
 }
 
-/// Whether damaged entries are such that a fold has left half-written, of chunks whose places later saves tell. An entry that was
+/// Whether damaged entries are such that a checkpoint has left half-written, of chunks whose places later saves tell. An entry that was
 /// damaged otherwise may have lost its position, too.
-fn are_resolved(source: &mut Source<'_>, bad: &[BadSlot], replay: &Replay) -> io::Result<bool> {
+fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> io::Result<bool> {
     let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
-    for BadSlot { raw, .. } in bad {
-        let is_told = replay.events.contains_key(&Key::new(Kind::Chunk, raw.pos));
+    for DamagedEntry { raw, .. } in bad {
+        let is_told = replay.events.contains_key(&FrameKey::new(FrameKind::Chunk, raw.pos));
         if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
             return Ok(false);
         }
-        let frame = source.frame_at(raw.place.start())?;
+        let frame = scanner.frame_at(raw.place.start())?;
         // Frames that differ are no longer than the file together.
         bytes += frame.map_or(0, |frame| u64::from(frame.place.len));
-        if bytes > source.len() {
+        if bytes > scanner.len() {
             return Ok(false);
         }
-        if frame.is_some_and(|frame| frame.kind == Kind::Chunk && frame.pos != raw.pos) {
+        if frame.is_some_and(|frame| frame.kind == FrameKind::Chunk && frame.pos != raw.pos) {
             return Ok(false);
         }
     }
@@ -348,24 +349,66 @@ fn are_resolved(source: &mut Source<'_>, bad: &[BadSlot], replay: &Replay) -> io
 
 /// The way of a damaged file: every frame is looked at.
 fn by_frames(
-    source: &mut Source<'_>,
+    scanner: &mut FrameScanner<'_>,
     start: u64,
     table: &Table,
     checkpoint: Option<&Checkpoint>,
 ) -> io::Result<Recovered> {
-    let walk = source.walk(start)?;
-    let mut replay = Replay::of(&walk, source, None)?;
+    let scan = scanner.scan(start)?;
+    let mut replay = Replay::of(&scan, scanner, None)?;
     let mut report = OpenReport { table_rebuilt: true, ..OpenReport::default() };
+    let listed = listed_places(table, checkpoint);
+    let (mut end, generation) =
+        restore_listed(&mut replay, &listed, &scan, checkpoint, start, &mut report.damaged);
+    let mut indices = Indices::default();
+    for (&key, event) in &replay.events {
+        match event.fate {
+            _ if was_removed(key, event, table, checkpoint, &listed) => {}
+            FrameFate::Written => {
+                // A hostile save may list what lies behind it.
+                end = end.max(event.place.end());
+                indices.set(key, event.place);
+            }
+            FrameFate::Removed => {}
+            FrameFate::Broken => report.damaged.push(DamagedFrame::new(key, event.place)),
+        }
+    }
+    indices.sort();
+    Ok(Recovered {
+        header: None,
+        indices,
+        side: None,
+        tail_start: end,
+        end,
+        generation,
+        tail_entries: 0,
+        seal: replay.seal,
+        repair: Repair::Checkpoint,
+        report,
+    })
+}
+
+/// The places that the table and the side index list, as far as they can be read.
+fn listed_places(table: &Table, checkpoint: Option<&Checkpoint>) -> HashMap<FrameKey, FramePlace> {
+    let chunks = table.entries.iter().map(|entry| (FrameKey::new(FrameKind::Chunk, entry.pos), entry.place));
     let side = checkpoint.and_then(|checkpoint| checkpoint.side.as_ref());
-    let said = table.entries.iter().map(|entry| (Key::new(Kind::Chunk, entry.pos), entry.place));
-    let said: std::collections::HashMap<Key, Place> =
-        said.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect();
-    let whole: std::collections::HashMap<u64, &Frame> =
-        walk.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
+    chunks.chain(side.into_iter().flat_map(|side| side.entries.iter().copied())).collect()
+}
+
+/// Adds the listed frames that the saves do not have but the file has. A listed frame that is found nowhere, or only in
+/// an older state, is damaged. Returns the end and the generation of the last save.
+fn restore_listed(
+    replay: &mut Replay,
+    listed: &HashMap<FrameKey, FramePlace>,
+    scan: &FrameScan,
+    checkpoint: Option<&Checkpoint>,
+    start: u64,
+    damaged: &mut Vec<DamagedFrame>,
+) -> (u64, u64) {
+    let whole: HashMap<u64, &Frame> = scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
     let mut end = replay.end.unwrap_or(start);
     let mut generation = replay.generation.unwrap_or(0);
-    // What was there and is not found, or only in an older state, is damaged.
-    for (&key, &place) in &said {
+    for (&key, &place) in listed {
         let named = whole.get(&place.offset).filter(|frame| frame.key() == key);
         // The table is of the checkpoint, if that is whole, and later than all that it names.
         let is_newer = |generation: u64| {
@@ -381,43 +424,29 @@ fn by_frames(
         }
         // The commit of its save is lost, and the table that came after it is not.
         if let Some(frame) = named {
-            let event = Event { place: frame.place, generation: frame.generation, what: What::Written };
+            let event =
+                FrameEvent { place: frame.place, generation: frame.generation, fate: FrameFate::Written };
             replay.events.insert(key, event);
             (end, generation) = (end.max(frame.place.end()), generation.max(frame.generation));
             continue;
         }
         replay.events.remove(&key);
-        report.damaged.push(DamagedFrame::new(key, place));
+        damaged.push(DamagedFrame::new(key, place));
     }
-    let mut indices = Indices::default();
-    for (&key, event) in &replay.events {
-        let is_listed = key.kind == Kind::Chunk || side.is_some();
-        let is_old =
-            is_listed && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
-        let may_be = key.kind == Kind::Chunk && table.may_have_lost(key.pos);
-        match event.what {
-            // It was removed, which the table knows and the frame does not.
-            _ if is_old && !said.contains_key(&key) && !may_be => {}
-            What::Written => {
-                // A hostile save may list what lies behind it.
-                end = end.max(event.place.end());
-                indices.set(key, event.place);
-            }
-            What::Removed => {}
-            What::Broken => report.damaged.push(DamagedFrame::new(key, event.place)),
-        }
-    }
-    indices.sort();
-    Ok(Recovered {
-        header: None,
-        indices,
-        side: None,
-        tail_start: end,
-        end,
-        generation,
-        tail_entries: 0,
-        seal: replay.seal,
-        repair: Repair::Fold,
-        report,
-    })
+    (end, generation)
+}
+
+/// Returns true for a frame that was removed before the checkpoint: the lists do not have it, and would.
+fn was_removed(
+    key: FrameKey,
+    event: &FrameEvent,
+    table: &Table,
+    checkpoint: Option<&Checkpoint>,
+    listed: &HashMap<FrameKey, FramePlace>,
+) -> bool {
+    let has_list =
+        key.kind == FrameKind::Chunk || checkpoint.is_some_and(|checkpoint| checkpoint.side.is_some());
+    let is_old = has_list && checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
+    let may_be_lost = key.kind == FrameKind::Chunk && table.may_have_lost(key.pos);
+    is_old && !listed.contains_key(&key) && !may_be_lost
 }

@@ -4,19 +4,22 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::source::{Source, Walk};
-use crate::format::{Commit, Entry, Frame, Key, Kind, Place, SideIndex, Tag, decode_image};
+use super::frame_scanner::{FrameScan, FrameScanner};
+use crate::format::{
+    Commit, Entry, Frame, FrameKey, FrameKind, FramePlace, FrameTag, SideIndex, decode_image,
+};
 
-/// The last that happened to a frame.
+/// The last change to a frame, and the save that made it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
-    pub(super) place: Place,
+pub(super) struct FrameEvent {
+    pub(super) place: FramePlace,
     pub(super) generation: u64,
-    pub(super) what: What,
+    pub(super) fate: FrameFate,
 }
 
+/// The last change to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum FrameFate {
     Written,
     Removed,
     /// It was written, and is not whole any more.
@@ -24,13 +27,13 @@ pub(super) enum What {
 }
 
 pub(super) struct Replay {
-    pub(super) events: HashMap<Key, Event>,
+    pub(super) events: HashMap<FrameKey, FrameEvent>,
     /// Whether lists of everything are taken for what they list. Not if each frame is looked at.
     takes_lists: bool,
     /// The whole page table as of one of the saves. Events of chunks are those after it.
     pub(super) image: Option<Vec<Entry>>,
     /// All that the table does not list, as of one of the saves. Other events are those after it.
-    pub(super) side: Option<Vec<(Key, Place)>>,
+    pub(super) side: Option<Vec<(FrameKey, FramePlace)>>,
     /// Of the last save that counts.
     pub(super) generation: Option<u64>,
     /// Where that save ends.
@@ -44,7 +47,7 @@ pub(super) struct Replay {
 }
 
 /// Saves, in the order of the file.
-struct Saved {
+struct CommittedSave {
     frame: Frame,
     commit: Commit,
     /// Its number among all frames.
@@ -55,13 +58,18 @@ struct Saved {
 
 impl Replay {
     /// `checkpoint` is the generation of the save that the header and the table come from, if the frames are those after it.
-    pub(super) fn of(walk: &Walk, source: &Source<'_>, checkpoint: Option<u64>) -> io::Result<Self> {
-        let mut saves: Vec<Saved> = Vec::new();
-        for (number, frame) in walk.frames.iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Commit)
+    pub(super) fn of(
+        scan: &FrameScan,
+        scanner: &FrameScanner<'_>,
+        checkpoint: Option<u64>,
+    ) -> io::Result<Self> {
+        let mut saves: Vec<CommittedSave> = Vec::new();
+        for (number, frame) in
+            scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == FrameKind::Commit)
         {
-            let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+            let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
             // One that does not parse has a right checksum, so somebody made it: it is not one of ours.
-            saves.extend(Commit::decode(&data).ok().map(|commit| Saved {
+            saves.extend(Commit::decode(&data).ok().map(|commit| CommittedSave {
                 frame: *frame,
                 durable: commit.durable.min(frame.generation.saturating_sub(1)),
                 commit,
@@ -83,7 +91,7 @@ impl Replay {
             seal: Vec::new(),
         };
         let whole: HashMap<u64, &Frame> =
-            walk.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
+            scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
         let mut next = 0;
         for (number, saved) in saves.iter().enumerate() {
             let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
@@ -91,10 +99,10 @@ impl Replay {
                 let Some(damaged) = counts(saved, &saves[number..], replay.generation, &whole) else { break };
                 replay.damaged_saves += damaged;
             }
-            let frames = &walk.frames[next..saved.number];
+            let frames = &scan.frames[next..saved.number];
             next = saved.number + 1;
             if !is_checkpoint {
-                replay.apply(saved, frames, &whole, source)?;
+                replay.apply(saved, frames, &whole, scanner)?;
                 replay.saves += 1;
             }
             replay.generation = Some(saved.frame.generation);
@@ -103,41 +111,42 @@ impl Replay {
         }
         if saves.is_empty() && checkpoint.is_none() {
             // Not one save is left to tell what counts.
-            for frame in walk.frames.iter().filter(|frame| frame.kind.is_content()) {
+            for frame in scan.frames.iter().filter(|frame| frame.kind.is_content()) {
                 replay.write(frame);
             }
-            replay.generation = walk.frames.iter().map(|frame| frame.generation).max();
-            replay.end = walk.frames.last().map(|frame| frame.place.end());
+            replay.generation = scan.frames.iter().map(|frame| frame.generation).max();
+            replay.end = scan.frames.last().map(|frame| frame.place.end());
         }
         Ok(replay)
     }
 
     fn write(&mut self, frame: &Frame) {
-        let what = if frame.place.tag == Tag::REMOVED { What::Removed } else { What::Written };
-        self.events.insert(frame.key(), Event { place: frame.place, generation: frame.generation, what });
+        let fate = if frame.place.tag == FrameTag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
+        self.events
+            .insert(frame.key(), FrameEvent { place: frame.place, generation: frame.generation, fate });
     }
 
     fn apply(
         &mut self,
-        saved: &Saved,
+        saved: &CommittedSave,
         frames: &[Frame],
         whole: &HashMap<u64, &Frame>,
-        source: &Source<'_>,
+        scanner: &FrameScanner<'_>,
     ) -> io::Result<()> {
         let generation = saved.frame.generation;
         for frame in frames {
             let is_of_this_save = frame.generation == generation && self.takes_lists;
-            if frame.kind == Kind::TableImage && is_of_this_save {
-                let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+            if frame.kind == FrameKind::TableImage && is_of_this_save {
+                let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
                 if let Ok(image) = decode_image(&data) {
                     self.image = Some(image);
-                    self.events.retain(|key, _| key.kind != Kind::Chunk);
+                    self.events.retain(|key, _| key.kind != FrameKind::Chunk);
                 }
-            } else if frame.kind == Kind::SideIndex && is_of_this_save {
-                let data = source.read(frame.place.offset, u64::from(frame.place.len))?;
+            } else if frame.kind == FrameKind::SideIndex && is_of_this_save {
+                let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
                 if let Some(side) = SideIndex::decode(&data).ok().filter(|side| side.earlier == 0) {
                     self.side = Some(side.entries);
-                    self.events.retain(|key, _| key.kind == Kind::Chunk);
+                    self.events.retain(|key, _| key.kind == FrameKind::Chunk);
                 }
             } else if frame.kind.is_content() && frame.generation < generation {
                 // Of a save whose commit is damaged, or from before the file was written anew.
@@ -145,18 +154,18 @@ impl Replay {
             }
         }
         for &(key, place) in &saved.commit.entries {
-            let what = match place.is_nowhere() {
-                true => What::Removed,
-                false if is_whole(key, place, generation, whole) => What::Written,
-                false => What::Broken,
+            let fate = match place.is_nowhere() {
+                true => FrameFate::Removed,
+                false if is_whole(key, place, generation, whole) => FrameFate::Written,
+                false => FrameFate::Broken,
             };
-            self.events.insert(key, Event { place, generation, what });
+            self.events.insert(key, FrameEvent { place, generation, fate });
         }
         Ok(())
     }
 }
 
-fn is_whole(key: Key, place: Place, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {
+fn is_whole(key: FrameKey, place: FramePlace, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {
     let fits = |frame: &&Frame| frame.key() == key && frame.place == place && frame.generation == generation;
     whole.get(&place.offset).is_some_and(fits)
 }
@@ -166,13 +175,19 @@ fn is_whole(key: Key, place: Place, generation: u64, whole: &HashMap<u64, &Frame
 ///
 /// It counts if it is whole and the next one. If it is not, something was damaged, or the machine stopped while it was being
 /// written. It was damage if a later save says that this one had been durable.
-fn counts(saved: &Saved, saves: &[Saved], last: Option<u64>, whole: &HashMap<u64, &Frame>) -> Option<u64> {
+fn counts(
+    saved: &CommittedSave,
+    saves: &[CommittedSave],
+    last: Option<u64>,
+    whole: &HashMap<u64, &Frame>,
+) -> Option<u64> {
     let generation = saved.frame.generation;
     if last.is_some_and(|last| generation <= last) {
         return None;
     }
-    let was_durable =
-        |generation: u64, saves: &[Saved]| saves.first().is_some_and(|saved| saved.durable >= generation);
+    let was_durable = |generation: u64, saves: &[CommittedSave]| {
+        saves.first().is_some_and(|saved| saved.durable >= generation)
+    };
     let missing = last.map_or(0, |last| generation - last - 1);
     let listed = || saved.commit.entries.iter().filter(|(_, place)| !place.is_nowhere());
     let frames_are_whole = listed().all(|&(key, place)| is_whole(key, place, generation, whole)) && {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::format::{Key, Kind, Place};
+use crate::format::{FrameKey, FrameKind, FramePlace};
 use crate::{ChunkPos, LayerChanges};
 
 /// What had to be done to open a world. All zero after a close.
@@ -38,26 +38,26 @@ impl OpenReport {
 /// A part of a world that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedFrame {
-    pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) key: FrameKey,
+    pub(crate) place: FramePlace,
 }
 
 impl DamagedFrame {
-    pub(crate) fn new(key: Key, place: Place) -> Self {
+    pub(crate) fn new(key: FrameKey, place: FramePlace) -> Self {
         Self { key, place }
     }
 
     /// The chunk that it belongs to; `None` if it belongs to the world as a whole.
     pub fn chunk(&self) -> Option<ChunkPos> {
-        (!matches!(self.key.kind, Kind::Settings | Kind::Schema)).then_some(self.key.pos)
+        (!matches!(self.key.kind, FrameKind::Settings | FrameKind::Schema)).then_some(self.key.pos)
     }
 
-    /// What is damaged: `chunk`, `bodies`, `entities`, `settings` or `schema`.
-    pub fn what(&self) -> &'static str {
+    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings` or `schema`.
+    pub fn kind_name(&self) -> &'static str {
         match self.key.kind {
-            Kind::DamagedChunk => Kind::Chunk.name(),
-            Kind::DamagedBodies => Kind::Bodies.name(),
-            Kind::DamagedSnapshot => Kind::Snapshot.name(),
+            FrameKind::DamagedChunk => FrameKind::Chunk.name(),
+            FrameKind::DamagedBodies => FrameKind::Bodies.name(),
+            FrameKind::DamagedSnapshot => FrameKind::Snapshot.name(),
             kind => kind.name(),
         }
     }
@@ -71,8 +71,8 @@ impl DamagedFrame {
 impl fmt::Display for DamagedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.chunk() {
-            Some(pos) => write!(f, "{} at {pos}", self.what()),
-            None => write!(f, "{}", self.what()),
+            Some(pos) => write!(f, "{} at {pos}", self.kind_name()),
+            None => write!(f, "{}", self.kind_name()),
         }
     }
 }

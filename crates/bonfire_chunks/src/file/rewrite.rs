@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk, DiskFile};
+use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::append::Change;
-use super::appender::Appender;
+use super::commit::Change;
+use super::frame_writer::FrameWriter;
 use super::indices::Indices;
 use super::recover::{Repair, recover, side_pos};
 use super::replay::digest;
 use super::seal::Seal;
-use super::writer::Writer;
+use super::writer_state::WriterState;
 use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
 use crate::ChunkPos;
 use crate::format::{
-    Appended, Commit, ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SideIndex, Tag,
-    decode_head, encode_image,
+    Commit, ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header,
+    SideIndex, WrittenFrame, decode_head, encode_image,
 };
 
-/// Hears how many of how many frames are done.
-pub(crate) type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+/// A callback that gets the number of frames that are done, and of all frames.
+pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
 
 /// A file that is to be.
 pub(crate) struct NewFile<'n> {
@@ -38,7 +38,7 @@ pub(crate) struct NewFile<'n> {
 }
 
 /// A file that has been written and has no name yet.
-struct Fresh {
+struct WrittenFile {
     header: Header,
     indices: Indices,
     end: u64,
@@ -47,7 +47,7 @@ struct Fresh {
 }
 
 /// A file as it is now, and what the next one is called.
-struct Snapshot {
+struct FileSnapshot {
     file: Arc<dyn DiskFile>,
     indices: Indices,
     header: Header,
@@ -57,22 +57,22 @@ struct Snapshot {
     seal_info: Vec<u8>,
 }
 
-/// Frames that are copied.
-struct Old<'o> {
+/// The file that frames are copied from.
+struct FramesToCopy<'o> {
     file: &'o dyn DiskFile,
     indices: &'o Indices,
     /// Another process may write to it, and over frames that it has moved.
-    is_anothers: bool,
+    has_other_writer: bool,
 }
 
 impl NewFile<'_> {
     /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
     fn write(
         &self,
-        old: Option<&Old<'_>>,
+        old: Option<&FramesToCopy<'_>>,
         change: &Change,
-        progress: Progress<'_>,
-    ) -> Result<(Box<dyn DiskFile>, Fresh)> {
+        progress: FrameProgress<'_>,
+    ) -> Result<(Box<dyn DiskFile>, WrittenFile)> {
         let temporary = temporary_name(self.name);
         match self.disk.remove(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -96,10 +96,10 @@ impl NewFile<'_> {
     fn fill(
         &self,
         file: &dyn DiskFile,
-        old: Option<&Old<'_>>,
+        old: Option<&FramesToCopy<'_>>,
         change: &Change,
-        progress: Progress<'_>,
-    ) -> Result<Fresh> {
+        progress: FrameProgress<'_>,
+    ) -> Result<WrittenFile> {
         if !self.seal_info.is_empty()
             && self.seal.is_none()
             && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
@@ -107,33 +107,50 @@ impl NewFile<'_> {
             return Err(super::no_key(self.name));
         }
         let failed = io_error("write", self.name);
-        let changed: HashSet<Key> =
-            change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-        let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-        let mut kept: Vec<(Key, Place)> = kept.collect();
-        kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
-        let is_chunk = |key: &Key| key.kind == Kind::Chunk;
+        let kept = frames_to_keep(old, change);
+        let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
         let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
         let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
         let data_start = HEADER_BYTES + u64::from(table_bytes);
-        let mut out = Appender { file, at: data_start, buffer: Vec::new(), end: data_start };
-        let mut new = Writing::default();
+        let mut out = FrameWriter { file, at: data_start, buffer: Vec::new(), end: data_start };
+        let mut new = NewContent::default();
         let total = (kept.len() + change.frames.len()) as u64;
+        if let Some(old) = old {
+            let mut copied = |frames: u64| progress(frames, total);
+            self.copy_frames(old, &kept, &mut out, &mut new, &mut copied)?;
+        }
+        self.write_changed(change, &mut out, &mut new)?;
+        progress(total, total);
+        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
+        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
+        self.finish(out, new, header).map_err(&failed)
+    }
+
+    /// Copies frames as they are. A damaged one is put aside.
+    fn copy_frames(
+        &self,
+        old: &FramesToCopy<'_>,
+        kept: &[(FrameKey, FramePlace)],
+        out: &mut FrameWriter<'_>,
+        new: &mut NewContent,
+        copied: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let failed = io_error("write", self.name);
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
-            let Some(old) = old else { break };
             match read_place(old.file, *key, *place, &mut bytes) {
                 Ok(place) => {
                     let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places.insert(*key, Place { offset: start + crate::format::SIZE_BYTES, ..place });
+                    new.places
+                        .insert(*key, FramePlace { offset: start + crate::format::SIZE_BYTES, ..place });
                     new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
                 }
                 Err(error)
                     if error.is_corrupt()
-                        && old.is_anothers
+                        && old.has_other_writer
                         && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
                 {
                     return Err(Error::conflict(
@@ -143,44 +160,52 @@ impl NewFile<'_> {
                 Err(error) if error.is_corrupt() => {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
                     let Some(kind) = key.kind.damaged() else { continue };
-                    let key = Key::new(kind, key.pos);
-                    let appended = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
-                    new.note(key, appended);
+                    let key = FrameKey::new(kind, key.pos);
+                    let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
+                    new.note(key, written);
                 }
                 Err(error) => return Err(error),
             }
-            progress(number as u64 + 1, total);
+            copied(number as u64 + 1);
         }
+        Ok(())
+    }
+
+    /// Writes the frames of a change, sealed if the file is.
+    fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
         for frame in &change.frames {
             let sealed = match &self.seal {
                 None => None,
                 Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
             };
             let data = sealed.as_deref().unwrap_or(&frame.data);
-            let appended = out.frame(frame.key, frame.tag, self.generation, data).map_err(&failed)?;
-            new.note(frame.key, appended);
+            let written = out.frame(frame.key, frame.tag, self.generation, data);
+            new.note(frame.key, written.map_err(io_error("write", self.name))?);
             new.note_bodies(frame.key, data);
         }
-        progress(total, total);
-        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
-        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
-        self.finish(out, new, header).map_err(&failed)
+        Ok(())
     }
 
     /// What comes behind the frames, and what comes before them.
-    fn finish(&self, mut out: Appender<'_>, new: Writing, header: Header) -> std::io::Result<Fresh> {
+    fn finish(
+        &self,
+        mut out: FrameWriter<'_>,
+        new: NewContent,
+        header: Header,
+    ) -> std::io::Result<WrittenFile> {
         let (chunks, others): (Vec<_>, Vec<_>) =
-            new.places.iter().partition(|(key, _)| key.kind == Kind::Chunk);
-        let others: Vec<(Key, Place)> = others.into_iter().map(|(key, place)| (*key, *place)).collect();
+            new.places.iter().partition(|(key, _)| key.kind == FrameKind::Chunk);
+        let others: Vec<(FrameKey, FramePlace)> =
+            others.into_iter().map(|(key, place)| (*key, *place)).collect();
         let entries: Vec<Entry> =
             chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
-        let (nowhere, plain) = (ChunkPos::default(), Tag::default());
+        let (nowhere, plain) = (ChunkPos::default(), FrameTag::default());
         let side = SideIndex { earlier: 0, entries: others };
         let side_frame =
-            out.frame(Key::new(Kind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
+            out.frame(FrameKey::new(FrameKind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
         let side_at = side_frame.place.offset;
         let entities = if header.flags.has(Flags::COMPAT) { new.entity_section() } else { vec![0; 8] };
-        let key = Key::new(Kind::EntitySection, side_pos(side_at));
+        let key = FrameKey::new(FrameKind::EntitySection, side_pos(side_at));
         let section = out.frame(key, plain, self.generation, &entities)?.place;
         let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
         let commit = Commit {
@@ -190,7 +215,8 @@ impl NewFile<'_> {
             seal: self.seal_info.clone(),
             entries: new.own,
         };
-        let commit = out.frame(Key::new(Kind::Commit, nowhere), plain, self.generation, &commit.encode())?;
+        let commit =
+            out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
         out.flush()?;
         let mut front = header.encode().to_vec();
         let indices = Indices::new(&entries, &side.entries);
@@ -198,11 +224,11 @@ impl NewFile<'_> {
         out.file.write_all_at(&front, 0)?;
         out.file.sync()?;
         let side = (side_at, side.entries.len() as u64);
-        Ok(Fresh { header, indices, end: commit.place.end(), tail_start: section.end(), side })
+        Ok(WrittenFile { header, indices, end: commit.place.end(), tail_start: section.end(), side })
     }
 
     /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
-    fn verify(&self, file: &dyn DiskFile, fresh: Fresh) -> Result<Fresh> {
+    fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
         let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
         file.forget_cached().map_err(io_error("read back", self.name))?;
         let found = recover(file)?;
@@ -242,37 +268,47 @@ impl NewFile<'_> {
     }
 }
 
+/// The frames of a file that a change leaves as they are, in the order in which a new file has them.
+fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(FrameKey, FramePlace)> {
+    let changed: HashSet<FrameKey> =
+        change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
+    let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
+    let mut kept: Vec<(FrameKey, FramePlace)> = kept.collect();
+    kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
+    kept
+}
+
 /// What is there twice lies at both ends, so that one piece of damage does not meet both.
-fn order(key: Key) -> u8 {
+fn order(key: FrameKey) -> u8 {
     match key.kind {
-        Kind::Settings if key.pos.y == 0 => 0,
-        Kind::Schema if key.pos.y >= 0 => 0,
-        Kind::Settings | Kind::Schema => 2,
+        FrameKind::Settings if key.pos.y == 0 => 0,
+        FrameKind::Schema if key.pos.y >= 0 => 0,
+        FrameKind::Settings | FrameKind::Schema => 2,
         _ => 1,
     }
 }
 
-/// What has been written of a new file.
+/// The frames that were written to a new file.
 #[derive(Default)]
-struct Writing {
-    places: BTreeMap<Key, Place>,
+struct NewContent {
+    places: BTreeMap<FrameKey, FramePlace>,
     /// What is of the file's own generation: its commit lists it, as that of any save does.
-    own: Vec<(Key, Place)>,
+    own: Vec<(FrameKey, FramePlace)>,
     crcs: Vec<u32>,
     /// The records of all bodies.
     bodies: Vec<u8>,
     body_count: u32,
 }
 
-impl Writing {
-    fn note(&mut self, key: Key, appended: Appended) {
+impl NewContent {
+    fn note(&mut self, key: FrameKey, appended: WrittenFrame) {
         self.places.insert(key, appended.place);
         self.own.push((key, appended.place));
         self.crcs.push(appended.crc);
     }
 
-    fn note_bodies(&mut self, key: Key, data: &[u8]) {
-        if let (Kind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
+    fn note_bodies(&mut self, key: FrameKey, data: &[u8]) {
+        if let (FrameKind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
             self.body_count = self.body_count.saturating_add(count);
             self.bodies.extend_from_slice(records);
         }
@@ -300,12 +336,12 @@ fn join_section(count: u32, records: &[u8]) -> Vec<u8> {
 impl ChunkFile {
     /// The document's entity section: the bodies of all chunks.
     pub(crate) fn entity_section(&self) -> Result<Vec<u8>> {
-        let keys: Vec<Key> = {
+        let keys: Vec<FrameKey> = {
             let state = self.state();
-            let bodies = state.indices.of(Kind::Bodies).range(&crate::ChunkRect::ALL);
-            bodies.into_iter().map(|(pos, _)| Key::new(Kind::Bodies, pos)).collect()
+            let bodies = state.indices.of(FrameKind::Bodies).range(&crate::ChunkRect::ALL);
+            bodies.into_iter().map(|(pos, _)| FrameKey::new(FrameKind::Bodies, pos)).collect()
         };
-        let mut all = Writing::default();
+        let mut all = NewContent::default();
         for key in keys {
             match self.read(key, |_, data| {
                 all.note_bodies(key, data);
@@ -320,18 +356,18 @@ impl ChunkFile {
     }
 
     /// Writes the file anew without what is dead.
-    pub(crate) fn compact(&self, progress: Progress<'_>) -> Result<()> {
+    pub(crate) fn compact(&self, progress: FrameProgress<'_>) -> Result<()> {
         self.compact_with(Change::default(), progress)
     }
 
-    pub(super) fn compact_with(&self, change: Change, progress: Progress<'_>) -> Result<()> {
+    pub(super) fn compact_with(&self, change: Change, progress: FrameProgress<'_>) -> Result<()> {
         self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
     }
 
     /// What the next file is made of.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> FileSnapshot {
         let state = self.state();
-        Snapshot {
+        FileSnapshot {
             file: state.file.clone(),
             indices: state.indices.clone(),
             header: state.header.clone(),
@@ -343,11 +379,11 @@ impl ChunkFile {
 
     pub(super) fn rewrite_in_place(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
-        progress: Progress<'_>,
+        progress: FrameProgress<'_>,
     ) -> Result<()> {
-        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
+        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
         let new = NewFile {
             disk: &*self.disk,
             name: &self.name,
@@ -357,8 +393,11 @@ impl ChunkFile {
             seal: seal.clone(),
             seal_info: seal_info.clone(),
         };
-        let (new_file, fresh) =
-            new.write(Some(&Old { file: &*file, indices: &indices, is_anothers: false }), &change, progress)?;
+        let (new_file, fresh) = new.write(
+            Some(&FramesToCopy { file: &*file, indices: &indices, has_other_writer: false }),
+            &change,
+            progress,
+        )?;
         if let Err(error) = new.publish() {
             // Whether the name is the new file's after a crash is not known; until then it may be.
             writer.poison();
@@ -389,7 +428,7 @@ impl ChunkFile {
         FileCopy {
             snapshot: self.snapshot(),
             capacity_min: self.options.capacity_min,
-            is_anothers: self.access == Access::Read,
+            has_other_writer: self.access == Access::Read,
             _pin,
         }
     }
@@ -412,9 +451,9 @@ impl ChunkFile {
 
 /// A file as it was when the copy began.
 pub(crate) struct FileCopy<'f> {
-    snapshot: Snapshot,
+    snapshot: FileSnapshot,
     capacity_min: u32,
-    is_anothers: bool,
+    has_other_writer: bool,
     _pin: super::Pin<'f>,
 }
 
@@ -425,14 +464,14 @@ impl FileCopy<'_> {
         disk: &dyn Disk,
         name: &str,
         change: &Change,
-        progress: Progress<'_>,
+        progress: FrameProgress<'_>,
     ) -> Result<()> {
         let _lock = take_lock(disk, name)?;
-        let Snapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
+        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
         let header = Header { modified: crate::clock::unix_seconds(), ..header };
         let new =
             NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
-        let old = Old { file: &*file, indices: &indices, is_anothers: self.is_anothers };
+        let old = FramesToCopy { file: &*file, indices: &indices, has_other_writer: self.has_other_writer };
         drop(new.write(Some(&old), change, progress)?);
         new.publish()
     }
@@ -441,8 +480,8 @@ impl FileCopy<'_> {
 /// The header of a file of which only frames are left.
 pub(super) fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
     let mut bytes = Vec::new();
-    for (pos, place) in indices.of(Kind::Settings).iter() {
-        if read_place(file, Key::new(Kind::Settings, pos), place, &mut bytes).is_ok()
+    for (pos, place) in indices.of(FrameKind::Settings).iter() {
+        if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
             && let Some(header) = decode_head(&bytes[4..])
         {
             return Ok(header);

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 
+use super::frame_scanner::FrameScanner;
 use super::recover::Recovered;
-use super::source::Source;
-use crate::format::{Commit, Flags, Header, Key, Kind, Tag};
+use crate::format::{Commit, Flags, FrameKey, FrameKind, FrameTag, Header};
 
 #[cfg(feature = "seal")]
 pub(crate) use bonfire_store::SealKey;
@@ -20,7 +20,7 @@ pub(crate) enum SealKey {}
 
 pub(crate) struct Seal {
     #[cfg(feature = "seal")]
-    sealer: bonfire_store::FrameSealer,
+    sealer: bonfire_store::engine::FrameSealer,
     #[cfg(not(feature = "seal"))]
     never: SealKey,
 }
@@ -29,7 +29,7 @@ impl Seal {
     /// For a new file.
     pub(crate) fn new(key: &SealKey) -> Result<Self> {
         #[cfg(feature = "seal")]
-        return Ok(Self { sealer: bonfire_store::FrameSealer::new(key)? });
+        return Ok(Self { sealer: bonfire_store::engine::FrameSealer::new(key)? });
         #[cfg(not(feature = "seal"))]
         match *key {}
     }
@@ -48,7 +48,7 @@ impl Seal {
 
     #[cfg(feature = "seal")]
     fn open_with(key: &SealKey, info: &[u8]) -> Result<Self> {
-        Ok(Self { sealer: bonfire_store::FrameSealer::open(key, info)? })
+        Ok(Self { sealer: bonfire_store::engine::FrameSealer::open(key, info)? })
     }
 
     #[cfg(not(feature = "seal"))]
@@ -65,8 +65,8 @@ impl Seal {
     }
 
     /// Whether frames of this kind are sealed.
-    pub(super) fn covers(kind: Kind) -> bool {
-        matches!(kind, Kind::Chunk | Kind::Bodies | Kind::Snapshot)
+    pub(super) fn covers(kind: FrameKind) -> bool {
+        matches!(kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot)
     }
 
     /// The data as it is to be in the file.
@@ -74,7 +74,7 @@ impl Seal {
         not(feature = "seal"),
         expect(unused_variables, reason = "nothing is sealed without the feature")
     )]
-    pub(crate) fn seal(&self, data: &[u8], key: Key, tag: Tag, generation: u64) -> Result<Vec<u8>> {
+    pub(crate) fn seal(&self, data: &[u8], key: FrameKey, tag: FrameTag, generation: u64) -> Result<Vec<u8>> {
         if !Self::covers(key.kind) {
             return Ok(data.to_vec());
         }
@@ -85,7 +85,7 @@ impl Seal {
     }
 
     /// The data of a checked frame, whose bytes are data and trailer.
-    pub(crate) fn open<'b>(&self, frame: &'b mut [u8], key: Key) -> Result<&'b [u8]> {
+    pub(crate) fn open<'b>(&self, frame: &'b mut [u8], key: FrameKey) -> Result<&'b [u8]> {
         let trailer = frame.len() - crate::format::TRAILER_BYTES as usize;
         if !Self::covers(key.kind) {
             return Ok(&frame[..trailer]);
@@ -108,7 +108,7 @@ impl Seal {
 
 /// What a sealed frame is bound to: it cannot be put into another place, or be read in another way.
 #[cfg(feature = "seal")]
-fn associated(key: Key, tag: Tag, generation: u64) -> [u8; 20] {
+fn associated(key: FrameKey, tag: FrameTag, generation: u64) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
     bytes[4..8].copy_from_slice(&key.pos.x.to_le_bytes());
@@ -126,9 +126,9 @@ pub(super) fn info_of_file(header: &Header, recovered: &Recovered, file: &dyn Di
         return Ok(recovered.seal.clone());
     }
     let failed = |error: std::io::Error| Error::io("cannot read a chunk world", &error);
-    let mut source = Source::new(file).map_err(failed)?;
-    let walk = source.walk(header.data_start).map_err(failed)?;
-    for frame in walk.frames.iter().rev().filter(|frame| frame.kind == Kind::Commit) {
+    let mut source = FrameScanner::new(file).map_err(failed)?;
+    let scan = source.scan(header.data_start).map_err(failed)?;
+    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {
         let data = source.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
         if let Ok(commit) = Commit::decode(&data)
             && !commit.seal.is_empty()

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bonfire_store::{Access, Disk, MemoryDisk};
+use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Random};
 
 use super::*;
-use crate::format::{Kind, encode_head};
+use crate::format::{FrameKind, encode_head};
 use crate::{ChunkPos, Durability};
 
 const NAME: &str = "world.save";
 
-type Model = BTreeMap<Key, Vec<u8>>;
+type Model = BTreeMap<FrameKey, Vec<u8>>;
 
 fn options(eager: bool) -> FileOptions {
     FileOptions { eager, capacity_min: 4, dead_share_max: Some(0.5), dead_bytes_min: 8192 }
@@ -27,8 +27,8 @@ fn header() -> Header {
 
 fn create(disk: &dyn Disk) -> Model {
     let settings = |y| NewFrame {
-        key: Key::new(Kind::Settings, ChunkPos::new(0, y)),
-        tag: Tag::default(),
+        key: FrameKey::new(FrameKind::Settings, ChunkPos::new(0, y)),
+        tag: FrameTag::default(),
         data: encode_head(&header()).to_vec(),
     };
     let change = Change { frames: vec![settings(0), settings(1)], removed: Vec::new() };
@@ -50,17 +50,23 @@ fn open(disk: impl Disk + 'static, eager: bool) -> Result<(ChunkFile, OpenReport
 }
 
 fn contents(file: &ChunkFile) -> Result<Model> {
-    let keys: Vec<Key> = file.state().indices.iter().map(|(key, _)| key).collect();
+    let keys: Vec<FrameKey> = file.state().indices.iter().map(|(key, _)| key).collect();
     let read =
-        |key: Key| Ok((key, file.read(key, |_, data| Ok(data.to_vec()))?.expect("it is in the index")));
+        |key: FrameKey| Ok((key, file.read(key, |_, data| Ok(data.to_vec()))?.expect("it is in the index")));
     keys.into_iter().map(read).collect()
 }
 
 fn random_change(random: &mut Random, model: &mut Model) -> Change {
     let mut change = Change::default();
     for _ in 0..1 + random.below(5) {
-        let kind = *random.pick(&[Kind::Chunk, Kind::Chunk, Kind::Chunk, Kind::Bodies, Kind::Snapshot]);
-        let key = Key::new(kind, ChunkPos::new(random.below(6) as i32 - 3, random.below(6) as i32 - 3));
+        let kind = *random.pick(&[
+            FrameKind::Chunk,
+            FrameKind::Chunk,
+            FrameKind::Chunk,
+            FrameKind::Bodies,
+            FrameKind::Snapshot,
+        ]);
+        let key = FrameKey::new(kind, ChunkPos::new(random.below(6) as i32 - 3, random.below(6) as i32 - 3));
         if change.frames.iter().any(|frame| frame.key == key) || change.removed.contains(&key) {
             continue;
         }
@@ -71,7 +77,7 @@ fn random_change(random: &mut Random, model: &mut Model) -> Change {
             let len = *random.pick(&[0, 1, 30, 200, 450, 600, 1100]);
             let data = random.bytes(len);
             model.insert(key, data.clone());
-            change.frames.push(NewFrame { key, tag: Tag::default(), data });
+            change.frames.push(NewFrame { key, tag: FrameTag::default(), data });
         }
     }
     change
@@ -97,7 +103,7 @@ fn run(disk: &CrashDisk, seed: u64, eager: bool, steps: usize) -> Vec<Step> {
                 file = open(disk.clone(), eager).expect("it was closed").0;
             }
             1 => file.compact(&mut |_, _| {}).expect("a disk in memory"),
-            2 => file.fold_all().expect("a disk in memory"),
+            2 => file.checkpoint_all().expect("a disk in memory"),
             3 => {
                 drop(file);
                 file = open(disk.clone(), eager).expect("it was not closed").0;

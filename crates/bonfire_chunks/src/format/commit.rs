@@ -3,7 +3,7 @@
 
 use bonfire::{Error, Result};
 
-use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Key, List, Place, take};
+use super::{ENTRY_BYTES, Entry, EntryList, FrameKey, FramePlace, HEADER_BYTES, take};
 
 /// What a save has changed. It is the last frame of the save: those before count only together with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Commit {
     pub(crate) digest: u32,
     /// How the file is sealed; empty if it is not.
     pub(crate) seal: Vec<u8>,
-    pub(crate) entries: Vec<(Key, Place)>,
+    pub(crate) entries: Vec<(FrameKey, FramePlace)>,
 }
 
 impl Commit {
@@ -28,7 +28,7 @@ impl Commit {
         bytes.extend_from_slice(&(self.seal.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&self.seal);
-        List::encode(&self.entries, &mut bytes);
+        EntryList::encode(&self.entries, &mut bytes);
         bytes
     }
 
@@ -44,7 +44,7 @@ impl Commit {
         };
         let cut = || Error::corrupt("a commit is cut");
         let (header, durable, digest, seal, count) = fixed(bytes).ok_or_else(cut)?;
-        let entries = List::decode(bytes, count)?;
+        let entries = EntryList::decode(bytes, count)?;
         if !bytes.is_empty() {
             return Err(Error::corrupt("a commit is longer than its list"));
         }
@@ -57,7 +57,7 @@ impl Commit {
 pub(crate) struct SideIndex {
     /// Where the data of the list before this one is; 0 if this one has everything.
     pub(crate) earlier: u64,
-    pub(crate) entries: Vec<(Key, Place)>,
+    pub(crate) entries: Vec<(FrameKey, FramePlace)>,
 }
 
 impl SideIndex {
@@ -65,7 +65,7 @@ impl SideIndex {
         let mut bytes = Vec::with_capacity(12 + self.entries.len() * ENTRY_BYTES);
         bytes.extend_from_slice(&self.earlier.to_le_bytes());
         bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
-        List::encode(&self.entries, &mut bytes);
+        EntryList::encode(&self.entries, &mut bytes);
         bytes
     }
 
@@ -74,7 +74,7 @@ impl SideIndex {
         let fixed =
             |bytes: &mut &[u8]| Some((u64::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?)));
         let (earlier, count) = fixed(bytes).ok_or_else(|| Error::corrupt("a side index is cut"))?;
-        Ok(Self { earlier, entries: List::decode(bytes, count)? })
+        Ok(Self { earlier, entries: EntryList::decode(bytes, count)? })
     }
 }
 
@@ -103,14 +103,14 @@ pub(crate) fn decode_image(bytes: &[u8]) -> Result<Vec<Entry>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Tag};
+    use super::super::{FrameKind, FrameTag};
     use super::*;
     use crate::ChunkPos;
 
     #[test]
     fn frames_about_frames_come_back_and_cut_ones_are_refused() {
-        let place = Place { offset: 99, len: 5, tag: Tag { storage: 1, codec: 2, layers: 3 } };
-        let entries = vec![(Key::new(Kind::Snapshot, ChunkPos::new(1, 2)), place)];
+        let place = FramePlace { offset: 99, len: 5, tag: FrameTag { storage: 1, codec: 2, layers: 3 } };
+        let entries = vec![(FrameKey::new(FrameKind::Snapshot, ChunkPos::new(1, 2)), place)];
         let commit =
             Commit { header: [7; 64], durable: 8, digest: 9, seal: vec![1, 2], entries: entries.clone() };
         let bytes = commit.encode();
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn an_image_that_is_out_of_order_is_refused() {
-        let entry = |x| Entry { pos: ChunkPos::new(x, 0), place: Place { offset: 99, ..Place::NOWHERE } };
+        let entry =
+            |x| Entry { pos: ChunkPos::new(x, 0), place: FramePlace { offset: 99, ..FramePlace::NOWHERE } };
         assert_eq!(decode_image(&encode_image([entry(1), entry(2)].into_iter())).unwrap().len(), 2);
         assert!(decode_image(&encode_image([entry(2), entry(1)].into_iter())).unwrap_err().is_corrupt());
         assert!(decode_image(&encode_image([entry(1), entry(1)].into_iter())).unwrap_err().is_corrupt());

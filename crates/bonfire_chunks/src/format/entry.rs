@@ -3,7 +3,7 @@
 
 use bonfire::{Error, Result};
 
-use super::{Key, Kind, Place, Tag, crc8, take};
+use super::{FrameKey, FrameKind, FramePlace, FrameTag, crc8, take};
 use crate::ChunkPos;
 
 pub(crate) const ENTRY_BYTES: usize = 24;
@@ -13,7 +13,7 @@ const CHECKED_BYTES: usize = 21;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) pos: ChunkPos,
-    pub(crate) place: Place,
+    pub(crate) place: FramePlace,
 }
 
 impl Entry {
@@ -30,7 +30,7 @@ impl Entry {
     }
 }
 
-fn encode(pos: ChunkPos, place: &Place) -> [u8; ENTRY_BYTES] {
+fn encode(pos: ChunkPos, place: &FramePlace) -> [u8; ENTRY_BYTES] {
     let mut bytes = [0; ENTRY_BYTES];
     bytes[..4].copy_from_slice(&pos.x.to_le_bytes());
     bytes[4..8].copy_from_slice(&pos.y.to_le_bytes());
@@ -42,19 +42,19 @@ fn encode(pos: ChunkPos, place: &Place) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-fn decode(bytes: &[u8; ENTRY_BYTES]) -> (ChunkPos, Place, u8) {
+fn decode(bytes: &[u8; ENTRY_BYTES]) -> (ChunkPos, FramePlace, u8) {
     let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
     let pos = ChunkPos::new(i32::from_le_bytes(word(0)), i32::from_le_bytes(word(4)));
     let offset = u64::from(u32::from_le_bytes(word(8))) | u64::from(u32::from_le_bytes(word(12))) << 32;
-    let tag = Tag { storage: bytes[20], codec: bytes[22], layers: bytes[23] };
-    (pos, Place { offset, len: u32::from_le_bytes(word(16)), tag }, bytes[21])
+    let tag = FrameTag { storage: bytes[20], codec: bytes[22], layers: bytes[23] };
+    (pos, FramePlace { offset, len: u32::from_le_bytes(word(16)), tag }, bytes[21])
 }
 
 /// Entries of frames of any content, in commits and side indices. What was removed is nowhere.
-pub(crate) struct List;
+pub(crate) struct EntryList;
 
-impl List {
-    pub(crate) fn encode(entries: &[(Key, Place)], out: &mut Vec<u8>) {
+impl EntryList {
+    pub(crate) fn encode(entries: &[(FrameKey, FramePlace)], out: &mut Vec<u8>) {
         out.reserve(entries.len() * ENTRY_BYTES);
         for (key, place) in entries {
             let mut bytes = encode(key.pos, place);
@@ -64,7 +64,7 @@ impl List {
     }
 
     /// `count` entries; the bytes must be there before memory for them is.
-    pub(crate) fn decode(bytes: &mut &[u8], count: u32) -> Result<Vec<(Key, Place)>> {
+    pub(crate) fn decode(bytes: &mut &[u8], count: u32) -> Result<Vec<(FrameKey, FramePlace)>> {
         let needed = count as usize * ENTRY_BYTES;
         if bytes.len() < needed {
             return Err(Error::corrupt("a list of frames is longer than what it lies in"));
@@ -73,9 +73,9 @@ impl List {
         for _ in 0..count {
             let entry = take(bytes).map(|entry| decode(&entry));
             let (pos, place, kind) = entry.ok_or_else(|| Error::corrupt("a list of frames is cut"))?;
-            let kind = Kind::from_number(kind).filter(|kind| kind.is_content());
+            let kind = FrameKind::from_number(kind).filter(|kind| kind.is_content());
             let kind = kind.ok_or_else(|| Error::corrupt("a list names a frame that holds nothing"))?;
-            entries.push((Key::new(kind, pos), place));
+            entries.push((FrameKey::new(kind, pos), place));
         }
         Ok(entries)
     }
@@ -85,8 +85,8 @@ impl List {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place { offset: 0x0102_0304_0506, len: 77, tag: Tag { storage: 2, codec: 3, layers: 4 } }
+    fn place() -> FramePlace {
+        FramePlace { offset: 0x0102_0304_0506, len: 77, tag: FrameTag { storage: 2, codec: 3, layers: 4 } }
     }
 
     #[test]
@@ -113,15 +113,15 @@ mod tests {
     #[test]
     fn a_list_comes_back_and_a_cut_one_is_refused() {
         let entries = vec![
-            (Key::new(Kind::Bodies, ChunkPos::new(1, -1)), place()),
-            (Key::new(Kind::Chunk, ChunkPos::new(5, 5)), Place::NOWHERE),
+            (FrameKey::new(FrameKind::Bodies, ChunkPos::new(1, -1)), place()),
+            (FrameKey::new(FrameKind::Chunk, ChunkPos::new(5, 5)), FramePlace::NOWHERE),
         ];
         let mut bytes = Vec::new();
-        List::encode(&entries, &mut bytes);
-        assert_eq!(List::decode(&mut &bytes[..], 2).unwrap(), entries);
-        assert!(List::decode(&mut &bytes[..47], 2).unwrap_err().is_corrupt());
-        assert!(List::decode(&mut &bytes[..], u32::MAX).unwrap_err().is_corrupt());
-        bytes[21] = Kind::Commit as u8;
-        assert!(List::decode(&mut &bytes[..], 2).unwrap_err().is_corrupt());
+        EntryList::encode(&entries, &mut bytes);
+        assert_eq!(EntryList::decode(&mut &bytes[..], 2).unwrap(), entries);
+        assert!(EntryList::decode(&mut &bytes[..47], 2).unwrap_err().is_corrupt());
+        assert!(EntryList::decode(&mut &bytes[..], u32::MAX).unwrap_err().is_corrupt());
+        bytes[21] = FrameKind::Commit as u8;
+        assert!(EntryList::decode(&mut &bytes[..], 2).unwrap_err().is_corrupt());
     }
 }

@@ -1,7 +1,7 @@
 //! Frames: `[u32 size][data][trailer]`. To a reader of the document a frame is an entry of the data region whose payload
 //! is a little longer than the table says.
 
-use super::{Key, Kind, Place, Tag, take};
+use super::{FrameKey, FrameKind, FramePlace, FrameTag, take};
 use crate::ChunkPos;
 
 pub(crate) const SIZE_BYTES: u64 = 4;
@@ -16,17 +16,17 @@ pub(crate) const MAGIC: [u8; 4] = [0x9B, b'B', b'N', b'F'];
 /// What the trailer of a frame says, and where the frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) pos: ChunkPos,
     /// Of the save that wrote it.
     pub(crate) generation: u64,
-    pub(crate) place: Place,
+    pub(crate) place: FramePlace,
     pub(crate) crc: u32,
 }
 
 impl Frame {
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.kind, self.pos)
+    pub(crate) fn key(&self) -> FrameKey {
+        FrameKey::new(self.kind, self.pos)
     }
 
     /// What a trailer says whose data begins at `offset`. Whether it is true is for [`check`](Self::check) to say.
@@ -39,10 +39,10 @@ impl Frame {
         let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
         let len = u32::from_le_bytes(take(bytes)?);
         Some(Self {
-            kind: Kind::from_number(kind)?,
+            kind: FrameKind::from_number(kind)?,
             pos,
             generation: u64::from_le_bytes(take(bytes)?),
-            place: Place { offset, len, tag: Tag { storage, codec, layers } },
+            place: FramePlace { offset, len, tag: FrameTag { storage, codec, layers } },
             crc: u32::from_le_bytes(take(bytes)?),
         })
     }
@@ -54,7 +54,7 @@ impl Frame {
 
     /// The frame in these bytes, from its size word to its last byte, if it is whole. The size word is made right if it is
     /// not: the trailer says the same, and is checked.
-    pub(crate) fn check(bytes: &mut [u8], place: &Place) -> Option<Self> {
+    pub(crate) fn check(bytes: &mut [u8], place: &FramePlace) -> Option<Self> {
         let (size, rest) = bytes.split_first_chunk_mut()?;
         let (data, trailer) = rest.split_at_checked(place.len as usize)?;
         let frame = Self::decode(trailer, place.offset)?;
@@ -75,21 +75,21 @@ fn crc(data: u32, trailer: &[u8]) -> u32 {
     crc32c::crc32c_append(data, &trailer[..CHECKED_BYTES])
 }
 
-/// A frame that was put at the end of a buffer.
+/// A frame that was written to the end of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Appended {
-    pub(crate) place: Place,
+pub(crate) struct WrittenFrame {
+    pub(crate) place: FramePlace,
     pub(crate) crc: u32,
 }
 
-impl Appended {
+impl WrittenFrame {
     /// Puts the frame of `parts` at the end of `out`, whose first byte is at `start` of the file. The caller has checked that
     /// the data is shorter than 4 GiB.
     pub(crate) fn new(
         out: &mut Vec<u8>,
         start: u64,
-        key: Key,
-        tag: Tag,
+        key: FrameKey,
+        tag: FrameTag,
         generation: u64,
         parts: &[&[u8]],
     ) -> Self {
@@ -100,7 +100,7 @@ impl Appended {
         out.extend_from_slice(&(len + TRAILER_BYTES as u32).to_le_bytes());
         parts.iter().for_each(|part| out.extend_from_slice(part));
         let data_crc = crc32c::crc32c(&out[out.len() - len as usize..]);
-        let (place, trailer) = (Place { offset, len, tag }, out.len());
+        let (place, trailer) = (FramePlace { offset, len, tag }, out.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
         out.extend_from_slice(&key.pos.x.to_le_bytes());
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn a_frame_comes_back_and_every_damaged_byte_is_seen() {
         let mut bytes = vec![0xEE; 3];
-        let key = Key::new(Kind::Bodies, ChunkPos::new(-7, 9));
-        let tag = Tag { storage: 1, codec: 2, layers: 3 };
-        let appended = Appended::new(&mut bytes, 100, key, tag, 42, &[b"hello ", b"there"]);
+        let key = FrameKey::new(FrameKind::Bodies, ChunkPos::new(-7, 9));
+        let tag = FrameTag { storage: 1, codec: 2, layers: 3 };
+        let appended = WrittenFrame::new(&mut bytes, 100, key, tag, 42, &[b"hello ", b"there"]);
         assert_eq!((appended.place.offset, appended.place.len), (107, 11));
         let bytes = &mut bytes[3..];
         let frame = Frame::check(bytes, &appended.place).unwrap();

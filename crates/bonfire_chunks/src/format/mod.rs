@@ -9,20 +9,20 @@ mod settings;
 
 pub(crate) use self::commit::{Commit, SideIndex, decode_image, encode_image};
 pub(crate) use self::crc8::{crc8, crc8_append};
-pub(crate) use self::entry::{ENTRY_BYTES, Entry, List};
-pub(crate) use self::frame::{Appended, FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
+pub(crate) use self::entry::{ENTRY_BYTES, Entry, EntryList};
+pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};
 pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
 pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
 
 use crate::ChunkPos;
 
-/// What a frame holds. Numbers are never used again for something else.
+/// The content of a frame. A number is never used again for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// The cells of a chunk.
     Chunk = 1,
-    /// The document's entity section. The save that folds ends with it.
+    /// The document's entity section. The save that writes a checkpoint ends with it.
     EntitySection = 2,
     /// What a save has changed: the frames before it count only together with it.
     Commit = 3,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     DamagedSnapshot = 12,
 }
 
-impl Kind {
+impl FrameKind {
     /// The kinds that hold something of the game's. Each has an index of its own.
     pub(crate) const CONTENT: [Self; 8] = [
         Self::Chunk,
@@ -95,22 +95,22 @@ impl Kind {
     }
 }
 
-/// What a frame is found by.
+/// The key of a frame in the indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) kind: Kind,
+pub(crate) struct FrameKey {
+    pub(crate) kind: FrameKind,
     pub(crate) pos: ChunkPos,
 }
 
-impl Key {
-    pub(crate) fn new(kind: Kind, pos: ChunkPos) -> Self {
+impl FrameKey {
+    pub(crate) fn new(kind: FrameKind, pos: ChunkPos) -> Self {
         Self { kind, pos }
     }
 }
 
 /// How the data of a frame is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tag {
+pub(crate) struct FrameTag {
     /// Of chunks: 0 empty, 1 delta, 2 full.
     pub(crate) storage: u8,
     pub(crate) codec: u8,
@@ -118,24 +118,25 @@ pub(crate) struct Tag {
     pub(crate) layers: u8,
 }
 
-impl Tag {
+impl FrameTag {
     /// Of a frame without data that says that there is nothing of its kind in its place any more. The commit says it too; this
     /// one is for the case that the commit is damaged.
     pub(crate) const REMOVED: Self = Self { storage: 0xFF, codec: 0, layers: 0 };
 }
 
-/// Where the data of a frame is.
+/// The place of the data of a frame in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FramePlace {
     /// Past the size word. 0 is nowhere.
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    pub(crate) tag: Tag,
+    pub(crate) tag: FrameTag,
 }
 
-impl Place {
-    /// Of something that is not there.
-    pub(crate) const NOWHERE: Self = Self { offset: 0, len: 0, tag: Tag { storage: 0, codec: 0, layers: 0 } };
+impl FramePlace {
+    /// The place of a frame that does not exist.
+    pub(crate) const NOWHERE: Self =
+        Self { offset: 0, len: 0, tag: FrameTag { storage: 0, codec: 0, layers: 0 } };
 
     pub(crate) fn is_nowhere(&self) -> bool {
         self.offset == 0

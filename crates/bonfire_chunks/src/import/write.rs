@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk, OsDisk};
+use bonfire_store::disk::{Access, Disk, OsDisk};
 
 use super::pixel_world::{PixelContent, PixelWorld};
 use crate::codec::Delta;

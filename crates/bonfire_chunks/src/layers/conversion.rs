@@ -9,7 +9,7 @@ use super::cells::{CellMask, Span};
 use super::materials::MaterialMap;
 use super::registry::Upgrade;
 use super::set::{LayerSet, StoredLayer};
-use super::{Layer, Layers, Removed};
+use super::{Layer, Layers, RemovedLayers};
 
 /// What is different between the cells of a file and those of the game, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Conversion {
         let mut to = 0;
         for stored in &set.layers {
             if !layers.layers.iter().any(|layer| layer.name == stored.name) {
-                if layers.removed == Removed::Keep {
+                if layers.removed == RemovedLayers::Keep {
                     Span { from, to, len: stored.bytes }.push(&mut self.carried_spans);
                     to += stored.bytes;
                     self.changes.carried.push(stored.name.clone());

@@ -101,9 +101,9 @@ pub enum Persistence {
     No,
 }
 
-/// What becomes of layers that are in a file but no longer in the game.
+/// The treatment of layers that are in a file but no longer in the game.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Removed {
+pub enum RemovedLayers {
     /// They are carried along, and written again with their chunk. The default.
     #[default]
     Keep,

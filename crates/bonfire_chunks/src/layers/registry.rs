@@ -8,7 +8,7 @@ use bonfire::{Error, Result};
 
 use super::cells::{CellMask, Span};
 use super::set::{LayerSet, StoredLayer, fits};
-use super::{Layer, MEMORY_BYTES_MAX, Persistence, Removed};
+use super::{Layer, MEMORY_BYTES_MAX, Persistence, RemovedLayers};
 
 /// Takes the bytes of a layer in one cell from one version to the next.
 pub(super) type Upgrade = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
@@ -37,7 +37,7 @@ pub struct Layers {
     pub(super) layers: Vec<Layer>,
     pub(super) materials: Option<(String, Vec<(u32, String)>)>,
     pub(super) missing_material: Option<u32>,
-    pub(super) removed: Removed,
+    pub(super) removed: RemovedLayers,
     upgrades: Vec<(String, u32, Upgrade)>,
 }
 
@@ -92,9 +92,9 @@ impl Layers {
         self
     }
 
-    /// What becomes of layers that the game no longer has. [`Removed::Keep`] unless said otherwise.
+    /// What becomes of layers that the game no longer has. [`RemovedLayers::Keep`] unless said otherwise.
     #[must_use]
-    pub fn removed(mut self, removed: Removed) -> Self {
+    pub fn removed(mut self, removed: RemovedLayers) -> Self {
         self.removed = removed;
         self
     }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bonfire::{Error, Result};
 
 use super::cells::Encoder;
-use super::edit::After;
-use super::{ChunkWorld, Saving, World};
+use super::edit::PendingChange;
+use super::{ChunkWorld, SaveState, World};
 use crate::file::NewFrame;
-use crate::format::{Key, Kind, Tag};
+use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::{Body, BodyId, BodyIds, ChunkPos, ChunkRect, decode_bodies, encode_bodies};
 
 impl ChunkWorld {
@@ -32,7 +32,7 @@ impl ChunkWorld {
     /// The chunks of a rectangle that have bodies, row by row.
     pub fn chunks_with_bodies(&self, rect: ChunkRect) -> Vec<ChunkPos> {
         let state = self.inner.file.state();
-        state.indices.of(Kind::Bodies).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        state.indices.of(FrameKind::Bodies).range(&rect).into_iter().map(|(pos, _)| pos).collect()
     }
 
     /// Gives out ids for new bodies that no session of this world has given out, or will. What is split off a body takes new
@@ -48,7 +48,7 @@ impl ChunkWorld {
 impl World {
     /// All bodies that the file has for a chunk; `None` if it has no list.
     fn stored_bodies(&self, pos: ChunkPos) -> Result<Option<Vec<Body>>> {
-        let key = Key::new(Kind::Bodies, pos);
+        let key = FrameKey::new(FrameKind::Bodies, pos);
         let here = |error: Error| error.in_field(format_args!("bodies of chunk {pos}"));
         self.file.read(key, |tag, data| {
             let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
@@ -74,20 +74,10 @@ impl World {
         &self,
         lists: BTreeMap<ChunkPos, Vec<Body>>,
         removed_chunks: &BTreeSet<ChunkPos>,
-        saving: &mut Saving,
-        frames: &mut BTreeMap<Key, NewFrame>,
-        removed: &mut BTreeSet<Key>,
-        after: &mut After,
+        saving: &mut SaveState,
+        pending: &mut PendingChange,
     ) -> Result<()> {
-        let mut new_homes: HashMap<BodyId, ChunkPos> = HashMap::new();
-        for (pos, bodies) in &lists {
-            for body in bodies.iter().filter(|body| !body.is_empty()) {
-                self.check_body(*pos, body)?;
-                if let Some(other) = new_homes.insert(body.id, *pos) {
-                    return Err(Error::misuse(format!("body {} is saved in {other} and in {pos}", body.id)));
-                }
-            }
-        }
+        let new_homes = self.homes_of(&lists)?;
         // Ids of the game's own, or of another program, are not given out by later sessions either.
         let sessions = new_homes.keys().map(|id| id.session());
         // After the last session they would begin again.
@@ -96,7 +86,54 @@ impl World {
             saving.settings.session = highest;
             saving.settings_changed = true;
         }
-        // Chunks that lose a body to another one, or have empty ones.
+        let all = self.with_other_lists(lists, removed_chunks, &new_homes, saving)?;
+        let gone = saving.homes.iter().filter(|(id, home)| {
+            (all.contains_key(home) || removed_chunks.contains(home)) && !new_homes.contains_key(id)
+        });
+        let gone: HashSet<BodyId> = gone.map(|(id, _)| *id).collect();
+        let kept: HashSet<BodyId> = all.values().flatten().map(|body| body.id).collect();
+        let PendingChange { frames, removed, effects } = pending;
+        effects.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
+        let carried = self.carried_by_bodies(&all, saving)?;
+        for (pos, bodies) in all {
+            let key = FrameKey::new(FrameKind::Bodies, pos);
+            effects.bodies_written.push(pos);
+            effects
+                .homes
+                .extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
+            if bodies.iter().all(Body::is_empty) {
+                removed.insert(key);
+            } else {
+                removed.remove(&key);
+                let tag = FrameTag { layers: saving.settings.current, ..FrameTag::default() };
+                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunk of each body in these lists. A body has one, which is where its list is.
+    fn homes_of(&self, lists: &BTreeMap<ChunkPos, Vec<Body>>) -> Result<HashMap<BodyId, ChunkPos>> {
+        let mut homes = HashMap::new();
+        for (pos, bodies) in lists {
+            for body in bodies.iter().filter(|body| !body.is_empty()) {
+                self.check_body(*pos, body)?;
+                if let Some(other) = homes.insert(body.id, *pos) {
+                    return Err(Error::misuse(format!("body {} is saved in {other} and in {pos}", body.id)));
+                }
+            }
+        }
+        Ok(homes)
+    }
+
+    /// Adds the lists of chunks that lose a body to another chunk, or have empty bodies.
+    fn with_other_lists(
+        &self,
+        lists: BTreeMap<ChunkPos, Vec<Body>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
+        new_homes: &HashMap<BodyId, ChunkPos>,
+        saving: &SaveState,
+    ) -> Result<BTreeMap<ChunkPos, Vec<Body>>> {
         let mut others: BTreeSet<ChunkPos> = saving.with_empty_bodies.clone();
         others.extend(
             new_homes.iter().filter_map(|(id, pos)| saving.homes.get(id).copied().filter(|home| home != pos)),
@@ -113,28 +150,7 @@ impl World {
             let is_here = |body: &Body| new_homes.get(&body.id).is_none_or(|home| *home == pos);
             all.insert(pos, bodies.into_iter().filter(is_here).collect());
         }
-        let gone = saving.homes.iter().filter(|(id, home)| {
-            (all.contains_key(home) || removed_chunks.contains(home)) && !new_homes.contains_key(id)
-        });
-        let gone: HashSet<BodyId> = gone.map(|(id, _)| *id).collect();
-        let kept: HashSet<BodyId> = all.values().flatten().map(|body| body.id).collect();
-        after.homes.extend(gone.into_iter().filter(|id| !kept.contains(id)).map(|id| (id, None)));
-        let carried = self.carried_by_bodies(&all, saving)?;
-        for (pos, bodies) in all {
-            let key = Key::new(Kind::Bodies, pos);
-            after.bodies_written.push(pos);
-            after
-                .homes
-                .extend(bodies.iter().filter(|body| !body.is_empty()).map(|body| (body.id, Some(pos))));
-            if bodies.iter().all(Body::is_empty) {
-                removed.insert(key);
-            } else {
-                removed.remove(&key);
-                let tag = Tag { layers: saving.settings.current, ..Tag::default() };
-                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
-            }
-        }
-        Ok(())
+        Ok(all)
     }
 
     fn check_body(&self, pos: ChunkPos, body: &Body) -> Result<()> {
@@ -152,8 +168,8 @@ impl World {
     fn carried_by_bodies(
         &self,
         lists: &BTreeMap<ChunkPos, Vec<Body>>,
-        saving: &Saving,
-    ) -> Result<HashMap<BodyId, Carried>> {
+        saving: &SaveState,
+    ) -> Result<HashMap<BodyId, CarriedBody>> {
         let mut carried = HashMap::new();
         let set = saving.settings.current();
         if set.stored_bytes() == self.options.layers.stored_bytes() {
@@ -163,12 +179,12 @@ impl World {
         let homes = lists.values().flatten().filter_map(|body| saving.homes.get(&body.id));
         let places: BTreeSet<ChunkPos> = lists.keys().chain(homes).copied().collect();
         for pos in places {
-            let read = self.file.read(Key::new(Kind::Bodies, pos), |tag, data| {
+            let read = self.file.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
                 let (conversion, set_bytes) = self.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
                     if saving.homes.get(&body.id).is_none_or(|home| *home == pos) {
                         let bytes = encoder.carried_of(&conversion, &body.cells)?;
-                        carried.insert(body.id, Carried { size: [body.width, body.height], bytes });
+                        carried.insert(body.id, CarriedBody { size: [body.width, body.height], bytes });
                     }
                 }
                 Ok(())
@@ -185,8 +201,8 @@ impl World {
     fn encode_list(
         &self,
         mut bodies: Vec<Body>,
-        carried: &HashMap<BodyId, Carried>,
-        saving: &Saving,
+        carried: &HashMap<BodyId, CarriedBody>,
+        saving: &SaveState,
     ) -> Result<Vec<u8>> {
         let layers = &self.options.layers;
         let set = saving.settings.current();
@@ -211,7 +227,7 @@ impl World {
 }
 
 /// What a body has of layers that the game does not have any more, cell by cell.
-struct Carried {
+struct CarriedBody {
     size: [u32; 2],
     bytes: Vec<u8>,
 }

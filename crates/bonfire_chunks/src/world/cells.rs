@@ -9,7 +9,7 @@ use bonfire::{Error, Result};
 use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
 use crate::file::NewFrame;
-use crate::format::{Key, Kind, Tag};
+use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::{ChunkPos, Conversion, LayerSet, StoredLayer};
 
 /// How chunks are stored: numbers of the document.
@@ -42,11 +42,17 @@ pub(super) struct Encoder<'w> {
 impl World {
     /// Puts a chunk into `cells`, which have the right size. False if it is not in the file.
     pub(super) fn read_cells(&self, pos: ChunkPos, cells: &mut [u8]) -> Result<bool> {
-        let key = Key::new(Kind::Chunk, pos);
+        let key = FrameKey::new(FrameKind::Chunk, pos);
         Ok(self.file.read(key, |tag, data| self.decode_cells(pos, tag, data, cells))?.is_some())
     }
 
-    pub(super) fn decode_cells(&self, pos: ChunkPos, tag: Tag, data: &[u8], cells: &mut [u8]) -> Result<()> {
+    pub(super) fn decode_cells(
+        &self,
+        pos: ChunkPos,
+        tag: FrameTag,
+        data: &[u8],
+        cells: &mut [u8],
+    ) -> Result<()> {
         let here = |error: Error| error.in_field(format_args!("chunk {pos}"));
         match tag.storage {
             EMPTY if data.is_empty() => {
@@ -74,7 +80,7 @@ impl World {
         }
     }
 
-    fn decode_delta_cells(&self, pos: ChunkPos, tag: Tag, data: &[u8], cells: &mut [u8]) -> Result<()> {
+    fn decode_delta_cells(&self, pos: ChunkPos, tag: FrameTag, data: &[u8], cells: &mut [u8]) -> Result<()> {
         let (conversion, set_bytes) = self.conversion(tag.layers)?;
         let delta = decode_delta(codec(tag)?, data, set_bytes, self.options.cells_per_chunk() as u32)?;
         self.generate_for(pos, tag.layers, cells)?;
@@ -166,7 +172,7 @@ fn no_set(set: u8) -> Error {
     Error::corrupt(format!("it names layer set {set}, which this world does not have"))
 }
 
-pub(super) fn codec(tag: Tag) -> Result<Codec> {
+pub(super) fn codec(tag: FrameTag) -> Result<Codec> {
     let codec = Codec::from_number(tag.codec);
     codec.ok_or_else(|| Error::newer_format(format!("this build does not know codec {}", tag.codec)))
 }
@@ -241,13 +247,13 @@ impl<'w> Encoder<'w> {
         if cells.len() != expected {
             return Err(Error::misuse(format!("chunk {pos} has {} bytes and not {expected}", cells.len())));
         }
-        let Carried { bytes: carried, is_whole } = self.carried(pos)?;
+        let CarriedCells { bytes: carried, is_whole } = self.carried(pos)?;
         let stored = self.stored(cells, &carried)?;
-        let choice = options.choice_for(self.world.is_compat());
+        let choice = self.world.compression();
         let stored_bytes = self.set.stored_bytes();
         let frame = |storage: u8, codec: u8, data: Vec<u8>| {
-            let tag = Tag { storage, codec, layers: self.number };
-            Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
+            let tag = FrameTag { storage, codec, layers: self.number };
+            Ok(Encoded::Frame(NewFrame { key: FrameKey::new(FrameKind::Chunk, pos), tag, data }))
         };
         let mut delta = None;
         // The generator does not make layers that the game does not have: cells that have something of them are never as generated.
@@ -284,7 +290,7 @@ impl<'w> Encoder<'w> {
     /// The frame of a chunk whose way of storing is given.
     pub(super) fn encode_stored(&self, pos: ChunkPos, chunk: &StoredChunk) -> Result<Encoded> {
         let (options, stored_bytes) = (&self.world.options, self.set.stored_bytes());
-        let (cells, choice) = (options.cells_per_chunk(), options.choice_for(self.world.is_compat()));
+        let (cells, choice) = (options.cells_per_chunk(), self.world.compression());
         let mut data = Vec::new();
         let (storage, codec) = match chunk {
             StoredChunk::Empty => (EMPTY, 0),
@@ -305,8 +311,8 @@ impl<'w> Encoder<'w> {
                 return Err(Error::misuse(format!("chunk {pos} has {found} bytes and not {expected}")));
             }
         };
-        let tag = Tag { storage, codec, layers: self.number };
-        Ok(Encoded::Frame(NewFrame { key: Key::new(Kind::Chunk, pos), tag, data }))
+        let tag = FrameTag { storage, codec, layers: self.number };
+        Ok(Encoded::Frame(NewFrame { key: FrameKey::new(FrameKind::Chunk, pos), tag, data }))
     }
 
     /// The stored cells of a chunk.
@@ -321,13 +327,13 @@ impl<'w> Encoder<'w> {
     }
 
     /// What the file has of layers that the game does not have any more: it stays with the chunk.
-    fn carried(&self, pos: ChunkPos) -> Result<Carried> {
+    fn carried(&self, pos: ChunkPos) -> Result<CarriedCells> {
         if self.carried_default.is_empty() {
-            return Ok(Carried { bytes: Vec::new(), is_whole: false });
+            return Ok(CarriedCells { bytes: Vec::new(), is_whole: false });
         }
         let cells = self.world.options.cells_per_chunk();
-        let default = || Carried { bytes: self.carried_default.repeat(cells), is_whole: false };
-        let key = Key::new(Kind::Chunk, pos);
+        let default = || CarriedCells { bytes: self.carried_default.repeat(cells), is_whole: false };
+        let key = FrameKey::new(FrameKind::Chunk, pos);
         let found = self.world.file.read(key, |tag, data| {
             let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
             let mut carried = default();
@@ -335,7 +341,7 @@ impl<'w> Encoder<'w> {
                 let mut stored = vec![0; cells * set_bytes];
                 decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
                 let bytes = self.carried_of(&conversion, &stored)?;
-                carried = Carried { is_whole: bytes != carried.bytes, bytes };
+                carried = CarriedCells { is_whole: bytes != carried.bytes, bytes };
             } else if tag.storage == DELTA {
                 let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
                 let of_cells = self.carried_of(&conversion, &delta.cells)?;
@@ -355,7 +361,7 @@ impl<'w> Encoder<'w> {
 }
 
 /// What a chunk has of layers that the game does not have any more, cell by cell.
-struct Carried {
+struct CarriedCells {
     bytes: Vec<u8>,
     /// Cells that are not changed have something of them, too.
     is_whole: bool,

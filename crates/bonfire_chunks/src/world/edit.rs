@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bonfire::Result;
 
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
-use super::{ChunkWorld, Saving, World, settings_frames};
+use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
 use crate::file::{Change, NewFrame};
-use crate::format::{Key, Kind};
+use crate::format::{FrameKey, FrameKind};
 use crate::{Body, ChunkPos, Durability};
 
 /// Collects changes of a world. Nothing happens before [`commit`](Self::commit); of several calls for one chunk the last
@@ -179,13 +179,13 @@ impl World {
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
             let (state, current) = (self.file.state(), saving.settings.current);
-            let is_old = |kind: Kind, pos: ChunkPos| {
-                state.indices.get(Key::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
+            let is_old = |kind: FrameKind, pos: ChunkPos| {
+                state.indices.get(FrameKey::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
             };
-            encoded.retain(|(pos, _)| is_old(Kind::Chunk, *pos));
-            edit.bodies.retain(|pos, _| is_old(Kind::Bodies, *pos));
+            encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
+            edit.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
-        let (change, after) = self.change_of(edit, encoded, &mut saving, &mut report)?;
+        let (change, effects) = self.change_of(edit, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
@@ -196,7 +196,7 @@ impl World {
         self.file.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
         let committed = self.file.commit(change, durability)?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
-        after.apply(&mut saving);
+        effects.apply(&mut saving);
         Ok(report)
     }
 
@@ -224,21 +224,24 @@ impl World {
         encoded.into_iter().chain(crate::parallel::map(&stored, threads, encode)).collect()
     }
 
-    /// What the file is to do, and what is to be remembered once it has.
+    /// The change of the file that an edit makes, and its effects in memory.
     pub(super) fn change_of(
         &self,
         edit: Edit,
         encoded: Vec<(ChunkPos, Encoded)>,
-        saving: &mut Saving,
+        saving: &mut SaveState,
         report: &mut CommitReport,
-    ) -> Result<(Change, After)> {
-        let mut frames: BTreeMap<Key, NewFrame> = BTreeMap::new();
-        let mut removed: BTreeSet<Key> = BTreeSet::new();
+    ) -> Result<(Change, CommitEffects)> {
+        let mut pending = PendingChange::default();
+        let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
-            removed.extend([Kind::Chunk, Kind::Bodies, Kind::Snapshot].map(|kind| Key::new(kind, *pos)));
+            removed.extend(
+                [FrameKind::Chunk, FrameKind::Bodies, FrameKind::Snapshot]
+                    .map(|kind| FrameKey::new(kind, *pos)),
+            );
         }
         for (pos, encoded) in encoded {
-            let key = Key::new(Kind::Chunk, pos);
+            let key = FrameKey::new(FrameKind::Chunk, pos);
             removed.remove(&key);
             match encoded {
                 Encoded::Same => {
@@ -255,12 +258,12 @@ impl World {
                 }
             }
         }
-        let mut after = After::default();
-        self.change_bodies(edit.bodies, &edit.removed, saving, &mut frames, &mut removed, &mut after)?;
-        self.change_entities(edit.entities, &mut frames, &mut removed)?;
+        self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
+        self.change_entities(edit.entities, &mut pending)?;
+        let PendingChange { frames, mut removed, mut effects } = pending;
         // What was set aside as damaged is replaced, or removed.
-        let touched: Vec<Key> = frames.keys().chain(&removed).copied().collect();
-        removed.extend(touched.iter().filter_map(|key| Some(Key::new(key.kind.damaged()?, key.pos))));
+        let touched: Vec<FrameKey> = frames.keys().chain(&removed).copied().collect();
+        removed.extend(touched.iter().filter_map(|key| Some(FrameKey::new(key.kind.damaged()?, key.pos))));
         let mut change = Change { frames: frames.into_values().collect(), removed: Vec::new() };
         let state = self.file.state();
         change.removed = removed.into_iter().filter(|key| state.indices.get(*key).is_some()).collect();
@@ -268,22 +271,30 @@ impl World {
             let cell_bytes = u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX);
             let header = crate::format::Header { cell_bytes, ..state.header.clone() };
             change.frames.extend(settings_frames(&saving.settings, &header));
-            after.settings_written = true;
+            effects.settings_written = true;
         }
-        Ok((change, after))
+        Ok((change, effects))
     }
 }
 
-/// What is remembered once a change is in the file.
+/// A change that is being put together. A key is in one of the two collections at most.
 #[derive(Default)]
-pub(super) struct After {
+pub(super) struct PendingChange {
+    pub(super) frames: BTreeMap<FrameKey, NewFrame>,
+    pub(super) removed: BTreeSet<FrameKey>,
+    pub(super) effects: CommitEffects,
+}
+
+/// The changes of the state in memory once a change is in the file.
+#[derive(Default)]
+pub(super) struct CommitEffects {
     pub(super) homes: Vec<(crate::BodyId, Option<ChunkPos>)>,
     pub(super) bodies_written: Vec<ChunkPos>,
     pub(super) settings_written: bool,
 }
 
-impl After {
-    pub(super) fn apply(self, saving: &mut Saving) {
+impl CommitEffects {
+    pub(super) fn apply(self, saving: &mut SaveState) {
         for (id, home) in self.homes {
             match home {
                 Some(pos) => drop(saving.homes.insert(id, pos)),

@@ -3,13 +3,14 @@
 //! A small snapshot is mostly schemas, and all chunks have the same ones. So those sections are cut out, stored once under
 //! their hash, and put back when the snapshot is read: what comes back is what was put in, byte for byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bonfire::{Error, Result, Snapshot};
 
+use super::edit::PendingChange;
 use super::{ChunkWorld, World};
 use crate::file::NewFrame;
-use crate::format::{Key, Kind, Tag, take};
+use crate::format::{FrameKey, FrameKind, FrameTag, take};
 use crate::{ChunkPos, ChunkRect};
 
 /// The number of the section in the core's format.
@@ -25,13 +26,13 @@ impl ChunkWorld {
         let pos = pos.into();
         let here = |error: Error| error.in_field(format_args!("entities of chunk {pos}"));
         let read = |_, data: &[u8]| self.inner.join(data).map_err(here);
-        self.inner.file.read(Key::new(Kind::Snapshot, pos), read)
+        self.inner.file.read(FrameKey::new(FrameKind::Snapshot, pos), read)
     }
 
     /// The chunks of a rectangle that have entities, row by row.
     pub fn chunks_with_entities(&self, rect: ChunkRect) -> Vec<ChunkPos> {
         let state = self.inner.file.state();
-        state.indices.of(Kind::Snapshot).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        state.indices.of(FrameKind::Snapshot).range(&rect).into_iter().map(|(pos, _)| pos).collect()
     }
 }
 
@@ -39,33 +40,33 @@ impl World {
     pub(super) fn change_entities(
         &self,
         entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
-        frames: &mut BTreeMap<Key, NewFrame>,
-        removed: &mut BTreeSet<Key>,
+        pending: &mut PendingChange,
     ) -> Result<()> {
+        let PendingChange { frames, removed, .. } = pending;
         for (pos, snapshot) in entities {
-            let key = Key::new(Kind::Snapshot, pos);
+            let key = FrameKey::new(FrameKind::Snapshot, pos);
             let Some(snapshot) = snapshot else {
                 removed.insert(key);
                 continue;
             };
             removed.remove(&key);
-            let split = Split::of(&snapshot)
+            let split = SplitSnapshot::of(&snapshot)
                 .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {
-                    let key = Key::new(Kind::Schema, place);
+                    let key = FrameKey::new(FrameKind::Schema, place);
                     let is_there =
                         self.file.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
                     if !is_there {
                         frames.entry(key).or_insert_with(|| NewFrame {
                             key,
-                            tag: Tag::default(),
+                            tag: FrameTag::default(),
                             data: section.to_vec(),
                         });
                     }
                 }
             }
-            frames.insert(key, NewFrame { key, tag: Tag::default(), data: split.encode() });
+            frames.insert(key, NewFrame { key, tag: FrameTag::default(), data: split.encode() });
         }
         Ok(())
     }
@@ -96,10 +97,10 @@ impl World {
         Ok(snapshot)
     }
 
-    fn append_section(&self, cut: &Cut, out: &mut Vec<u8>) -> Result<()> {
+    fn append_section(&self, cut: &SchemaCut, out: &mut Vec<u8>) -> Result<()> {
         let mut lost = None;
         for place in places(cut.hash) {
-            let found = self.file.read(Key::new(Kind::Schema, place), |_, data| {
+            let found = self.file.read(FrameKey::new(FrameKind::Schema, place), |_, data| {
                 let is_it = data.len() == cut.len as usize && hash(data) == cut.hash;
                 if is_it {
                     out.extend_from_slice(data);
@@ -130,7 +131,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// A section that was cut out.
-struct Cut {
+struct SchemaCut {
     hash: u64,
     /// Where it was in the snapshot.
     at: u32,
@@ -140,13 +141,13 @@ struct Cut {
 const CUT_BYTES: usize = 16;
 
 /// A snapshot without its schemas.
-struct Split<'s> {
-    cuts: Vec<Cut>,
+struct SplitSnapshot<'s> {
+    cuts: Vec<SchemaCut>,
     sections: Vec<(u64, &'s [u8])>,
     rest: Vec<&'s [u8]>,
 }
 
-impl<'s> Split<'s> {
+impl<'s> SplitSnapshot<'s> {
     fn of(snapshot: &'s [u8]) -> Result<Self> {
         let opened = Snapshot::open(snapshot)?;
         let sections = opened.sections();
@@ -163,7 +164,7 @@ impl<'s> Split<'s> {
             let (Ok(cut_at), Ok(len)) = (u32::try_from(start), u32::try_from(bytes.len())) else { continue };
             split.rest.push(&snapshot[at..start]);
             at = start + bytes.len();
-            split.cuts.push(Cut { hash: hash(bytes), at: cut_at, len });
+            split.cuts.push(SchemaCut { hash: hash(bytes), at: cut_at, len });
             split.sections.push((hash(bytes), bytes));
         }
         split.rest.push(&snapshot[at..]);
@@ -172,7 +173,7 @@ impl<'s> Split<'s> {
 
     fn encode(&self) -> Vec<u8> {
         let mut data = (self.cuts.len() as u32).to_le_bytes().to_vec();
-        for Cut { hash, at, len } in &self.cuts {
+        for SchemaCut { hash, at, len } in &self.cuts {
             data.extend_from_slice(&hash.to_le_bytes());
             data.extend_from_slice(&at.to_le_bytes());
             data.extend_from_slice(&len.to_le_bytes());
@@ -182,7 +183,7 @@ impl<'s> Split<'s> {
     }
 }
 
-fn decode_cuts(mut data: &[u8]) -> Result<(Vec<Cut>, &[u8])> {
+fn decode_cuts(mut data: &[u8]) -> Result<(Vec<SchemaCut>, &[u8])> {
     let bytes = &mut data;
     let corrupt = || Error::corrupt("the list of what was cut out is cut itself");
     let count = u32::from_le_bytes(take(bytes).ok_or_else(corrupt)?) as usize;
@@ -191,8 +192,8 @@ fn decode_cuts(mut data: &[u8]) -> Result<(Vec<Cut>, &[u8])> {
     }
     let one = |bytes: &mut &[u8]| {
         let hash = u64::from_le_bytes(take(bytes)?);
-        Some(Cut { hash, at: u32::from_le_bytes(take(bytes)?), len: u32::from_le_bytes(take(bytes)?) })
+        Some(SchemaCut { hash, at: u32::from_le_bytes(take(bytes)?), len: u32::from_le_bytes(take(bytes)?) })
     };
-    let cuts: Option<Vec<Cut>> = (0..count).map(|_| one(bytes)).collect();
+    let cuts: Option<Vec<SchemaCut>> = (0..count).map(|_| one(bytes)).collect();
     Ok((cuts.ok_or_else(corrupt)?, *bytes))
 }

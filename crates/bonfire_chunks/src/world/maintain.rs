@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use bonfire::{Error, Result};
-use bonfire_store::Disk;
+use bonfire_store::disk::Disk;
 
 use super::cells::{DELTA, EMPTY};
 use super::{ChunkWorld, CommitReport, Edit};
 use crate::codec::{Codec, decode_delta};
 use crate::file::{ChunkFile, DamagedFrame};
-use crate::format::{Flags, Key, Kind};
+use crate::format::{Flags, FrameKey, FrameKind};
 use crate::{ChunkPos, ChunkRect, Durability, LayerSet};
 
 /// How a chunk is stored.
@@ -34,7 +34,7 @@ pub struct WorldInfo {
     pub seed: u64,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// When it was folded last, in seconds since 1970.
+    /// When its header was written last, in seconds since 1970.
     pub modified: u64,
     /// Cells along an edge of a chunk.
     pub chunk_size: u16,
@@ -82,15 +82,16 @@ impl ChunkWorld {
     pub fn info(&self) -> WorldInfo {
         let layers = self.inner.saving().settings.current().clone();
         let state = self.inner.file.state();
-        let count = |kind: Kind| state.indices.of(kind).len();
-        let aside = [Kind::DamagedChunk, Kind::DamagedBodies, Kind::DamagedSnapshot].into_iter();
+        let count = |kind: FrameKind| state.indices.of(kind).len();
+        let aside =
+            [FrameKind::DamagedChunk, FrameKind::DamagedBodies, FrameKind::DamagedSnapshot].into_iter();
         let aside = aside.flat_map(|kind| {
             state
                 .indices
                 .of(kind)
                 .range(&ChunkRect::ALL)
                 .into_iter()
-                .map(move |(pos, place)| DamagedFrame::new(Key::new(kind, pos), place))
+                .map(move |(pos, place)| DamagedFrame::new(FrameKey::new(kind, pos), place))
         });
         WorldInfo {
             seed: state.header.seed,
@@ -100,9 +101,9 @@ impl ChunkWorld {
             tile_size: state.header.tile_size,
             compat: state.header.flags.has(Flags::COMPAT),
             sealed: state.header.flags.has(Flags::SEALED),
-            chunks: count(Kind::Chunk),
-            chunks_with_bodies: count(Kind::Bodies),
-            chunks_with_entities: count(Kind::Snapshot),
+            chunks: count(FrameKind::Chunk),
+            chunks_with_bodies: count(FrameKind::Bodies),
+            chunks_with_entities: count(FrameKind::Snapshot),
             set_aside: aside.collect(),
             file_bytes: state.file_bytes(),
             dead_bytes: state.dead_bytes(),
@@ -114,7 +115,7 @@ impl ChunkWorld {
 
     /// How a chunk is stored; `None` if it is not in the file.
     pub fn storage(&self, pos: impl Into<ChunkPos>) -> Option<Storage> {
-        let place = self.inner.file.state().indices.get(Key::new(Kind::Chunk, pos.into()))?;
+        let place = self.inner.file.state().indices.get(FrameKey::new(FrameKind::Chunk, pos.into()))?;
         Some(match place.tag.storage {
             EMPTY => Storage::Empty,
             DELTA => Storage::Delta,
@@ -125,7 +126,7 @@ impl ChunkWorld {
     /// How many cells of a chunk differ from the generated one, if it is stored as a delta.
     pub fn delta_entries(&self, pos: impl Into<ChunkPos>) -> Result<Option<usize>> {
         let pos = pos.into();
-        let entries = self.inner.file.read(Key::new(Kind::Chunk, pos), |tag, data| {
+        let entries = self.inner.file.read(FrameKey::new(FrameKind::Chunk, pos), |tag, data| {
             let codec = Codec::from_number(tag.codec).filter(|_| tag.storage == DELTA);
             let Some(codec) = codec else { return Ok(None) };
             let (_, set_bytes) = self.inner.conversion(tag.layers)?;
@@ -142,18 +143,18 @@ impl ChunkWorld {
             report.frames = total;
             progress(done, total);
         });
-        let known: std::collections::HashSet<Key> =
+        let known: std::collections::HashSet<FrameKey> =
             report.damaged.iter().map(|(frame, _)| frame.key).collect();
         let all: Vec<_> =
             self.inner.file.state().indices.iter().filter(|(key, _)| !known.contains(key)).collect();
-        let look = |(key, place): &(Key, crate::format::Place)| {
+        let look = |(key, place): &(FrameKey, crate::format::FramePlace)| {
             let result = match key.kind {
-                Kind::Chunk if place.tag.storage == DELTA && self.inner.options.generator.is_none() => {
+                FrameKind::Chunk if place.tag.storage == DELTA && self.inner.options.generator.is_none() => {
                     self.delta_entries(key.pos).map(drop)
                 }
-                Kind::Chunk => self.read(key.pos).map(drop),
-                Kind::Bodies => self.read_bodies(key.pos).map(drop),
-                Kind::Snapshot => self.read_entities(key.pos).map(drop),
+                FrameKind::Chunk => self.read(key.pos).map(drop),
+                FrameKind::Bodies => self.read_bodies(key.pos).map(drop),
+                FrameKind::Snapshot => self.read_entities(key.pos).map(drop),
                 _ => Ok(()),
             };
             result.err().map(|error| (DamagedFrame::new(*key, *place), error))
@@ -233,12 +234,12 @@ impl ChunkWorld {
     pub fn upgrade_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<usize> {
         const AT_ONCE: usize = 64;
         let current = self.inner.saving().settings.current;
-        let old = |kind: Kind| -> Vec<ChunkPos> {
+        let old = |kind: FrameKind| -> Vec<ChunkPos> {
             let state = self.inner.file.state();
             let all = state.indices.of(kind).range(&ChunkRect::ALL).into_iter();
             all.filter(|(_, place)| place.tag.layers != current).map(|(pos, _)| pos).collect()
         };
-        let (chunks, bodies) = (old(Kind::Chunk), old(Kind::Bodies));
+        let (chunks, bodies) = (old(FrameKind::Chunk), old(FrameKind::Bodies));
         let total = (chunks.len() + bodies.len()) as u64;
         let mut done = 0;
         for places in chunks.chunks(AT_ONCE) {

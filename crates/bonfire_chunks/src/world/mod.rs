@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk};
+use bonfire_store::disk::{Access, Disk};
 
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 pub use self::maintain::{CheckReport, Storage, WorldInfo};
@@ -32,8 +32,9 @@ pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
+use crate::codec::Choice;
 use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal, SealKey};
-use crate::format::{Flags, Header, Key, Kind, Tag};
+use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
 /// A world of chunks in one file. Clones are the same world, and any of them may be used from any thread.
@@ -77,11 +78,11 @@ struct World {
     /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
     /// Held while something is saved that depends on what is there.
-    saving: Mutex<Saving>,
+    saving: Mutex<SaveState>,
     is_closed: std::sync::atomic::AtomicBool,
 }
 
-struct Saving {
+struct SaveState {
     settings: Settings,
     /// Whether the file does not have them yet.
     settings_changed: bool,
@@ -156,7 +157,7 @@ impl ChunkWorld {
         let mut settings = read_settings(&file)?;
         report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
         let mut changed = settings.adopt_layers(&options, &file)?;
-        changed |= file.state().indices.of(Kind::Settings).len() != SETTINGS_PLACES.len();
+        changed |= file.state().indices.of(FrameKind::Settings).len() != SETTINGS_PLACES.len();
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
     }
 
@@ -168,7 +169,7 @@ impl ChunkWorld {
         settings_changed: bool,
     ) -> Self {
         let sets = RwLock::new(settings.sets.clone());
-        let saving = Saving {
+        let saving = SaveState {
             settings,
             settings_changed,
             homes: HashMap::new(),
@@ -214,7 +215,7 @@ impl ChunkWorld {
 
     /// The number of chunks in the file.
     pub fn len(&self) -> usize {
-        self.inner.file.state().indices.of(Kind::Chunk).len()
+        self.inner.file.state().indices.of(FrameKind::Chunk).len()
     }
 
     /// Whether there are no chunks in the file.
@@ -225,13 +226,15 @@ impl ChunkWorld {
     /// Whether a chunk is in the file, damaged or not.
     pub fn contains(&self, pos: impl Into<ChunkPos>) -> bool {
         let (pos, state) = (pos.into(), self.inner.file.state());
-        [Kind::Chunk, Kind::DamagedChunk].iter().any(|kind| state.indices.get(Key::new(*kind, pos)).is_some())
+        [FrameKind::Chunk, FrameKind::DamagedChunk]
+            .iter()
+            .any(|kind| state.indices.get(FrameKey::new(*kind, pos)).is_some())
     }
 
     /// The chunks of a rectangle that are in the file, row by row.
     pub fn range(&self, rect: ChunkRect) -> Vec<ChunkPos> {
         let state = self.inner.file.state();
-        state.indices.of(Kind::Chunk).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        state.indices.of(FrameKind::Chunk).range(&rect).into_iter().map(|(pos, _)| pos).collect()
     }
 
     /// All chunks in the file, row by row, as they are now.
@@ -265,7 +268,7 @@ impl ChunkWorld {
         let places = self.range(rect);
         crate::parallel::map(&places, self.inner.options.threads, |pos| {
             // Whoever reads it hears what is wrong with it.
-            let _ = self.inner.file.read(Key::new(Kind::Chunk, *pos), |_, _| Ok(()));
+            let _ = self.inner.file.read(FrameKey::new(FrameKind::Chunk, *pos), |_, _| Ok(()));
         });
         places.len()
     }
@@ -309,7 +312,7 @@ impl std::fmt::Debug for ChunkWorld {
 }
 
 impl World {
-    fn saving(&self) -> MutexGuard<'_, Saving> {
+    fn saving(&self) -> MutexGuard<'_, SaveState> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -319,6 +322,11 @@ impl World {
 
     fn is_compat(&self) -> bool {
         self.file.flags().has(Flags::COMPAT)
+    }
+
+    /// The codecs that chunks of this file may have.
+    fn compression(&self) -> Choice {
+        if self.is_compat() { Choice::compat() } else { self.options.choice }
     }
 
     fn close(&self) -> Result<()> {
@@ -345,7 +353,8 @@ impl World {
         const APART_BYTES: u64 = 16 << 10;
         let (places, header, end) = {
             let state = self.file.state();
-            let places = SETTINGS_PLACES.map(|pos| state.indices.get(Key::new(Kind::Settings, pos)));
+            let places =
+                SETTINGS_PLACES.map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
             (places, state.header.clone(), state.file_bytes())
         };
         let [Some(one), Some(other)] = places else { return Ok(()) };
@@ -371,7 +380,7 @@ const SETTINGS_PLACES: [ChunkPos; 2] = [ChunkPos::new(0, 0), ChunkPos::new(0, 1)
 fn read_settings(file: &ChunkFile) -> Result<Settings> {
     let mut first_error = None;
     for pos in SETTINGS_PLACES {
-        match file.read(Key::new(Kind::Settings, pos), |_, data| Settings::decode(data)) {
+        match file.read(FrameKey::new(FrameKind::Settings, pos), |_, data| Settings::decode(data)) {
             Ok(Some(settings)) => return Ok(settings),
             Ok(None) => {}
             Err(error) => drop(first_error.get_or_insert(error)),
@@ -385,8 +394,8 @@ fn read_settings(file: &ChunkFile) -> Result<Settings> {
 fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item = NewFrame> {
     let data = settings.encode(header);
     SETTINGS_PLACES.into_iter().map(move |pos| NewFrame {
-        key: Key::new(Kind::Settings, pos),
-        tag: Tag::default(),
+        key: FrameKey::new(FrameKind::Settings, pos),
+        tag: FrameTag::default(),
         data: data.clone(),
     })
 }

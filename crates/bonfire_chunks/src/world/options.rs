@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
-use bonfire_store::{Access, Disk};
+use bonfire_store::disk::{Access, Disk};
 
 use super::ChunkWorld;
 use crate::codec::Choice;
@@ -203,10 +203,6 @@ impl ChunkOptions {
     pub(super) fn cells_per_chunk(&self) -> usize {
         usize::from(self.chunk_size) * usize::from(self.chunk_size)
     }
-
-    pub(super) fn choice_for(&self, compat: bool) -> Choice {
-        if compat { Choice::compat() } else { self.choice }
-    }
 }
 
 impl std::fmt::Debug for ChunkOptions {
@@ -223,9 +219,9 @@ impl std::fmt::Debug for ChunkOptions {
 
 /// The directory and the name of a path.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn at(path: &Path) -> Result<(bonfire_store::OsDisk, String)> {
+pub(crate) fn at(path: &Path) -> Result<(bonfire_store::disk::OsDisk, String)> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name =
         name.ok_or_else(|| Error::misuse(format!("`{}` has no file name of Unicode", path.display())))?;
-    Ok((bonfire_store::OsDisk::at(path.parent().unwrap_or(Path::new(""))), name.to_owned()))
+    Ok((bonfire_store::disk::OsDisk::at(path.parent().unwrap_or(Path::new(""))), name.to_owned()))
 }

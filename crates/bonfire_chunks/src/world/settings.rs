@@ -6,7 +6,7 @@ use bonfire::{Error, Result};
 
 use super::ChunkOptions;
 use crate::file::ChunkFile;
-use crate::format::{Header, Kind, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
+use crate::format::{FrameKind, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
 use crate::{Conversion, LayerSet};
 
 /// A frame names its set with one byte.
@@ -76,7 +76,8 @@ impl Settings {
         let set = options.layers.set(options.generator_version, &carried)?;
         self.adopt(set, || {
             let state = file.state();
-            let kinds = [Kind::Chunk, Kind::Bodies, Kind::DamagedChunk, Kind::DamagedBodies];
+            let kinds =
+                [FrameKind::Chunk, FrameKind::Bodies, FrameKind::DamagedChunk, FrameKind::DamagedBodies];
             let places = kinds.into_iter().flat_map(|kind| state.indices.of(kind).iter());
             places.map(|(_, place)| place.tag.layers).collect()
         })

@@ -7,7 +7,7 @@ use super::cells::{Encoder, codec};
 use super::{ChunkWorld, StoredChunk, World};
 use crate::codec::{Delta, decode_delta, decode_full};
 use crate::file::Change;
-use crate::format::{Key, Kind, Tag};
+use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::{ChunkPos, ChunkRect, Durability};
 
 impl ChunkWorld {
@@ -15,7 +15,7 @@ impl ChunkWorld {
     /// file. Cells of earlier releases come as those of today.
     pub fn read_stored(&self, pos: impl Into<ChunkPos>) -> Result<Option<StoredChunk>> {
         let pos = pos.into();
-        let key = Key::new(Kind::Chunk, pos);
+        let key = FrameKey::new(FrameKind::Chunk, pos);
         let here = |error: bonfire::Error| error.in_field(format_args!("chunk {pos}"));
         self.inner.file.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
     }
@@ -23,12 +23,12 @@ impl ChunkWorld {
     /// Gives up what is damaged and was set aside: such chunks are as the generator makes them again, without the bodies or the
     /// entities that were lost. Returns how many parts there were.
     pub fn drop_set_aside(&self) -> Result<usize> {
-        let aside = |kind: Kind| {
+        let aside = |kind: FrameKind| {
             let all = self.inner.file.state().indices.of(kind).range(&ChunkRect::ALL);
-            all.into_iter().map(move |(pos, _)| Key::new(kind, pos))
+            all.into_iter().map(move |(pos, _)| FrameKey::new(kind, pos))
         };
-        let kinds = [Kind::DamagedChunk, Kind::DamagedBodies, Kind::DamagedSnapshot];
-        let removed: Vec<Key> = kinds.into_iter().flat_map(aside).collect();
+        let kinds = [FrameKind::DamagedChunk, FrameKind::DamagedBodies, FrameKind::DamagedSnapshot];
+        let removed: Vec<FrameKey> = kinds.into_iter().flat_map(aside).collect();
         let count = removed.len();
         if count > 0 {
             let _saving = self.inner.saving();
@@ -39,7 +39,7 @@ impl ChunkWorld {
 }
 
 impl World {
-    fn decode_stored(&self, tag: Tag, data: &[u8]) -> Result<StoredChunk> {
+    fn decode_stored(&self, tag: FrameTag, data: &[u8]) -> Result<StoredChunk> {
         let cells = self.options.cells_per_chunk();
         match tag.storage {
             EMPTY => self.empty_today(tag),
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// An empty chunk of another set may be one of cells that are not the default today.
-    fn empty_today(&self, tag: Tag) -> Result<StoredChunk> {
+    fn empty_today(&self, tag: FrameTag) -> Result<StoredChunk> {
         let sets = self.sets().get(&tag.layers).cloned();
         let default = |set: &crate::LayerSet| -> Vec<u8> {
             set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect()
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Stored cells of any set as those of the set that is written with.
-    fn stored_today(&self, tag: Tag, stored: Vec<u8>) -> Result<Vec<u8>> {
+    fn stored_today(&self, tag: FrameTag, stored: Vec<u8>) -> Result<Vec<u8>> {
         let (set, number) = {
             let saving = self.saving();
             (saving.settings.current().clone(), saving.settings.current)

@@ -10,7 +10,7 @@ use bonfire::{EncodeOptions, Persist, Result};
 use bonfire_chunks::{
     Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Edit, Generator, Layer, Layers, Persistence,
 };
-use bonfire_store::{Access, Disk};
+use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::ModelWorld;
 use bonfire_testkit::disk::Random;
 

@@ -8,13 +8,15 @@ use bonfire_chunks::codec::Delta;
 use bonfire_chunks::{
     BodyId, ChunkPos, ChunkRect, ChunkWorld, Persistence, StoredChunk, StoredLayer, encode_bodies,
 };
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
-use super::arguments::DiffArguments;
 use super::{count, open_or_fail, pos};
+use crate::arguments::chunks::DiffArguments;
+use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, escaped, visible};
+use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &DiffArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let one = open_or_fail(&arguments.one, Access::Read, keys)?;
@@ -36,19 +38,19 @@ enum Change {
 }
 
 /// What may be in one world, in the other, or in both and different.
-struct Both<T, C = ()> {
+struct SetDifference<T, C = ()> {
     first: Vec<T>,
     second: Vec<T>,
     changed: Vec<(T, C)>,
 }
 
-impl<T, C> Default for Both<T, C> {
+impl<T, C> Default for SetDifference<T, C> {
     fn default() -> Self {
         Self { first: Vec::new(), second: Vec::new(), changed: Vec::new() }
     }
 }
 
-impl<T, C> Both<T, C> {
+impl<T, C> SetDifference<T, C> {
     fn is_empty(&self) -> bool {
         self.first.is_empty() && self.second.is_empty() && self.changed.is_empty()
     }
@@ -57,9 +59,9 @@ impl<T, C> Both<T, C> {
 #[derive(Default)]
 struct Diff {
     settings: Vec<(&'static str, String, String)>,
-    chunks: Both<ChunkPos, Change>,
-    bodies: Both<BodyId>,
-    entities: Both<ChunkPos>,
+    chunks: SetDifference<ChunkPos, Change>,
+    bodies: SetDifference<BodyId>,
+    entities: SetDifference<ChunkPos>,
     same: usize,
     /// What could not be compared, of which world, and why.
     unread: Vec<(&'static str, bonfire::Error)>,
@@ -205,7 +207,7 @@ impl Diff {
         if self.is_same() && self.unread.is_empty() {
             return out.line(format_args!("the same: {}", count(self.same, "chunk", "chunks")));
         }
-        let Both { first, second, changed } = &self.chunks;
+        let SetDifference { first, second, changed } = &self.chunks;
         out.line(format_args!(
             "chunks: {} the same, {} different, {} only in the first, {} only in the second",
             self.same,
@@ -213,12 +215,12 @@ impl Diff {
             first.len(),
             second.len()
         ))?;
-        let Both { first, second, changed } = &self.bodies;
+        let SetDifference { first, second, changed } = &self.bodies;
         let (gone, new, different) = (first.len(), second.len(), changed.len());
         out.line(format_args!(
             "bodies: {different} different, {gone} only in the first, {new} only in the second"
         ))?;
-        let Both { first, second, changed } = &self.entities;
+        let SetDifference { first, second, changed } = &self.entities;
         let (gone, new, different) = (first.len(), second.len(), changed.len());
         out.line(format_args!(
             "chunks with entities: {different} different, {gone} only in the first, {new} only in the second"
@@ -288,7 +290,7 @@ impl Diff {
 /// All chunks of a world, damaged or not: a damaged one is not a missing one.
 fn known(world: &ChunkWorld) -> BTreeSet<ChunkPos> {
     let aside = world.info().set_aside;
-    let damaged = aside.iter().chain(&world.report().damaged).filter(|frame| frame.what() == "chunk");
+    let damaged = aside.iter().chain(&world.report().damaged).filter(|frame| frame.kind_name() == "chunk");
     world.iter().chain(damaged.filter_map(bonfire_chunks::DamagedFrame::chunk)).collect()
 }
 

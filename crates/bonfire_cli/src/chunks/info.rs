@@ -6,14 +6,16 @@ use std::time::Duration;
 use bonfire_chunks::{
     ChunkPos, ChunkRect, ChunkWorld, LayerSet, OpenReport, Persistence, Storage, WorldInfo,
 };
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use super::{count, open_or_fail, part, pos};
-use crate::InfoArguments;
+use crate::arguments::InfoArguments;
+use crate::escape::{escaped, escaped_path};
 use crate::exit::{Exit, Failure};
 use crate::ls::date;
-use crate::output::{Output, Table, escaped, escaped_path};
+use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;

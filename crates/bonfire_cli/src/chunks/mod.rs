@@ -11,7 +11,6 @@
 //! | `map` | a picture |
 //! | `diff` | two worlds |
 
-pub(crate) mod arguments;
 pub(crate) mod diff;
 pub(crate) mod info;
 pub(crate) mod map;
@@ -23,7 +22,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bonfire_chunks::{ChunkPos, ChunkWorld, DamagedFrame};
-use bonfire_store::{Access, SealKey, is_sealed};
+use bonfire_store::SealKey;
+use bonfire_store::backend::is_sealed;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use crate::exit::Failure;
@@ -102,7 +103,7 @@ pub(crate) fn pos(pos: ChunkPos) -> Json {
 /// A damaged part as JSON.
 pub(crate) fn part(frame: &DamagedFrame, reason: &str) -> Json {
     json!({
-        "what": frame.what(),
+        "what": frame.kind_name(),
         "chunk": frame.chunk().map(pos),
         "offset": frame.offset(),
         "reason": reason,

@@ -8,15 +8,17 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bonfire_chunks::{ChunkWorld, DamagedFrame};
-use bonfire_store::{Access, Disk as _, OsDisk, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::{Access, Disk as _, OsDisk};
 use serde_json::{Value as Json, json};
 
-use super::arguments::{CompactArguments, RepairArguments};
 use super::info::state_lines;
 use super::verify::{Verdict, table};
 use super::{count, open_or_fail, part};
+use crate::arguments::chunks::{CompactArguments, RepairArguments};
+use crate::escape::escaped_path;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, escaped_path};
+use crate::output::Output;
 
 pub(crate) fn compact(
     arguments: &CompactArguments,

@@ -5,14 +5,16 @@ use std::io;
 use std::path::Path;
 
 use bonfire_chunks::{ChunkWorld, DamagedFrame, OpenReport};
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use super::info::{report_json, state_lines};
 use super::{count, is_out_of_sight, open, part};
-use crate::VerifyArguments;
+use crate::arguments::VerifyArguments;
+use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, escaped_path, visible};
+use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
@@ -60,11 +62,12 @@ impl Verdict {
             )
         };
         let mut damaged: Vec<_> = check.damaged.into_iter().map(reason).collect();
-        let known: HashSet<_> = damaged.iter().map(|(frame, _)| (frame.what(), frame.chunk())).collect();
-        let found = report.damaged.iter().filter(|frame| !known.contains(&(frame.what(), frame.chunk())));
+        let known: HashSet<_> = damaged.iter().map(|(frame, _)| (frame.kind_name(), frame.chunk())).collect();
+        let found =
+            report.damaged.iter().filter(|frame| !known.contains(&(frame.kind_name(), frame.chunk())));
         let found = found.map(|frame| (frame.clone(), "it was saved, and is not whole any more".to_owned()));
         damaged.extend(found.collect::<Vec<_>>());
-        damaged.sort_by_key(|(frame, _)| (frame.chunk(), frame.what()));
+        damaged.sort_by_key(|(frame, _)| (frame.chunk(), frame.kind_name()));
         Self {
             chunks: world.len(),
             frames: check.frames,
@@ -140,7 +143,7 @@ pub(crate) fn table(damaged: &[(DamagedFrame, String)]) -> Table {
     for (frame, reason) in damaged {
         let chunk = frame.chunk().map_or("-".to_owned(), |pos| pos.to_string());
         let why = visible(reason).into_owned();
-        table.row(vec![frame.what().to_owned(), chunk, frame.offset().to_string(), why]);
+        table.row(vec![frame.kind_name().to_owned(), chunk, frame.offset().to_string(), why]);
     }
     table
 }

@@ -17,9 +17,10 @@ use serde_json::{Value as Json, json};
 
 use self::battle::Wreck;
 use self::compare::{Description, Differences};
-use crate::DemoArguments;
+use crate::arguments::DemoArguments;
+use crate::escape::escaped_path;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, escaped_path};
+use crate::output::{Output, Table};
 
 /// How often each step is done; its time is the median.
 const ROUNDS: usize = 7;

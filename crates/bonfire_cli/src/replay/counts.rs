@@ -6,7 +6,8 @@ use bonfire::Delta;
 use bonfire::engine::DeltaOp;
 use serde_json::{Value as Json, json};
 
-use crate::output::{entities, escaped};
+use crate::escape::escaped;
+use crate::output::entities;
 
 /// Lines of the last column that are longer go on below.
 const LINE_CHARS_MAX: usize = 90;
@@ -83,8 +84,8 @@ impl Counts {
     fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         let signed = |counts: [(&str, usize); 3]| -> String {
-            let told = counts.iter().filter(|(_, count)| *count > 0);
-            told.map(|(sign, count)| format!("{sign}{count}")).collect::<Vec<_>>().join(" ")
+            let nonzero = counts.iter().filter(|(_, count)| *count > 0);
+            nonzero.map(|(sign, count)| format!("{sign}{count}")).collect::<Vec<_>>().join(" ")
         };
         let changes = signed([("+", self.spawned), ("-", self.despawned), ("~", self.changed)]);
         if self.whole {

@@ -1,22 +1,23 @@
-//! `bonfire replay`: what a recorded stream has told, message by message.
+//! `bonfire replay`: the content of a recorded stream, message by message.
 //!
 //! A message that is damaged is named, and the next one is shown. Only what a mirror would know is used: a delta can be read
 //! after a baseline of its stream.
 
 mod counts;
-mod follow;
+mod reader;
 mod values;
 
-use bonfire_sync::{AnyKind, Peek};
+use bonfire_sync::{AnyMessageKind, MessageHead};
 use serde_json::{Value as Json, json};
 
 use self::counts::Counts;
-use self::follow::{Entry, Follow, Place, Summary, Told};
+use self::reader::{Continuity, Entry, MessageContent, RecordingReader, Summary};
 use self::values::Values;
-use crate::ReplayArguments;
+use crate::arguments::ReplayArguments;
+use crate::escape::visible;
 use crate::exit::{Exit, Failure};
 use crate::file::SaveFile;
-use crate::output::{Output, Table, visible};
+use crate::output::{Output, Table};
 
 /// What is before every payload.
 const HEAD_BYTES: usize = 64;
@@ -25,7 +26,7 @@ const UNKNOWN: &str = "not known: the baseline that brings its components is not
 
 pub(crate) fn run(arguments: &ReplayArguments, out: &mut Output) -> Result<Exit, Failure> {
     let file = SaveFile::read(&arguments.file)?.into_bytes();
-    let mut follow = Follow::open(file).map_err(|error| Failure::text(&arguments.file, &error))?;
+    let mut follow = RecordingReader::open(file).map_err(|error| Failure::text(&arguments.file, &error))?;
     let mut values = arguments.values.then(|| Values::new(arguments.limit));
     match (arguments.json, &mut values) {
         (true, values) => out.json(&document(&mut follow, values.as_mut()))?,
@@ -42,12 +43,12 @@ pub(crate) fn run(arguments: &ReplayArguments, out: &mut Output) -> Result<Exit,
     Ok(Exit::worst([follow.exit(), unreadable]))
 }
 
-fn kind_name(kind: AnyKind) -> &'static str {
+fn kind_name(kind: AnyMessageKind) -> &'static str {
     match kind {
-        AnyKind::Baseline => "baseline",
-        AnyKind::Delta => "delta",
-        AnyKind::Request => "request",
-        AnyKind::StructuralLog => "log",
+        AnyMessageKind::Baseline => "baseline",
+        AnyMessageKind::Delta => "delta",
+        AnyMessageKind::Request => "request",
+        AnyMessageKind::StructuralLog => "log",
     }
 }
 
@@ -57,20 +58,20 @@ fn stream_name(stream: u64) -> String {
 }
 
 /// A payload is stored as it is unless that makes it smaller.
-fn is_compressed(head: &Peek, sent_bytes: usize) -> bool {
+fn is_compressed(head: &MessageHead, sent_bytes: usize) -> bool {
     sent_bytes < HEAD_BYTES + head.payload_bytes as usize
 }
 
-fn ticks(head: &Peek) -> String {
+fn ticks(head: &MessageHead) -> String {
     match head.kind {
-        AnyKind::Baseline | AnyKind::Request => head.tick.to_string(),
-        AnyKind::Delta | AnyKind::StructuralLog => format!("{} -> {}", head.since, head.tick),
+        AnyMessageKind::Baseline | AnyMessageKind::Request => head.tick.to_string(),
+        AnyMessageKind::Delta | AnyMessageKind::StructuralLog => format!("{} -> {}", head.since, head.tick),
     }
 }
 
 /// Requests and logs are not counted by their stream.
-fn sequence(head: &Peek) -> Option<u32> {
-    matches!(head.kind, AnyKind::Baseline | AnyKind::Delta).then_some(head.sequence)
+fn sequence(head: &MessageHead) -> Option<u32> {
+    matches!(head.kind, AnyMessageKind::Baseline | AnyMessageKind::Delta).then_some(head.sequence)
 }
 
 fn gap_text(have: u64, since: u64) -> String {
@@ -85,18 +86,20 @@ fn gap_text(have: u64, since: u64) -> String {
 impl Entry {
     /// What the message tells, in lines.
     fn lines(&self) -> Vec<String> {
-        let mut lines = match &self.told {
-            Told::Deltas(deltas) => Counts::of(deltas).lines(),
-            Told::Request { have: Some(have) } => {
+        let mut lines = match &self.content {
+            MessageContent::Deltas(deltas) => Counts::of(deltas).lines(),
+            MessageContent::Request { have: Some(have) } => {
                 vec![format!("a mirror has tick {have} and asks for the rest")]
             }
-            Told::Request { have: None } => vec!["a mirror asks for everything".to_owned()],
-            Told::Unknown => vec![UNKNOWN.to_owned()],
-            Told::Damaged(error) => vec![visible(&error.to_string()).into_owned()],
+            MessageContent::Request { have: None } => vec!["a mirror asks for everything".to_owned()],
+            MessageContent::Unknown => vec![UNKNOWN.to_owned()],
+            MessageContent::Damaged(error) => vec![visible(&error.to_string()).into_owned()],
         };
-        let before = match (self.place, &self.told) {
-            (Place::Again, _) => "told before: ".to_owned(),
-            (_, Told::Deltas(steps)) if self.head.is_some_and(|head| head.kind == AnyKind::StructuralLog) => {
+        let before = match (self.continuity, &self.content) {
+            (Continuity::Again, _) => "told before: ".to_owned(),
+            (_, MessageContent::Deltas(steps))
+                if self.head.is_some_and(|head| head.kind == AnyMessageKind::StructuralLog) =>
+            {
                 format!("in {} steps: ", steps.len())
             }
             _ => String::new(),
@@ -108,16 +111,16 @@ impl Entry {
     }
 
     fn name(&self) -> &'static str {
-        match (&self.told, &self.head) {
-            (Told::Damaged(_), _) | (_, None) => "damaged",
+        match (&self.content, &self.head) {
+            (MessageContent::Damaged(_), _) | (_, None) => "damaged",
             (_, Some(head)) => kind_name(head.kind),
         }
     }
 
     /// The gap in front of the message, if there is one: from which tick to which.
     fn gap(&self) -> Option<(u64, u64)> {
-        match (self.place, &self.head) {
-            (Place::Gap { have }, Some(head)) => Some((have, head.since)),
+        match (self.continuity, &self.head) {
+            (Continuity::Gap { have }, Some(head)) => Some((have, head.since)),
             _ => None,
         }
     }
@@ -136,7 +139,7 @@ fn in_front(entry: &Entry, stream: &mut Option<u64>) -> Vec<(&'static str, Strin
     lines
 }
 
-fn print_table(follow: &mut Follow, out: &mut Output) -> Result<(), Failure> {
+fn print_table(follow: &mut RecordingReader, out: &mut Output) -> Result<(), Failure> {
     let headers = ["offset", "seq", "message", "ticks", "sent", "payload", "", "tells"];
     let mut table = Table::new(headers).right(&["offset", "seq", "ticks", "sent", "payload"]);
     let mut stream = None;
@@ -145,7 +148,8 @@ fn print_table(follow: &mut Follow, out: &mut Output) -> Result<(), Failure> {
         for (name, ticks, text) in in_front(&entry, &mut stream) {
             table.row(vec![empty(), empty(), name.into(), ticks, empty(), empty(), empty(), text]);
         }
-        let of_head = |cell: &dyn Fn(&Peek) -> String| entry.head.as_ref().map_or_else(String::new, cell);
+        let of_head =
+            |cell: &dyn Fn(&MessageHead) -> String| entry.head.as_ref().map_or_else(String::new, cell);
         let mut lines = entry.lines().into_iter();
         table.row(vec![
             entry.offset.to_string(),
@@ -167,7 +171,7 @@ fn print_table(follow: &mut Follow, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_values(follow: &mut Follow, values: &mut Values, out: &mut Output) -> Result<(), Failure> {
+fn print_values(follow: &mut RecordingReader, values: &mut Values, out: &mut Output) -> Result<(), Failure> {
     let mut stream = None;
     let mut first = true;
     for entry in follow.by_ref() {
@@ -188,7 +192,7 @@ fn print_values(follow: &mut Follow, values: &mut Values, out: &mut Output) -> R
             entry.lines().join(" ")
         ))?;
         first = false;
-        if let Told::Deltas(deltas) = &entry.told {
+        if let MessageContent::Deltas(deltas) = &entry.content {
             for delta in deltas {
                 if deltas.len() > 1 {
                     out.line(format_args!("step {} -> {}", delta.since(), delta.now()))?;
@@ -204,7 +208,7 @@ fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn print_summary(follow: &Follow, out: &mut Output) -> Result<(), Failure> {
+fn print_summary(follow: &RecordingReader, out: &mut Output) -> Result<(), Failure> {
     let Summary { baselines, deltas, logs, requests, damaged, unknown, .. } = follow.summary;
     let summary = &follow.summary;
     let kinds = [
@@ -248,13 +252,13 @@ fn print_summary(follow: &Follow, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn document(follow: &mut Follow, mut values: Option<&mut Values>) -> Json {
+fn document(follow: &mut RecordingReader, mut values: Option<&mut Values>) -> Json {
     let mut messages = Vec::new();
     for entry in follow.by_ref() {
         messages.push(entry_json(&entry, values.as_deref_mut()));
     }
     let summary = &follow.summary;
-    let stream = |(number, known): (&u64, &follow::Stream)| {
+    let stream = |(number, known): (&u64, &reader::Stream)| {
         let (first, last) = known.ticks.unzip();
         json!({ "stream": stream_name(*number), "first_tick": first, "last_tick": last, "gaps": known.gaps })
     };
@@ -290,7 +294,7 @@ fn entry_json(entry: &Entry, values: Option<&mut Values>) -> Json {
         "offset": entry.offset,
         "sent_bytes": entry.sent_bytes,
         "gap": gap,
-        "again": entry.place == Place::Again,
+        "again": entry.continuity == Continuity::Again,
         "changes": null,
         "error": null,
     });
@@ -304,16 +308,16 @@ fn entry_json(entry: &Entry, values: Option<&mut Values>) -> Json {
         message["payload_bytes"] = head.payload_bytes.into();
         message["compression"] = if is_compressed(head, entry.sent_bytes) { "lz4" } else { "none" }.into();
     }
-    match &entry.told {
-        Told::Deltas(deltas) => {
+    match &entry.content {
+        MessageContent::Deltas(deltas) => {
             message["changes"] = Counts::of(deltas).to_json();
             if let Some(values) = values {
                 message["values"] = deltas.iter().map(|delta| values.document(delta)).collect();
             }
         }
-        Told::Request { have } => message["have"] = (*have).into(),
-        Told::Unknown => message["unknown"] = UNKNOWN.into(),
-        Told::Damaged(error) => message["error"] = error.to_string().into(),
+        MessageContent::Request { have } => message["have"] = (*have).into(),
+        MessageContent::Unknown => message["unknown"] = UNKNOWN.into(),
+        MessageContent::Damaged(error) => message["error"] = error.to_string().into(),
     }
     message
 }

@@ -5,10 +5,11 @@ use bonfire::inspect::{ColumnChange, GroupView};
 use bonfire::{Delta, EntityId, Error, Limits, Value};
 use serde_json::{Map, Value as Json, json};
 
+use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::leaf::{Leaf, MISSING, UNREADABLE};
-use crate::output::{Output, Table, cell, entities, escaped, visible};
+use crate::output::{Output, Table, cell, entities};
 
 pub(super) struct Values {
     limits: Limits,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bonfire::Error;
 
 use super::{bytes, refused};
+use crate::blocking::Wait;
 use crate::store::{Payload, Precondition, Store, Version};
-use crate::wait::Wait;
 
 const NAMES: [&str; 4] = ["a", "b", "a.b", "long-name_1.part"];
 

@@ -1,4 +1,4 @@
-//! What saves need of an operating system: one directory of files, and when its changes are durable.
+//! One directory of files, and when its changes are durable: all that saves need of an operating system.
 //!
 //! [`DirStore`](crate::DirStore) and chunk worlds know nothing else of it, so that a disk that forgets, tears or fails can
 //! take its place in tests.
@@ -14,8 +14,9 @@ use std::io::{self, ErrorKind};
 pub use self::memory::MemoryDisk;
 #[cfg(not(target_arch = "wasm32"))]
 pub use self::os::OsDisk;
-pub(crate) use self::publish::{Temporary, publish, write_parts};
-use crate::maybe::{MaybeSend, MaybeSync};
+pub(crate) use self::publish::{Temporary, WriteCheck, publish, write_parts};
+pub use self::publish::{WRITE_BORDER_BYTES, bytes_to_border};
+use crate::thread_bounds::{MaybeSend, MaybeSync};
 
 /// One directory. Names are names of files in it, never paths.
 ///

@@ -1,4 +1,4 @@
-//! The one way in which a file of this crate gets its contents.
+//! Atomic file replacement, which all files of this crate are written with.
 //!
 //! | step | why |
 //! |---|---|
@@ -36,11 +36,25 @@ impl Temporary {
     }
 }
 
-/// Where pieces end that are written at once.
-const WRITE_BYTES: usize = 1 << 20;
+/// The check of a written file before it takes its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteCheck {
+    /// A sync that succeeds is trusted.
+    Sync,
+    /// The file is also read back from the disk and compared.
+    ReadBack,
+}
 
-/// How long such a piece may be. Whoever watches sees nothing in between.
-const PIECE_BYTES_MAX: usize = 8 * WRITE_BYTES;
+/// Writes should end at multiples of this many bytes: file systems take such writes several times faster than others.
+pub const WRITE_BORDER_BYTES: usize = 1 << 20;
+
+/// Returns the number of bytes from `offset` to the next border, from 1 to [`WRITE_BORDER_BYTES`].
+pub fn bytes_to_border(offset: u64) -> usize {
+    WRITE_BORDER_BYTES - (offset % WRITE_BORDER_BYTES as u64) as usize
+}
+
+/// The longest single write. Progress does not move during a write.
+const PIECE_BYTES_MAX: usize = 8 * WRITE_BORDER_BYTES;
 
 /// Puts `parts` into the file `name`, and returns the stamp of the new file. `written` hears of every piece.
 pub(crate) fn publish(
@@ -48,11 +62,11 @@ pub(crate) fn publish(
     name: &str,
     parts: &[impl AsRef<[u8]>],
     kind: Temporary,
-    read_back: bool,
+    check: WriteCheck,
     written: &dyn Fn(u64),
 ) -> Result<u64, Failed> {
     let (temporary, file) = create_temporary(disk, kind)?;
-    let filled = fill(&*file, parts, read_back, written)
+    let filled = fill(&*file, parts, check, written)
         .and_then(|()| file.stamp().map_err(Failed::at("look at")))
         .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(Failed::at("replace")));
     drop(file);
@@ -85,12 +99,12 @@ fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn
 fn fill(
     file: &dyn DiskFile,
     parts: &[impl AsRef<[u8]>],
-    read_back: bool,
+    check: WriteCheck,
     written: &dyn Fn(u64),
 ) -> Result<(), Failed> {
     write_parts(file, 0, parts, written).map_err(Failed::at("write"))?;
     file.sync().map_err(Failed::at("make durable"))?;
-    if read_back {
+    if check == WriteCheck::ReadBack {
         check_contents(file, parts).map_err(Failed::at("read back"))?;
     }
     Ok(())
@@ -98,8 +112,7 @@ fn fill(
 
 /// Writes `parts` one after the other, from `offset`.
 ///
-/// In large pieces that end at large multiples: file systems take those several times faster than pieces that end in the
-/// middle of a page, so that a copy of what comes in small parts is worth it.
+/// Writes large pieces that end at [borders](WRITE_BORDER_BYTES). Small parts are copied together for that.
 pub(crate) fn write_parts(
     file: &dyn DiskFile,
     mut offset: u64,
@@ -109,11 +122,11 @@ pub(crate) fn write_parts(
     let mut gathered = Vec::new();
     for mut part in parts.iter().map(AsRef::as_ref) {
         while !part.is_empty() {
-            let to_border = WRITE_BYTES - (offset as usize + gathered.len()) % WRITE_BYTES;
+            let to_border = bytes_to_border(offset + gathered.len() as u64);
             if gathered.is_empty() && part.len() >= to_border {
                 // What lies before the last border, as it is.
-                let more = (part.len() - to_border).min(PIECE_BYTES_MAX - WRITE_BYTES);
-                let whole = to_border + more / WRITE_BYTES * WRITE_BYTES;
+                let more = (part.len() - to_border).min(PIECE_BYTES_MAX - WRITE_BORDER_BYTES);
+                let whole = to_border + more / WRITE_BORDER_BYTES * WRITE_BORDER_BYTES;
                 file.write_all_at(&part[..whole], offset)?;
                 written(whole as u64);
                 offset += whole as u64;
@@ -138,10 +151,10 @@ pub(crate) fn write_parts(
 
 fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
     file.forget_cached()?;
-    let mut buffer = vec![0; WRITE_BYTES];
+    let mut buffer = vec![0; WRITE_BORDER_BYTES];
     let mut offset = 0;
     for part in parts.iter().map(AsRef::as_ref) {
-        for expected in part.chunks(WRITE_BYTES) {
+        for expected in part.chunks(WRITE_BORDER_BYTES) {
             let found = &mut buffer[..expected.len()];
             file.read_exact_at(found, offset)?;
             if found != expected {

@@ -25,7 +25,7 @@ pub(crate) use self::format::{
     Base, HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RecordHeader, TRAILER_BYTES, is_journal,
 };
 pub(crate) use self::replay::replay;
-pub use self::report::{Appended, Compaction, JournalBase, JournalInfo, Lost, Replay};
+pub use self::report::{AppendReport, Compaction, JournalBase, JournalInfo, JournalReplay, LostDelta};
 pub(crate) use self::scan::{Scan, count, scan};
 
 /// More records than this are neither written nor read: at one per second a journal of 18 hours, which nobody wants to wait

@@ -18,7 +18,7 @@ pub(crate) fn replay(
 ) -> Result<(Snapshot, usize, Option<Error>)> {
     let (deltas, mut refused) = open(records, limits)?;
     let mut used = deltas.len();
-    let snapshot = match folded(&base, &deltas) {
+    let snapshot = match with_deltas(&base, &deltas) {
         Ok(snapshot) => snapshot,
         Err(error) if is_of_no_use(&error) => {
             // They are whole and do not fit the world or each other. The longest run that does.
@@ -27,7 +27,7 @@ pub(crate) fn replay(
             let mut best = base.clone();
             while fits + 1 < too_many {
                 let middle = fits.midpoint(too_many);
-                match folded(&base, &deltas[..middle]) {
+                match with_deltas(&base, &deltas[..middle]) {
                     Ok(snapshot) => (fits, best) = (middle, snapshot),
                     Err(error) if is_of_no_use(&error) => {
                         too_many = middle;
@@ -76,7 +76,7 @@ fn open_one(record: &Record, table: &mut Option<Arc<ComponentTable>>, limits: &L
     Ok(delta)
 }
 
-fn folded(base: &Snapshot, deltas: &[Delta]) -> Result<Snapshot> {
+fn with_deltas(base: &Snapshot, deltas: &[Delta]) -> Result<Snapshot> {
     match composed(deltas)? {
         Some(delta) => base.with_delta(&delta),
         None => Ok(base.clone()),

@@ -1,4 +1,4 @@
-//! What callers hear of journals.
+//! The reports about journals that callers get.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,10 +24,10 @@ impl JournalBase {
     }
 }
 
-/// What became of a delta that was appended to the journal of a save. It is durable.
+/// The report of a delta that was appended to the journal of a save. The delta is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Appended {
+pub struct AppendReport {
     /// The slot of the save.
     pub slot: String,
     /// The number of the save in its slot.
@@ -95,10 +95,10 @@ pub struct JournalInfo {
     pub saved_at: Option<Duration>,
 }
 
-/// What a load made of the journal of a save.
+/// The part of a journal that a load has used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Replay {
+pub struct JournalReplay {
     /// How many deltas are part of what was loaded.
     pub records: u64,
     /// Their bytes.
@@ -107,26 +107,26 @@ pub struct Replay {
     pub now: Option<u64>,
     /// When the last of them was appended: time since the start of 1970, UTC.
     pub saved_at: Option<Duration>,
-    /// What could not be used. A crash in the middle of an append leaves such a [tail](Lost::is_tail), and then nothing
-    /// is missing that was acknowledged.
-    pub lost: Option<Lost>,
+    /// The first delta that could not be used. A crash in the middle of an append leaves such a [tail](LostDelta::is_tail);
+    /// then nothing is missing that was acknowledged.
+    pub lost: Option<LostDelta>,
 }
 
 /// The first delta of a journal that is damaged or missing. Those behind it are of no use without it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Lost {
-    /// Which one, from 1.
+pub struct LostDelta {
+    /// Its number in the journal, from 1.
     pub record: u64,
-    /// What is wrong with it.
+    /// The error that its use met.
     pub reason: Error,
-    /// How many follow it.
+    /// The number of deltas behind it, which are lost with it.
     pub later: u64,
     /// The journal is not of this save.
     foreign: bool,
 }
 
-impl Lost {
+impl LostDelta {
     pub(crate) fn new(record: u64, reason: &Error, later: u64) -> Self {
         Self { record, reason: reason.clone(), later, foreign: false }
     }
@@ -144,7 +144,7 @@ impl Lost {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "delta {} of the journal is lost: {}", self.record, self.reason)?;
         match self.later {

@@ -7,7 +7,7 @@ use super::RECORDS_MAX;
 use super::format::{
     HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader, TRAILER_BYTES,
 };
-use super::report::Lost;
+use super::report::LostDelta;
 
 /// A record that is whole and has its place.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Scan {
     pub(crate) head: JournalHead,
     pub(crate) records: Vec<Record>,
     /// The first record that is not there, or not whole, although there is something behind the last good one.
-    pub(crate) lost: Option<Lost>,
+    pub(crate) lost: Option<LostDelta>,
     link: u32,
 }
 
@@ -90,7 +90,7 @@ impl Scan {
 
     /// Says that the next record is not there, or not whole, and how many lie behind it.
     pub(crate) fn lose(&mut self, error: &Error, later: u64) {
-        self.lost = Some(Lost::new(self.next(), error, later));
+        self.lost = Some(LostDelta::new(self.next(), error, later));
     }
 
     /// Reads the next record, and returns its length.

@@ -4,29 +4,29 @@ use bonfire::{Delta, Error, Result};
 use tracing::debug_span;
 
 use super::handle::{Promise, SaveHandle, Settled};
-use super::job::{Durable, Ended, Outcome, Step, cancelled, caught};
-use super::progress::{Progress, Stage, Watch};
+use super::job::{Durable, Ended, Outcome, Step, cancelled, catch_panic};
 use super::status::SaveReport;
-use crate::journal::{Appended, JournalBase};
+use crate::blocking::block_on;
+use crate::journal::{AppendReport, JournalBase};
+use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::Slots;
-use crate::wait::finished;
 
 /// A delta that goes to the journal of a save.
 pub(super) struct AppendJob {
     pub(super) base: AppendTo,
     pub(super) delta: Delta,
-    pub(super) promise: Promise<Appended>,
+    pub(super) promise: Promise<AppendReport>,
     /// Of saves for which what has changed is enough.
     pub(super) saves: Vec<Promise<SaveReport>>,
 }
 
-/// Where a delta goes.
+/// The save whose journal a delta goes to.
 pub(super) enum AppendTo {
     Durable(JournalBase),
     Requested(RequestedSave),
 }
 
-/// A save that was asked for, in whose journal deltas may follow: which one, and at which tick the world was when it was captured.
+/// A requested save whose journal deltas may be appended to. It need not be durable yet.
 #[derive(Clone, Debug)]
 pub struct RequestedSave {
     /// The slot of the save.
@@ -64,12 +64,17 @@ impl AppendTo {
 }
 
 impl AppendJob {
-    fn append(base: AppendTo, delta: &Delta, slots: &Slots, watch: &Watch) -> Result<Appended> {
+    fn append(
+        base: AppendTo,
+        delta: &Delta,
+        slots: &Slots,
+        reporter: &ProgressReporter,
+    ) -> Result<AppendReport> {
         let span =
             debug_span!("bonfire.append", slot = base.slot(), since = delta.since(), now = delta.now());
         let _in_span = span.enter();
-        watch.set(Progress::new(Stage::Writing, 0, 0));
-        finished(slots.append(&base.base()?, delta))
+        reporter.set(Progress::new(Phase::Writing, 0, 0));
+        block_on(slots.append(&base.base()?, delta))
     }
 
     pub(super) fn step(self) -> Step {
@@ -77,7 +82,7 @@ impl AppendJob {
             let Self { base, delta, promise, saves } = self;
             let result = match turn {
                 Ok(_) if promise.is_cancelled() => Err(cancelled()),
-                Ok(slots) => caught(|| Self::append(base, &delta, slots, &promise.watch())),
+                Ok(slots) => catch_panic(|| Self::append(base, &delta, slots, &promise.reporter())),
                 Err(error) => Err(error),
             };
             let outcome = match &result {

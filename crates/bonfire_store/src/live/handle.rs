@@ -1,4 +1,4 @@
-//! How a request is followed: a [`Handle`] for who asked, a [`Promise`] for who does it.
+//! The two ends of a request: a [`Handle`] for the caller, a [`Promise`] for the code that does the work.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bonfire::{Error, Result};
 
-use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
 use super::worker;
+use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::LoadedSave;
 
 /// Follows a save.
@@ -41,8 +41,8 @@ struct State<T> {
     result: Option<Result<T>>,
     started: bool,
     /// Whose queue it is in.
-    saver: Option<worker::Id>,
-    watch: Watch,
+    saver: Option<worker::SaverId>,
+    reporter: ProgressReporter,
     wakers: BTreeMap<u64, Waker>,
 }
 
@@ -84,9 +84,9 @@ impl<T: Clone> Handle<T> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let state = self.shared.lock();
-        let progress = state.watch.get();
+        let progress = state.reporter.get();
         match &state.result {
-            Some(_) => Progress::new(Stage::Done, progress.total, progress.total),
+            Some(_) => Progress::new(Phase::Done, progress.total, progress.total),
             None => progress,
         }
     }
@@ -154,7 +154,7 @@ impl<T> fmt::Debug for Handle<T> {
             Some(Err(_)) => "failed",
             None => "pending",
         };
-        f.debug_struct("Handle").field("outcome", &outcome).field("progress", &state.watch.get()).finish()
+        f.debug_struct("Handle").field("outcome", &outcome).field("progress", &state.reporter.get()).finish()
     }
 }
 
@@ -195,11 +195,11 @@ impl<T: Clone> Future for HandleFuture<T> {
     }
 }
 
-/// The other end of a [`Handle`], for front ends that give handles out before they have anything to save. One that is
+/// The other end of a [`Handle`], for front ends that give handles out before they can capture anything. A promise that is
 /// dropped completes its handle with an error.
 ///
 /// ```
-/// use bonfire_store::Promise;
+/// use bonfire_store::engine::Promise;
 ///
 /// let (promise, handle) = Promise::new();
 /// assert!(handle.wait().is_err(), "nobody has begun: this would wait for ever");
@@ -234,7 +234,7 @@ impl<T> Promise<T> {
             result: None,
             started: false,
             saver: None,
-            watch: Watch::default(),
+            reporter: ProgressReporter::default(),
             wakers: BTreeMap::new(),
         };
         let shared = Arc::new(Shared {
@@ -246,7 +246,7 @@ impl<T> Promise<T> {
         (Self { shared: Some(shared.clone()) }, Handle { shared, number: 0 })
     }
 
-    /// One more handle.
+    /// Returns another handle of the same request.
     pub fn handle(&self) -> Handle<T> {
         match &self.shared {
             Some(shared) => {
@@ -257,38 +257,38 @@ impl<T> Promise<T> {
         }
     }
 
-    /// Says that it is on its way, whatever the holder of the handle does: from now on it can be waited for.
+    /// Marks the work as started: from now on, callers may block on the handle.
     pub fn start(&self) {
         self.edit(|state| state.started = true);
     }
 
-    /// Says how far it is.
+    /// Sets the progress that the handle shows.
     pub fn set_progress(&self, progress: Progress) {
-        self.watch().set(progress);
+        self.reporter().set(progress);
     }
 
-    /// Whether somebody asked that it not be done.
+    /// Returns true if a handle was [cancelled](Handle::cancel).
     pub fn is_cancelled(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.cancelled.load(Ordering::Relaxed))
     }
 
-    /// Tells the outcome.
+    /// Completes the handles with an outcome.
     pub fn complete(self, result: Result<T>) {
         self.settle(result).wake();
     }
 
-    /// For code that knows nothing of promises, to say how far it is.
-    pub fn watch(&self) -> Watch {
-        self.edit(|state| state.watch.clone()).unwrap_or_default()
+    /// Returns a reporter for code that has no promise, such as a decoder.
+    pub fn reporter(&self) -> ProgressReporter {
+        self.edit(|state| state.reporter.clone()).unwrap_or_default()
     }
 
     /// From now on it is as far as another request is.
-    pub(super) fn follow(&self, watch: Watch) {
-        self.edit(|state| state.watch = watch);
+    pub(super) fn follow(&self, reporter: ProgressReporter) {
+        self.edit(|state| state.reporter = reporter);
     }
 
     /// Starts it as a job of a saver.
-    pub(super) fn enter_queue(&self, saver: worker::Id) {
+    pub(super) fn enter_queue(&self, saver: worker::SaverId) {
         self.edit(|state| (state.started, state.saver) = (true, Some(saver)));
     }
 
@@ -323,7 +323,7 @@ impl<T> Drop for Promise<T> {
 
 impl<T> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").field("progress", &self.watch().get()).finish()
+        f.debug_struct("Promise").field("progress", &self.reporter().get()).finish()
     }
 }
 

@@ -8,23 +8,23 @@ use bytes::Bytes;
 use tracing::{debug_span, field, info_span};
 
 use super::handle::Promise;
-use super::progress::{Progress, Stage, Watch};
 use super::status::SaveReport;
-use super::target::SaveTarget;
-use crate::maybe::MaybeSend;
+use super::target::{LoadSource, SaveTarget};
+use crate::blocking::block_on;
+use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::{Details, LoadedSave, SaveInfo, Slots};
-use crate::store::{Precondition, Store, is_sealed};
-use crate::wait::finished;
+use crate::store::{Precondition, Store, refuse_sealed};
+use crate::thread_bounds::MaybeSend;
 
 /// A request.
 pub(super) struct Job {
-    /// For people.
-    pub(super) what: String,
+    /// A verb and its target, for status displays and messages.
+    pub(super) description: String,
     pub(super) work: Work,
 }
 
 pub(super) enum Work {
-    Save(Box<SaveJob>),
+    Save(Box<SaveRequest>),
     Other(Step),
 }
 
@@ -83,12 +83,12 @@ impl Job {
 /// Work for a promise.
 pub(super) fn step<T: Clone + Send + 'static>(
     promise: Promise<T>,
-    work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
+    work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
 ) -> Step {
     Box::new(move |turn| {
         let result = match turn {
             Ok(_) if promise.is_cancelled() => Err(cancelled()),
-            Ok(slots) => caught(|| work(slots, &promise.watch())),
+            Ok(slots) => catch_panic(|| work(slots, &promise.reporter())),
             Err(error) => Err(error),
         };
         let outcome = match &result {
@@ -104,7 +104,7 @@ pub(super) fn step<T: Clone + Send + 'static>(
 }
 
 /// A panic of a store, a codec or the game's own code is an error of the one request.
-pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
@@ -116,26 +116,30 @@ pub(super) fn cancelled() -> Error {
     Error::cancelled("cancelled before it began")
 }
 
-/// A save that was asked for.
-pub(super) struct SaveJob {
-    pub(super) target: SaveTarget,
-    pub(super) snapshot: Snapshot,
-    pub(super) details: Details,
-    /// `None`: as the slots do.
-    pub(super) encode: Option<EncodeOptions>,
-    /// The last is of the request itself. Those before it, oldest first, are of requests whose place it took.
-    pub(super) promises: Vec<Promise<SaveReport>>,
+/// A captured world that is to be saved, and the handles that wait for it.
+pub struct SaveRequest {
+    /// The place that it goes to.
+    pub target: SaveTarget,
+    /// The captured world.
+    pub snapshot: Snapshot,
+    /// The details that menus show of it.
+    pub details: Details,
+    /// The encoding options. `None`: those of the slots.
+    pub encode: Option<EncodeOptions>,
+    /// The promises that the save completes. The last one belongs to this request. Those before it, oldest first, belong
+    /// to requests that this one replaces.
+    pub promises: Vec<Promise<SaveReport>>,
 }
 
-impl SaveJob {
-    fn watch(&self) -> Watch {
-        self.promises.last().map(Promise::watch).unwrap_or_default()
+impl SaveRequest {
+    fn reporter(&self) -> ProgressReporter {
+        self.promises.last().map(Promise::reporter).unwrap_or_default()
     }
 
     /// All of them are as far as the last one is.
     pub(super) fn follow_last(&self) {
-        let watch = self.watch();
-        self.promises.iter().for_each(|promise| promise.follow(watch.clone()));
+        let reporter = self.reporter();
+        self.promises.iter().for_each(|promise| promise.follow(reporter.clone()));
     }
 
     fn run(self: Box<Self>, turn: Result<&Slots>) -> Ended {
@@ -143,7 +147,7 @@ impl SaveJob {
             Ok(_) if !self.promises.is_empty() && self.promises.iter().all(Promise::is_cancelled) => {
                 Err(cancelled())
             }
-            Ok(slots) => caught(|| self.save(slots)),
+            Ok(slots) => catch_panic(|| self.save(slots)),
             Err(error) => Err(error),
         };
         let outcome = match &saved {
@@ -168,33 +172,30 @@ impl SaveJob {
         let entities = self.snapshot.entity_count();
         let span = info_span!("bonfire.save", target = %self.target, entities);
         let _in_span = span.enter();
-        let watch = self.watch();
+        let reporter = self.reporter();
         let stopwatch = Stopwatch::start();
-        watch.set(Progress::new(Stage::Encoding, 0, 0));
+        reporter.set(Progress::new(Phase::Encoding, 0, 0));
         let payload = {
             let span = debug_span!("bonfire.encode", bytes = field::Empty);
             let _in_span = span.enter();
-            let payload = slots.encoded(&self.snapshot, &self.details, self.encode.as_ref())?;
+            let payload = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
             span.record("bytes", payload.len());
             payload
         };
         let bytes = payload.len();
-        watch.set(Progress::new(Stage::Writing, 0, bytes));
-        let payload = payload.watched(watch.counter());
+        reporter.set(Progress::new(Phase::Writing, 0, bytes));
+        let payload = payload.watched(reporter.counter());
         let mut report = SaveReport::new(self.target.clone(), bytes, entities);
         let writing = debug_span!("bonfire.write");
         let durable = match &self.target {
             SaveTarget::Slot(slot) => {
-                let placed = writing.in_scope(|| finished(slots.place(slot, payload)))?;
+                let placed = writing.in_scope(|| block_on(slots.place(slot, payload)))?;
                 let durable = stopwatch.durable(bytes);
-                let saved = finished(async { Ok(slots.tidied_after_save(slot, placed, bytes).await) })?;
+                let saved = block_on(async { Ok(slots.finish_save(slot, placed, bytes).await) })?;
                 report.generation = Some(saved.generation);
                 report.pruned = saved.pruned;
                 report.prune_error = saved.prune_error;
                 durable
-            }
-            SaveTarget::Generation { .. } => {
-                return Err(Error::misuse("a save gets its number when it is written: save into the slot"));
             }
             #[cfg(not(target_arch = "wasm32"))]
             SaveTarget::Path(path) => {
@@ -203,7 +204,7 @@ impl SaveJob {
                 stopwatch.durable(bytes)
             }
             SaveTarget::Blob { store, name } => {
-                writing.in_scope(|| finished(store.put(name, payload, Precondition::None)))?;
+                writing.in_scope(|| block_on(store.put(name, payload, Precondition::None)))?;
                 stopwatch.durable(bytes)
             }
         };
@@ -211,46 +212,52 @@ impl SaveJob {
     }
 }
 
-/// Opens what a target holds.
+/// Opens and checks the save of a source.
 pub(super) fn load(
     slots: &Slots,
-    target: &SaveTarget,
+    source: &LoadSource,
     options: OpenOptions<'static>,
-    watch: &Watch,
+    reporter: &ProgressReporter,
 ) -> Result<LoadedSave> {
-    let options = options.watch(watch.counter());
-    match target {
-        SaveTarget::Slot(slot) => finished(slots.load_watched(slot, &options, watch)),
-        SaveTarget::Generation { slot, generation } => {
-            watch.set(Progress::new(Stage::Reading, 0, 0));
-            finished(slots.load_generation(slot, *generation, &options))
+    let options = options.watch(reporter.counter());
+    let target = match source {
+        LoadSource::Generation { slot, generation } => {
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
+            return block_on(slots.load_generation(slot, *generation, &options));
         }
+        LoadSource::Latest(target) => target,
+    };
+    match target {
+        SaveTarget::Slot(slot) => block_on(slots.load_reporting(slot, &options, reporter)),
         #[cfg(not(target_arch = "wasm32"))]
         SaveTarget::Path(path) => {
-            watch.set(Progress::new(Stage::Reading, 0, 0));
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
             let bytes = crate::file::read_bytes(path, options.file_bytes_max())?;
-            open(path.display().to_string(), bytes, &options, watch)
+            open(path.display().to_string(), bytes, &options, reporter)
         }
         SaveTarget::Blob { store, name } => {
-            watch.set(Progress::new(Stage::Reading, 0, 0));
-            if let Some(head) = finished(store.head(name))?
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
+            if let Some(head) = block_on(store.head(name))?
                 && head.len > options.file_bytes_max()
             {
                 let len = head.len;
                 return Err(Error::limit(format!("`{name}` has {len} bytes, more than the limits allow")));
             }
-            let bytes = finished(store.get(name))?;
-            open(name.clone(), bytes, &options, watch)
+            let bytes = block_on(store.get(name))?;
+            open(name.clone(), bytes, &options, reporter)
         }
     }
 }
 
 /// Opens a save that is in no slot.
-fn open(place: String, bytes: Bytes, options: &OpenOptions<'_>, watch: &Watch) -> Result<LoadedSave> {
-    if is_sealed(&bytes) {
-        return Err(Error::wrong_key(format!("`{place}` is sealed, and there is no key for it here")));
-    }
-    watch.set(Progress::new(Stage::Checking, 0, bytes.len() as u64));
+fn open(
+    place: String,
+    bytes: Bytes,
+    options: &OpenOptions<'_>,
+    reporter: &ProgressReporter,
+) -> Result<LoadedSave> {
+    refuse_sealed(&place, &bytes)?;
+    reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
     let snapshot = options.open_shared(bytes.clone())?;
     Ok(LoadedSave {
         snapshot,

@@ -8,9 +8,8 @@
 //! | `job` | one request, and how it is done |
 //! | `append` | a delta on its way to the journal of a save |
 //! | `handle` | how requests are followed: a [`Handle`] and its other end, a [`Promise`] |
-//! | `progress` | how far one is |
 //! | `status` | what came of a save, and how all of them go |
-//! | `target` | where saves go |
+//! | `target` | where saves go, and what loads read |
 //!
 //! Jobs are done one at a time, in the order of the requests. A handle is complete when the outcome is final: for a save,
 //! when the bytes are durable.
@@ -18,7 +17,6 @@
 mod append;
 mod handle;
 mod job;
-mod progress;
 mod queue;
 mod saver;
 mod status;
@@ -27,7 +25,7 @@ mod worker;
 
 pub use self::append::RequestedSave;
 pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
-pub use self::progress::{Progress, Stage, Watch};
+pub use self::job::SaveRequest;
 pub use self::saver::Saver;
 pub use self::status::{SaveReport, SaverStatus};
-pub use self::target::SaveTarget;
+pub use self::target::{LoadSource, SaveTarget};

@@ -84,7 +84,7 @@ impl<T> Queue<T> {
     /// The save that a newer one of the same target may replace.
     fn place_of(&self, target: &SaveTarget) -> Option<usize> {
         let place = self.waiting.iter().rposition(|(concern, _)| match concern {
-            Concern::Save(other) | Concern::Other(other) => target.may_be(other),
+            Concern::Save(other) | Concern::Other(other) => target.may_alias(other),
             Concern::Everything => true,
         })?;
         match self.waiting.get(place) {

@@ -4,20 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bonfire::{Delta, EncodeOptions, OpenOptions, Result, Snapshot};
+use bonfire::{Delta, OpenOptions, Result, Snapshot};
 
 use super::append::{AppendJob, AppendTo, RequestedSave};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, SaveJob, Step, Work, load, step};
-use super::progress::Watch;
+use super::job::{Job, SaveRequest, Step, Work, load, step};
 use super::queue::Concern;
 use super::status::{SaveReport, SaverStatus};
-use super::target::SaveTarget;
+use super::target::{LoadSource, SaveTarget};
 use super::worker::Shared;
-use crate::journal::{Appended, JournalBase};
-use crate::maybe::MaybeSend;
+use crate::blocking::block_on;
+use crate::journal::{AppendReport, JournalBase};
+use crate::progress::ProgressReporter;
 use crate::slots::{Details, LoadedSave, Slots};
-use crate::wait::finished;
+use crate::thread_bounds::MaybeSend;
 
 /// Saves and loads off the game's thread: one thread of its own, which is started with the first request, and a queue.
 ///
@@ -28,7 +28,7 @@ use crate::wait::finished;
 ///
 /// **Saves that pile up.** A save that still waits is not written if a newer one of the same slot (or path, or blob) is asked
 /// for: that one takes its place in the queue, and both handles complete with it. Not if something that would notice was
-/// asked for in between: a load or a removal of the same target, or [`run`](Self::run).
+/// asked for in between: a load or a deletion of the same target, or [`run`](Self::run).
 ///
 /// **A full queue.** What is asked for when too many requests wait is refused at once: see [`queue_max`](Self::queue_max).
 ///
@@ -107,26 +107,18 @@ impl Saver {
     /// Saves a world.
     pub fn save(&self, target: impl Into<SaveTarget>, snapshot: Snapshot, details: Details) -> SaveHandle {
         let (promise, handle) = Promise::new();
-        self.save_with(target.into(), snapshot, details, None, vec![promise]);
+        let (target, promises) = (target.into(), vec![promise]);
+        self.submit_save(SaveRequest { target, snapshot, details, encode: None, promises });
         handle
     }
 
-    /// The same, for handles that were given out already, and with a choice of how the world becomes bytes. `None`: as the
-    /// slots do. The last promise is that of the request, those before it are of requests whose place it takes.
-    pub fn save_with(
-        &self,
-        target: SaveTarget,
-        snapshot: Snapshot,
-        details: Details,
-        encode: Option<EncodeOptions>,
-        promises: Vec<Promise<SaveReport>>,
-    ) {
-        promises.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
-        let what = format!("save {target}");
-        let concern = Concern::Save(target.clone());
-        let save = SaveJob { target, snapshot, details, encode, promises };
-        save.follow_last();
-        self.owner.shared.submit(concern, Job { what, work: Work::Save(Box::new(save)) });
+    /// See [`engine::submit_save`](crate::engine::submit_save).
+    pub(crate) fn submit_save(&self, request: SaveRequest) {
+        request.promises.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
+        let description = format!("save {}", request.target);
+        let concern = Concern::Save(request.target.clone());
+        request.follow_last();
+        self.owner.shared.submit(concern, Job { description, work: Work::Save(Box::new(request)) });
     }
 
     /// Appends what has changed to the journal of a save, at the cost of what has changed. When the handle is complete, it is
@@ -134,79 +126,83 @@ impl Saver {
     ///
     /// If it fails, in whatever way, the delta is not saved, and neither are those that were asked for after it: save the
     /// world as a whole, and go on from there. So a game that saves every second has one rule: a save first; then, when its
-    /// handle is complete, deltas; after an error, or when [`Appended::full_save_due`] says so, a save again.
-    pub fn append(&self, base: JournalBase, delta: Delta) -> Handle<Appended> {
+    /// handle is complete, deltas; after an error, or when [`AppendReport::full_save_due`] says so, a save again.
+    pub fn append(&self, base: JournalBase, delta: Delta) -> Handle<AppendReport> {
         let (promise, handle) = Promise::new();
-        self.append_with(base, delta, promise);
+        self.submit_append(base, delta, promise);
         handle
     }
 
-    /// The same, for a handle that was given out already.
-    pub fn append_with(&self, base: JournalBase, delta: Delta, promise: Promise<Appended>) {
-        self.submit_append(AppendJob { base: AppendTo::Durable(base), delta, promise, saves: Vec::new() });
+    /// See [`engine::submit_append`](crate::engine::submit_append).
+    pub(crate) fn submit_append(&self, base: JournalBase, delta: Delta, promise: Promise<AppendReport>) {
+        self.submit_append_job(AppendJob {
+            base: AppendTo::Durable(base),
+            delta,
+            promise,
+            saves: Vec::new(),
+        });
     }
 
-    /// The same, behind a save that need not be durable yet, and for handles of saves that were given out already: whoever
-    /// asked for a save need not know that only what has changed is written. If the save fails, so does this.
-    pub fn append_for(
+    /// See [`engine::submit_append_after`](crate::engine::submit_append_after).
+    pub(crate) fn submit_append_after(
         &self,
         base: RequestedSave,
         delta: Delta,
         saves: Vec<Promise<SaveReport>>,
-    ) -> Handle<Appended> {
+    ) -> Handle<AppendReport> {
         let (promise, handle) = Promise::new();
-        self.submit_append(AppendJob { base: AppendTo::Requested(base), delta, promise, saves });
+        self.submit_append_job(AppendJob { base: AppendTo::Requested(base), delta, promise, saves });
         handle
     }
 
-    fn submit_append(&self, append: AppendJob) {
+    fn submit_append_job(&self, append: AppendJob) {
         append.promise.enter_queue(self.owner.shared.id);
         append.saves.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
         let slot = append.base.slot().to_owned();
-        let what = format!("append to slot `{slot}`");
+        let description = format!("append to slot `{slot}`");
         let concern = Concern::Other(SaveTarget::Slot(slot));
-        self.owner.shared.submit(concern, Job { what, work: Work::Other(append.step()) });
+        self.owner.shared.submit(concern, Job { description, work: Work::Other(append.step()) });
     }
 
-    /// Opens and checks the newest good save of a slot, or the save at a path or in a blob.
-    pub fn load(&self, target: impl Into<SaveTarget>) -> LoadHandle {
+    /// Opens and checks the newest good save of a slot, one save by its number, or the save at a path or in a blob.
+    pub fn load(&self, source: impl Into<LoadSource>) -> LoadHandle {
         let (promise, handle) = Promise::new();
         let options = self.slots().open_options();
-        self.load_then(target.into(), options, promise, |loaded, _| Ok(loaded));
+        self.submit_load(source.into(), options, promise, |loaded, _| Ok(loaded));
         handle
     }
 
-    /// The same, for a handle that was given out already, and with more to do on the same thread: migration, decoding.
-    /// `then` says how far it is.
-    pub fn load_then<T: Clone + Send + 'static>(
+    /// See [`engine::submit_load`](crate::engine::submit_load).
+    pub(crate) fn submit_load<T: Clone + Send + 'static>(
         &self,
-        target: SaveTarget,
+        source: LoadSource,
         options: OpenOptions<'static>,
         promise: Promise<T>,
-        then: impl FnOnce(LoadedSave, &Watch) -> Result<T> + Send + 'static,
+        then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
     ) {
-        let what = format!("load {target}");
-        let concern = Concern::Other(target.clone());
-        self.submit(what, concern, promise, move |slots, watch| {
-            let span = tracing::info_span!("bonfire.load", target = %target);
+        let description = format!("load {source}");
+        let concern = Concern::Other(source.target());
+        self.submit(description, concern, promise, move |slots, reporter| {
+            let span = tracing::info_span!("bonfire.load", target = %source);
             let _in_span = span.enter();
-            then(load(slots, &target, options, watch)?, watch)
+            then(load(slots, &source, options, reporter)?, reporter)
         });
     }
 
-    /// Removes all saves of a slot that are not locked, and says how many there were. A slot that does not exist has none.
-    pub fn remove(&self, slot: &str) -> Handle<u64> {
+    /// Deletes all saves of a slot that are not locked, and returns how many there were. A slot that does not exist has
+    /// none.
+    pub fn delete_unlocked(&self, slot: &str) -> Handle<u64> {
         let (promise, handle) = Promise::new();
-        self.remove_with(slot, promise);
+        self.submit_delete(slot, promise);
         handle
     }
 
-    /// The same, for a handle that was given out already.
-    pub fn remove_with(&self, slot: &str, promise: Promise<u64>) {
+    /// See [`engine::submit_delete`](crate::engine::submit_delete).
+    pub(crate) fn submit_delete(&self, slot: &str, promise: Promise<u64>) {
         let slot = slot.to_owned();
         let concern = Concern::Other(SaveTarget::Slot(slot.clone()));
-        self.submit(format!("remove slot `{slot}`"), concern, promise, move |slots, _| {
-            finished(slots.remove_unlocked(&slot))
+        self.submit(format!("delete slot `{slot}`"), concern, promise, move |slots, _| {
+            block_on(slots.delete_unlocked(&slot))
         });
     }
 
@@ -233,14 +229,14 @@ impl Saver {
 
     fn submit<T: Clone + Send + 'static>(
         &self,
-        what: String,
+        description: String,
         concern: Concern,
         promise: Promise<T>,
-        work: impl FnOnce(&Slots, &Watch) -> Result<T> + MaybeSend + 'static,
+        work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
     ) {
         promise.enter_queue(self.owner.shared.id);
         let step: Step = step(promise, work);
-        self.owner.shared.submit(concern, Job { what, work: Work::Other(step) });
+        self.owner.shared.submit(concern, Job { description, work: Work::Other(step) });
     }
 
     /// How it is doing.

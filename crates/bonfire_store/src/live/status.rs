@@ -1,13 +1,13 @@
-//! What came of a save, and how all of them go.
+//! The report of one save, and the status of a saver.
 
 use std::time::SystemTime;
 
 use bonfire::Error;
 
 use super::target::SaveTarget;
-use crate::journal::{Appended, JournalBase};
+use crate::journal::{AppendReport, JournalBase};
 
-/// What a save in the background became.
+/// The report of a save in the background.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SaveReport {
@@ -21,9 +21,9 @@ pub struct SaveReport {
     pub entities: usize,
     /// Whether a newer request took the place of the one that was asked for: then this is the report of that one.
     pub coalesced: bool,
-    /// The numbers of the saves that were removed because of it.
+    /// The numbers of the saves that were pruned because of it.
     pub pruned: Vec<u64>,
-    /// What went wrong after the save was durable: others could not be removed, or not be looked at.
+    /// The first error after the save was durable, such as a failed pruning.
     pub prune_error: Option<Error>,
 }
 
@@ -42,7 +42,7 @@ impl SaveReport {
     }
 
     /// Of a delta in the place of a save.
-    pub(super) fn of_append(appended: &Appended) -> Self {
+    pub(super) fn of_append(appended: &AppendReport) -> Self {
         let target = SaveTarget::Slot(appended.slot.clone());
         Self { generation: Some(appended.generation), ..Self::new(target, appended.bytes, 0) }
     }

@@ -1,4 +1,4 @@
-//! Where a save goes, or comes from.
+//! The targets of saves and the sources of loads.
 
 use std::fmt;
 #[cfg(not(target_arch = "wasm32"))]
@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::store::Store;
 
-/// Where a save goes, or comes from. A text is the name of a slot, a path is a path.
+/// The place that a save goes to. A text is the name of a slot, a path is the path of a file.
+///
+/// A load reads a [`LoadSource`], which every target converts into.
 ///
 /// ```
 /// use bonfire_store::{MemoryStore, SaveTarget};
@@ -21,13 +23,6 @@ use crate::store::Store;
 pub enum SaveTarget {
     /// A slot of the game. Its older saves are kept as [`Keep`](crate::Keep) says.
     Slot(String),
-    /// One save of a slot, by its number: to load it. Nothing is saved there.
-    Generation {
-        /// The slot.
-        slot: String,
-        /// The number of the save in it.
-        generation: u64,
-    },
     /// A file, which is replaced as a whole or not at all.
     #[cfg(not(target_arch = "wasm32"))]
     Path(PathBuf),
@@ -46,22 +41,12 @@ impl SaveTarget {
         Self::Blob { store: Arc::new(store), name: name.into() }
     }
 
-    /// One save of a slot, by its number, to load it: what a list of saves shows.
-    pub fn generation(slot: impl Into<String>, generation: u64) -> Self {
-        Self::Generation { slot: slot.into(), generation }
-    }
-
-    /// Whether both may be the same place, under two names as the case may be.
-    #[doc(hidden)]
-    pub fn may_be(&self, other: &Self) -> bool {
+    /// Returns true if both may be the same place under two names. A front end that reorders requests needs this.
+    pub fn may_alias(&self, other: &Self) -> bool {
         match (self, other) {
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Path(one), Self::Path(other)) => same_file_name(one, other),
             (Self::Blob { name: one, .. }, Self::Blob { name: other, .. }) => one == other,
-            (
-                Self::Slot(one) | Self::Generation { slot: one, .. },
-                Self::Slot(other) | Self::Generation { slot: other, .. },
-            ) => one == other,
             _ => self == other,
         }
     }
@@ -82,9 +67,6 @@ impl PartialEq for SaveTarget {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Slot(one), Self::Slot(other)) => one == other,
-            (Self::Generation { slot, generation }, Self::Generation { slot: other, generation: number }) => {
-                slot == other && generation == number
-            }
             #[cfg(not(target_arch = "wasm32"))]
             (Self::Path(one), Self::Path(other)) => one == other,
             (Self::Blob { store, name }, Self::Blob { store: other_store, name: other_name }) => {
@@ -101,9 +83,6 @@ impl fmt::Debug for SaveTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slot(slot) => f.debug_tuple("Slot").field(slot).finish(),
-            Self::Generation { slot, generation } => {
-                f.debug_struct("Generation").field("slot", slot).field("generation", generation).finish()
-            }
             #[cfg(not(target_arch = "wasm32"))]
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Blob { name, .. } => {
@@ -116,7 +95,6 @@ impl fmt::Debug for SaveTarget {
 impl fmt::Display for SaveTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Generation { slot, generation } => write!(f, "save {generation} of slot `{slot}`"),
             Self::Slot(slot) => write!(f, "slot `{slot}`"),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Path(path) => path.display().fmt(f),
@@ -151,6 +129,88 @@ impl From<PathBuf> for SaveTarget {
     }
 }
 
+/// The save that a load reads. Everything that is a [`SaveTarget`] converts into it.
+///
+/// ```
+/// use bonfire_store::LoadSource;
+///
+/// assert_eq!(LoadSource::from("quick").to_string(), "slot `quick`");
+/// assert_eq!(LoadSource::generation("quick", 7).to_string(), "save 7 of slot `quick`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadSource {
+    /// The last save to a target: of a slot, the newest intact one that is not locked.
+    Latest(SaveTarget),
+    /// One save of a slot by its number, locked or not.
+    Generation {
+        /// The slot.
+        slot: String,
+        /// The number of the save in it.
+        generation: u64,
+    },
+}
+
+impl LoadSource {
+    /// One save of a slot by its number, as lists of saves show it.
+    pub fn generation(slot: impl Into<String>, generation: u64) -> Self {
+        Self::Generation { slot: slot.into(), generation }
+    }
+
+    /// A blob of a store.
+    pub fn blob(store: impl Store + 'static, name: impl Into<String>) -> Self {
+        Self::Latest(SaveTarget::blob(store, name))
+    }
+
+    /// Returns the target whose saves change what this source holds.
+    pub fn target(&self) -> SaveTarget {
+        match self {
+            Self::Latest(target) => target.clone(),
+            Self::Generation { slot, .. } => SaveTarget::Slot(slot.clone()),
+        }
+    }
+}
+
+impl fmt::Display for LoadSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latest(target) => target.fmt(f),
+            Self::Generation { slot, generation } => write!(f, "save {generation} of slot `{slot}`"),
+        }
+    }
+}
+
+impl From<SaveTarget> for LoadSource {
+    fn from(target: SaveTarget) -> Self {
+        Self::Latest(target)
+    }
+}
+
+impl From<&str> for LoadSource {
+    fn from(slot: &str) -> Self {
+        SaveTarget::from(slot).into()
+    }
+}
+
+impl From<String> for LoadSource {
+    fn from(slot: String) -> Self {
+        SaveTarget::from(slot).into()
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl From<&Path> for LoadSource {
+    fn from(path: &Path) -> Self {
+        SaveTarget::from(path).into()
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl From<PathBuf> for LoadSource {
+    fn from(path: PathBuf) -> Self {
+        SaveTarget::from(path).into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,12 +228,12 @@ mod tests {
 
     #[test]
     #[cfg(not(target_arch = "wasm32"))]
-    fn paths_that_end_alike_may_be_the_same_file() {
+    fn paths_that_end_alike_may_alias_the_same_file() {
         let path = |path: &str| SaveTarget::from(Path::new(path));
-        assert!(path("a/world.save").may_be(&path("a/../b/World.SAVE")));
-        assert!(!path("a/world.save").may_be(&path("a/other.save")));
-        assert!(path("a/\u{e9}").may_be(&path("a/e\u{301}")), "the same letter, written in two ways");
-        assert!(!path("quick").may_be(&"quick".into()), "a slot is no path");
+        assert!(path("a/world.save").may_alias(&path("a/../b/World.SAVE")));
+        assert!(!path("a/world.save").may_alias(&path("a/other.save")));
+        assert!(path("a/\u{e9}").may_alias(&path("a/e\u{301}")), "the same letter, written in two ways");
+        assert!(!path("quick").may_alias(&"quick".into()), "a slot is no path");
         assert_eq!(path("a/b").to_string(), Path::new("a/b").display().to_string());
         assert_ne!(path("a"), path("b"));
     }

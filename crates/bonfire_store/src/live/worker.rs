@@ -22,15 +22,15 @@ use super::status::SaverStatus;
 use crate::slots::Slots;
 
 /// Tells savers apart.
-pub(super) type Id = u64;
+pub(super) type SaverId = u64;
 
 thread_local! {
     /// Whose thread this is.
-    static CURRENT: Cell<Option<Id>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<SaverId>> = const { Cell::new(None) };
 }
 
 /// The saver whose jobs this thread does.
-pub(super) fn current() -> Option<Id> {
+pub(super) fn current() -> Option<SaverId> {
     CURRENT.get()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn spawn(shared: Arc<Shared>) -> io::Result<thread::JoinHandle<()>> {
 const QUEUE_MAX: usize = 64;
 
 pub(super) struct Shared {
-    pub(super) id: Id,
+    pub(super) id: SaverId,
     pub(super) slots: Slots,
     state: Mutex<State>,
     changed: Condvar,
@@ -75,7 +75,7 @@ impl State {
 
     fn next(&mut self) -> Option<Job> {
         let job = self.queue.pop()?;
-        self.running = Some(job.what.clone());
+        self.running = Some(job.description.clone());
         Some(job)
     }
 
@@ -145,7 +145,7 @@ impl Shared {
 
     /// Hands a job in. It is never waited for.
     pub(super) fn submit(self: &Arc<Self>, concern: Concern, job: Job) {
-        let what = job.what.clone();
+        let description = job.description.clone();
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
             drop(state);
@@ -162,12 +162,12 @@ impl Shared {
                 // With it goes a snapshot, which takes its time.
                 drop(state);
                 drop(old);
-                tracing::debug!("{what}: a newer request takes the place of one that waited");
+                tracing::debug!("{description}: a newer request takes the place of one that waited");
             }
             Pushed::Full(job) => {
                 let max = state.queue.max();
                 drop(state);
-                let error = Error::limit(format!("cannot {what}: {max} jobs wait already"));
+                let error = Error::limit(format!("cannot {description}: {max} jobs wait already"));
                 tracing::debug!("{error}");
                 return self.end(job, &error, |state, _| state.counted.refused += 1);
             }

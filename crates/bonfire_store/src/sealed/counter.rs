@@ -3,7 +3,7 @@
 use bonfire::Result;
 
 use crate::generation;
-use crate::maybe::{MaybeSend, MaybeSync};
+use crate::thread_bounds::{MaybeSend, MaybeSync};
 
 /// A place that remembers how far a save has come and that who changes the saves cannot change: a server, the
 /// platform's account storage, a keystore.

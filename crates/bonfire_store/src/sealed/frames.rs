@@ -5,7 +5,7 @@ use chacha20poly1305::XChaCha20Poly1305;
 use chacha20poly1305::aead::{AeadInOut, KeyInit};
 
 use super::format::{KeyId, SaveId};
-use super::key::{FileKeys, PassphraseCosts, SealKey, Stretch};
+use super::key::{FileKeys, KeySearch, PassphraseCosts, SealKey, Stretch};
 use super::random::random;
 use super::suite::Suite;
 
@@ -68,7 +68,7 @@ impl FrameSealer {
             lanes: u32::from_le_bytes(part(60)),
         };
         let stretch = (info[1] != 0).then_some(Stretch { salt, costs });
-        let master = key.to_read(id, stretch.as_ref(), false)?;
+        let master = key.to_read(id, stretch.as_ref(), KeySearch::Full)?;
         let master = master.ok_or_else(|| Error::wrong_key("this key does not open the file"))?;
         key.fits(stretch.as_ref());
         let keys = FileKeys::derive(&master, Suite::XChaCha20Poly1305, &file);

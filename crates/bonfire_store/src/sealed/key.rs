@@ -20,6 +20,15 @@ const FILE_KEYS: &str = "bonfire_store 2026 sealed v1 file keys";
 /// How many stretched passphrases are remembered: as many as there are salts in an ordinary directory.
 const STRETCHED_MAX: usize = 64;
 
+/// The effort that looking for the key of a file is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeySearch {
+    /// The file is to be opened: every passphrase is stretched.
+    Full,
+    /// A list of saves looks at the head: little is done for files of other keys.
+    Glance,
+}
+
 /// How many salts are tried for a glance at files that turn out not to be ours.
 const STRANGERS_MAX: usize = 4;
 
@@ -151,13 +160,13 @@ impl SealKey {
 
     /// The key that a file asks for, if this is it.
     ///
-    /// For a `glance`, such as a list of saves, little is done for a stranger: a passphrase is not stretched at higher
+    /// For a [glance](KeySearch::Glance) little is done for a stranger: a passphrase is not stretched at higher
     /// costs than its own, and not any more when a few salts have turned out to be nobody's.
     pub(super) fn to_read(
         &self,
         id: KeyId,
         stretch: Option<&Stretch>,
-        glance: bool,
+        search: KeySearch,
     ) -> Result<Option<Arc<Master>>> {
         let master = match (&*self.0, stretch) {
             (Secret::Bytes(master), None) => Arc::clone(master),
@@ -167,7 +176,7 @@ impl SealKey {
                 let mut known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
                 match known.iter().find(|known| known.stretch == *stretch) {
                     Some(found) => Arc::clone(&found.master),
-                    None if glance
+                    None if search == KeySearch::Glance
                         && (stretch.costs.exceed(costs)
                             || known.iter().filter(|known| !known.fits).count() >= STRANGERS_MAX) =>
                     {

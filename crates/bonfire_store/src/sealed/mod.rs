@@ -27,14 +27,15 @@ use self::counter::Family;
 pub use self::counter::TrustedCounter;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
 pub use self::frames::FrameSealer;
+use self::key::KeySearch;
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::Spare;
-use self::open::{Front, no_key, open_segments};
+use self::open::{Front, SegmentOpener, no_key};
 use self::seal::Style;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
-use crate::slots::JournalName;
-use crate::store::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use crate::save_name::JournalName;
+use crate::store::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
 
 /// Read first when a part is asked for: the header, and in most saves all that is open.
 const FIRST_READ_BYTES: u64 = 16 << 10;
@@ -65,7 +66,7 @@ const TRIES_MAX: usize = 64;
 /// | its passphrase asks for too much memory or time | [`is_limit`](Error::is_limit) |
 ///
 /// The start of a payload that was [left open](Payload::leave_open) can be read by everybody, also here without a key:
-/// then nobody has checked it. [`Head::readable`] says how far that goes. Blobs cannot be appended to, and their lengths
+/// then nobody has checked it. [`BlobHead::readable`] says how far that goes. Blobs cannot be appended to, and their lengths
 /// are no secret. A call works on the thread that polls; the memory of one large blob, up to 256 MiB, is kept for
 /// the next.
 pub struct Sealed<S> {
@@ -137,16 +138,16 @@ impl<S: Store> Sealed<S> {
         self
     }
 
-    /// Whether a blob that was put under one name is refused under another. Default: no, so that players may move their
-    /// saves. Blobs that were put unbound stay readable. A rename of a bound blob opens it and seals it again.
-    pub fn bind_name(mut self, bind: bool) -> Self {
-        self.seal.bind_name = bind;
+    /// Refuses a blob that was put under another name. Default: off, so that players may move their saves. Blobs that were
+    /// put unbound stay readable. A rename of a bound blob opens it and seals it again.
+    pub fn bind_name(mut self) -> Self {
+        self.seal.bind_name = true;
         self
     }
 
-    /// Whether what a payload leaves open is encrypted all the same. Default: no. Lists of saves then need the key.
-    pub fn hide_metadata(mut self, hide: bool) -> Self {
-        self.seal.hide_metadata = hide;
+    /// Encrypts also the bytes that a payload leaves open. Default: off. Lists of saves then need the key.
+    pub fn hide_metadata(mut self) -> Self {
+        self.seal.hide_metadata = true;
         self
     }
 
@@ -278,8 +279,11 @@ impl<S: Store> Sealed<S> {
         let front = Front::decode(&first, head.len)?;
         // Of the same read as the rest: the blob may have been replaced since the first one.
         let layout = front.layout;
-        let glance = range.end.min(layout.len()) <= layout.open;
-        let cipher = self.seal.check_front(name, &front, glance)?;
+        let search = match range.end.min(layout.len()) <= layout.open {
+            true => KeySearch::Glance,
+            false => KeySearch::Full,
+        };
+        let cipher = self.seal.check_front(name, &front, search)?;
 
         let end = range.end.min(layout.len());
         let start = range.start.min(end);
@@ -305,12 +309,12 @@ impl<S: Store> Sealed<S> {
         let mut memory = AlignedBuf::try_zeroed(open.len() as u64 + (text.end - text.start))?;
         let (before, body) = memory.as_mut().split_at_mut(open.len());
         before.copy_from_slice(open);
-        open_segments(name, &cipher, &layout, indices, &sealed, body, |_| {})?;
+        SegmentOpener { name, cipher: &cipher, layout: &layout }.open(indices, &sealed, body, |_| {})?;
         let skipped = (body_start - text.start) as usize;
         Ok(memory.share().slice(skipped..skipped + (end - start) as usize))
     }
 
-    async fn head_opened(&self, name: &str) -> Result<Option<Head>> {
+    async fn head_opened(&self, name: &str) -> Result<Option<BlobHead>> {
         let mut tries = TRIES_MAX;
         loop {
             let Some(head) = self.store.head(name).await? else { return Ok(None) };
@@ -329,14 +333,14 @@ impl<S: Store> Sealed<S> {
     }
 
     /// What the header of a blob says, if it is still the blob that `head` is of.
-    async fn head_of(&self, name: &str, head: &Head) -> Result<Head> {
+    async fn head_of(&self, name: &str, head: &BlobHead) -> Result<BlobHead> {
         let start = self.store.get_range(name, 0..HEADER_BYTES as u64).await?;
         let header = Header::decode(&start)?;
         let layout = Layout::of(&header)?;
         layout.check_len(head.len)?;
         let len = layout.len();
         let readable = if self.seal.can_open(&header)? { len } else { layout.open };
-        Ok(Head { len, readable, version: head.version.clone() })
+        Ok(BlobHead { len, readable, version: head.version.clone() })
     }
 
     async fn rename_sealed(&self, from: &str, to: &str) -> Result<()> {
@@ -405,7 +409,7 @@ impl<S: Store> Store for Sealed<S> {
         })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(self.head_opened(name))
     }
 

@@ -9,7 +9,7 @@ use chacha20poly1305::aead::inout::InOutBuf;
 use super::Seal;
 use super::counter::Family;
 use super::format::{HEADER_BYTES, Header, Layout, SIGNATURE_BYTES, TAG_BYTES};
-use super::key::{FileKeys, Master, SealKey};
+use super::key::{FileKeys, KeySearch, Master, SealKey};
 use super::seal::{front_hash, front_tag};
 use super::signature::Signed;
 use super::suite::{Cipher, Suite};
@@ -51,9 +51,13 @@ impl Front {
 
 impl Seal {
     /// The key that a file asks for, if there is one.
-    fn find_key(&self, header: &Header, glance: bool) -> Result<Option<(&SealKey, std::sync::Arc<Master>)>> {
+    fn find_key(
+        &self,
+        header: &Header,
+        search: KeySearch,
+    ) -> Result<Option<(&SealKey, std::sync::Arc<Master>)>> {
         for key in &self.keys {
-            if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), glance)? {
+            if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), search)? {
                 return Ok(Some((key, master)));
             }
         }
@@ -64,18 +68,18 @@ impl Seal {
     pub(super) fn can_open(&self, header: &Header) -> Result<bool> {
         match header.suite {
             Suite::Signed => Ok(!self.verifiers.is_empty()),
-            _ => Ok(self.find_key(header, true)?.is_some()),
+            _ => Ok(self.find_key(header, KeySearch::Glance)?.is_some()),
         }
     }
 
     /// Checks what stands before the segments, as far as what is at hand allows. Returns what opens the segments, or
     /// `None` if there is no key for them: then only a required signature has been checked.
-    pub(super) fn check_front(&self, name: &str, front: &Front, glance: bool) -> Result<Option<Cipher>> {
+    pub(super) fn check_front(&self, name: &str, front: &Front, search: KeySearch) -> Result<Option<Cipher>> {
         let Front { header, covered, tag, .. } = front;
         let (suite, verifies) = (header.suite, !self.verifiers.is_empty());
         let (keys, found) = match suite {
             Suite::Signed => (verifies.then(|| FileKeys::public(suite, &header.save)), None),
-            _ => match self.find_key(header, glance)? {
+            _ => match self.find_key(header, search)? {
                 Some((key, master)) => (Some(FileKeys::derive(&master, suite, &header.save)), Some(key)),
                 None => (None, None),
             },
@@ -133,7 +137,7 @@ impl Seal {
     /// All plaintext of a blob.
     pub(super) fn open(&self, name: &str, blob: &Bytes) -> Result<Bytes> {
         let front = Front::decode(blob, blob.len() as u64)?;
-        let cipher = self.check_front(name, &front, false)?.ok_or_else(|| no_key(name))?;
+        let cipher = self.check_front(name, &front, KeySearch::Full)?.ok_or_else(|| no_key(name))?;
         let layout = &front.layout;
         let mut memory = self.spare.take(layout.len())?;
         let (open, body) = memory.as_mut().split_at_mut(layout.open as usize);
@@ -145,7 +149,8 @@ impl Seal {
         if let Some(hasher) = &mut hasher {
             hasher.update(before);
         }
-        open_segments(name, &cipher, layout, 0..layout.segments, segments, body, |segment| {
+        let opener = SegmentOpener { name, cipher: &cipher, layout };
+        opener.open(0..layout.segments, segments, body, |segment| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(segment);
             }
@@ -163,33 +168,41 @@ impl Seal {
     }
 }
 
-/// Opens some segments that lie one behind the other in `sealed`, into `out`. Each is shown to `look` first.
-pub(super) fn open_segments(
-    name: &str,
-    cipher: &Cipher,
-    layout: &Layout,
-    indices: Range<u64>,
-    mut sealed: &[u8],
-    mut out: &mut [u8],
-    mut look: impl FnMut(&[u8]),
-) -> Result<()> {
-    for index in indices {
-        let (text, place) = (layout.text(index), layout.sealed(index));
-        let (segment, behind) =
-            sealed.split_at_checked((place.end - place.start) as usize).ok_or_else(|| damaged(name))?;
-        let (here, unfilled) =
-            out.split_at_mut_checked((text.end - text.start) as usize).ok_or_else(|| damaged(name))?;
-        look(segment);
-        let (segment, tag) = segment.split_at(here.len());
-        let text = InOutBuf::new(segment, here).map_err(|_| damaged(name))?;
-        if !cipher.open(layout.position(index), text, tag) {
-            return Err(Error::corrupt(format!(
-                "segment {index} of `{name}` was changed, moved or taken from another save"
-            )));
+/// Opens the segments of one blob.
+pub(super) struct SegmentOpener<'a> {
+    pub(super) name: &'a str,
+    pub(super) cipher: &'a Cipher,
+    pub(super) layout: &'a Layout,
+}
+
+impl SegmentOpener<'_> {
+    /// Opens segments that lie one behind the other in `sealed`, into `out`. Each is shown to `look` first.
+    pub(super) fn open(
+        &self,
+        indices: Range<u64>,
+        mut sealed: &[u8],
+        mut out: &mut [u8],
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let Self { name, cipher, layout } = *self;
+        for index in indices {
+            let (text, place) = (layout.text(index), layout.sealed(index));
+            let (segment, behind) =
+                sealed.split_at_checked((place.end - place.start) as usize).ok_or_else(|| damaged(name))?;
+            let (here, unfilled) =
+                out.split_at_mut_checked((text.end - text.start) as usize).ok_or_else(|| damaged(name))?;
+            look(segment);
+            let (segment, tag) = segment.split_at(here.len());
+            let text = InOutBuf::new(segment, here).map_err(|_| damaged(name))?;
+            if !cipher.open(layout.position(index), text, tag) {
+                return Err(Error::corrupt(format!(
+                    "segment {index} of `{name}` was changed, moved or taken from another save"
+                )));
+            }
+            (sealed, out) = (behind, unfilled);
         }
-        (sealed, out) = (behind, unfilled);
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn damaged(name: &str) -> Error {

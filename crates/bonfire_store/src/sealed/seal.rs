@@ -47,7 +47,7 @@ impl Seal {
 
         let mut memory = self.spare.take(layout.blob)?;
         let blob = memory.as_mut();
-        let mut source = Source { parts: payload.parts(), here: &[] };
+        let mut source = PayloadReader { parts: payload.parts(), here: &[] };
         let (front, segments) = blob.split_at_mut(layout.front as usize);
         let front_tag = self.write_front(name, &header, &keys, &mut source, front);
 
@@ -102,7 +102,7 @@ impl Seal {
         name: &str,
         header: &Header,
         keys: &FileKeys,
-        source: &mut Source<'_>,
+        source: &mut PayloadReader<'_>,
         front: &mut [u8],
     ) -> [u8; TAG_BYTES] {
         let (covered, rest) = front.split_at_mut(HEADER_BYTES + header.open as usize);
@@ -141,12 +141,12 @@ fn bound_name(header: &Header, name: &str) -> Vec<u8> {
 }
 
 /// Reads the pieces of a payload as if they were one.
-struct Source<'p> {
+struct PayloadReader<'p> {
     parts: &'p [Bytes],
     here: &'p [u8],
 }
 
-impl<'p> Source<'p> {
+impl<'p> PayloadReader<'p> {
     /// The next `len` bytes, if they lie in one piece.
     fn slice(&mut self, len: usize) -> Option<&'p [u8]> {
         self.skip_ends();

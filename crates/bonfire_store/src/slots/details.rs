@@ -8,8 +8,8 @@ use bonfire::inspect::FileHead;
 use bonfire::{Error, OpenOptions, Result, Snapshot, Value};
 
 use super::HEAD_BYTES_MAX;
-use super::name::{Kind, SaveName};
 use crate::journal::JournalInfo;
+use crate::save_name::{SaveKind, SaveName};
 
 /// What to write beside a world, for lists of saves. All of it must fit 60 KiB, the thumbnail included.
 ///
@@ -141,8 +141,8 @@ impl SaveInfo {
             slot: name.slot.clone(),
             blob: name.to_string(),
             generation: name.generation,
-            locked: name.kind == Kind::Locked,
-            recovery: name.kind == Kind::Recovery,
+            locked: name.kind == SaveKind::Locked,
+            recovery: name.kind == SaveKind::Recovery,
             sealed: false,
             bytes,
             label: None,
@@ -160,7 +160,7 @@ impl SaveInfo {
 
     /// A save that is in no slot: what its bytes tell. `place` is its path, or the name of its blob.
     pub(crate) fn outside_of_slots(place: String, file: &[u8], options: &OpenOptions<'_>) -> Self {
-        let mut info = Self::of_name(&SaveName::new(None, "", 0, Kind::Free), file.len() as u64);
+        let mut info = Self::of_name(&SaveName::new(None, "", 0, SaveKind::Free), file.len() as u64);
         info.blob = place;
         match options.head(&file[..file.len().min(HEAD_BYTES_MAX as usize)]) {
             Ok(head) => info.add_head(head),

@@ -12,14 +12,13 @@ use bonfire::engine::Rope;
 use bonfire::{Delta, Error, Result, Snapshot};
 use bytes::Bytes;
 
-use super::name::{JournalName, Kind, SaveName};
-use super::{Saved, Slots};
+use super::{Slots, WrittenSave};
 use crate::journal::{
-    Appended, Base, Chain, Entry, HEAD_BYTES, JournalBase, JournalHead, JournalInfo, Lost,
-    RECORD_HEADER_BYTES, RecordHeader, Replay, Scan, TRAILER_BYTES, count, replay, scan,
+    AppendReport, Base, Chain, Entry, HEAD_BYTES, JournalBase, JournalHead, JournalInfo, JournalReplay,
+    LostDelta, RECORD_HEADER_BYTES, RecordHeader, Scan, TRAILER_BYTES, count, replay, scan,
 };
-use crate::rotating::missing;
-use crate::store::{Payload, Precondition, is_sealed};
+use crate::save_name::{JournalName, SaveKind, SaveName};
+use crate::store::{Payload, Precondition, missing, refuse_sealed};
 
 /// Journals that were begun here and can go on, by their names.
 pub(super) type OpenJournals = BTreeMap<String, OpenJournal>;
@@ -27,18 +26,18 @@ pub(super) type OpenJournals = BTreeMap<String, OpenJournal>;
 /// A journal that can go on.
 pub(super) struct OpenJournal {
     chain: Chain,
-    place: Place,
+    layout: RecordLayout,
     /// The tick of its save.
     tick: u64,
 }
 
-/// Where the records of a journal are.
+/// The blobs that hold the records of a journal.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Behind its head, up to this length.
-    Behind(u64),
-    /// Each in a blob of its own.
-    Apart,
+enum RecordLayout {
+    /// The blob of the head, which has this length.
+    OneBlob(u64),
+    /// One blob for each record.
+    BlobPerRecord,
 }
 
 impl Slots {
@@ -81,7 +80,7 @@ impl Slots {
     /// assert_eq!(loaded.journal.unwrap().now, Some(120));
     /// # Ok::<(), bonfire::Error>(())
     /// ```
-    pub async fn append(&self, base: &JournalBase, delta: &Delta) -> Result<Appended> {
+    pub async fn append(&self, base: &JournalBase, delta: &Delta) -> Result<AppendReport> {
         let time = (self.clock)().map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let entry = Entry {
             since: delta.since(),
@@ -100,7 +99,7 @@ impl Slots {
         base: &JournalBase,
         entry: &Entry,
         table: impl FnOnce() -> Vec<u8>,
-    ) -> Result<Appended> {
+    ) -> Result<AppendReport> {
         let names = self.names_of(&base.slot).await?;
         let save = base_of(&names.saves, base.generation)?;
         let name = save.journal();
@@ -108,15 +107,15 @@ impl Slots {
         let open = self.journals().remove(&name.to_string()).filter(|open| open.tick == base.tick);
         let before = open.as_ref().map(|open| open.chain.bytes + HEAD_BYTES as u64);
         let appended = match open {
-            Some(OpenJournal { chain, place, tick }) => {
+            Some(OpenJournal { chain, layout, tick }) => {
                 let (record, chain) = self.next_record(&chain, entry, table)?;
-                let place = match place {
-                    Place::Behind(len) => {
-                        Place::Behind(self.store.append(&name.to_string(), len, record.into()).await?)
+                let layout = match layout {
+                    RecordLayout::OneBlob(len) => {
+                        RecordLayout::OneBlob(self.store.append(&name.to_string(), len, record.into()).await?)
                     }
-                    Place::Apart => self.put_record(&name, chain.records, record).await?,
+                    RecordLayout::BlobPerRecord => self.put_record(&name, chain.records, record).await?,
                 };
-                OpenJournal { chain, place, tick }
+                OpenJournal { chain, layout, tick }
             }
             None if names.journals.iter().any(|journal| journal.is_of(save)) => {
                 return Err(Error::conflict(format!(
@@ -128,8 +127,8 @@ impl Slots {
                 let (bytes, _) = self.read(save).await?;
                 let (chain, head) = Chain::begin(JournalHead { base: Base::of(&bytes), tick: base.tick });
                 let (record, chain) = self.next_record(&chain, entry, table)?;
-                let place = self.begin(&name, head, record).await?;
-                OpenJournal { chain, place, tick: base.tick }
+                let layout = self.begin(&name, head, record).await?;
+                OpenJournal { chain, layout, tick: base.tick }
             }
         };
         // Somebody may have removed, locked or moved the save meanwhile, without what was just appended.
@@ -145,11 +144,11 @@ impl Slots {
             journals.retain(|other, _| JournalName::parse(other).is_some_and(|other| !of_slot(&other)));
             journals.insert(name.to_string(), appended);
         }
-        if names.saves.iter().any(|save| save.kind == Kind::Recovery) {
+        if names.saves.iter().any(|save| save.kind == SaveKind::Recovery) {
             // This is newer. If they stay, nothing is lost.
-            let _ = self.remove_recoveries(&base.slot, u64::MAX).await;
+            let _ = self.delete_recoveries(&base.slot, u64::MAX).await;
         }
-        Ok(Appended {
+        Ok(AppendReport {
             slot: base.slot.clone(),
             generation: base.generation,
             record: records,
@@ -175,11 +174,11 @@ impl Slots {
     }
 
     /// A new journal with its first record: in one blob, or in two where nothing can be appended.
-    async fn begin(&self, name: &JournalName, head: Bytes, record: Rope) -> Result<Place> {
+    async fn begin(&self, name: &JournalName, head: Bytes, record: Rope) -> Result<RecordLayout> {
         let mut both = Rope::from(head.clone());
         record.parts().iter().for_each(|part| both.push(part.clone()));
         match self.store.append(&name.to_string(), 0, both.into()).await {
-            Ok(len) => Ok(Place::Behind(len)),
+            Ok(len) => Ok(RecordLayout::OneBlob(len)),
             Err(error) if error.is_unsupported() => {
                 self.store.put(&name.to_string(), Payload::from(head), Precondition::Absent).await?;
                 self.put_record(name, 1, record).await
@@ -188,20 +187,20 @@ impl Slots {
         }
     }
 
-    async fn put_record(&self, name: &JournalName, number: u64, record: Rope) -> Result<Place> {
+    async fn put_record(&self, name: &JournalName, number: u64, record: Rope) -> Result<RecordLayout> {
         let name = name.record(number).to_string();
         self.store.put(&name, record.into(), Precondition::Absent).await?;
-        Ok(Place::Apart)
+        Ok(RecordLayout::BlobPerRecord)
     }
 
     /// A save with its journal, if it has one: the world as it was when the last delta was appended.
-    pub(super) async fn replayed(
+    pub(super) async fn replay_journal(
         &self,
         save: &SaveName,
         snapshot: Snapshot,
         bytes: &[u8],
-    ) -> Result<(Snapshot, Option<Replay>)> {
-        if save.kind == Kind::Value {
+    ) -> Result<(Snapshot, Option<JournalReplay>)> {
+        if save.kind == SaveKind::Value {
             return Ok((snapshot, None));
         }
         let name = save.journal();
@@ -215,7 +214,8 @@ impl Slots {
         let scan = match self.read_journal(&name, head.len, bytes).await? {
             Ok(scan) => scan,
             Err(lost) => {
-                let none = Replay { records: 0, bytes: 0, now: None, saved_at: None, lost: Some(lost) };
+                let none =
+                    JournalReplay { records: 0, bytes: 0, now: None, saved_at: None, lost: Some(lost) };
                 return Ok((snapshot, Some(none)));
             }
         };
@@ -224,11 +224,11 @@ impl Slots {
         let (snapshot, used, refused) = replay(snapshot, &records, self.limits())?;
         if let Some(error) = refused {
             let behind = lost.map_or(0, |lost| lost.later + 1);
-            lost = Some(Lost::new(used as u64 + 1, &error, all - used as u64 - 1 + behind));
+            lost = Some(LostDelta::new(used as u64 + 1, &error, all - used as u64 - 1 + behind));
         }
         let used = &records[..used];
         let last = used.last();
-        let replay = Replay {
+        let replay = JournalReplay {
             records: used.len() as u64,
             bytes: used.iter().map(|record| record.bytes).sum(),
             now: Some(last.map_or(head.tick, |record| record.now)),
@@ -244,20 +244,20 @@ impl Slots {
         name: &JournalName,
         len: u64,
         save: &[u8],
-    ) -> Result<std::result::Result<Scan, Lost>> {
+    ) -> Result<std::result::Result<Scan, LostDelta>> {
         let journal = match self.get_bounded(&name.to_string(), len, 0).await {
-            Err(error) if error.is_corrupt() => return Ok(Err(Lost::new(1, &error, 0))),
+            Err(error) if error.is_corrupt() => return Ok(Err(LostDelta::new(1, &error, 0))),
             journal => journal?,
         };
         let mut scan = match scan(&journal) {
             Err(error) if error.is_corrupt() => {
                 let later = count(&journal, 1).saturating_sub(1);
-                return Ok(Err(Lost::new(1, &error, later)));
+                return Ok(Err(LostDelta::new(1, &error, later)));
             }
             scan => scan?,
         };
         if scan.head.base != Base::of(save) {
-            return Ok(Err(Lost::foreign(scan.records.len() as u64)));
+            return Ok(Err(LostDelta::foreign(scan.records.len() as u64)));
         }
         if journal.len() == HEAD_BYTES {
             self.read_records(name, &mut scan).await?;
@@ -316,16 +316,14 @@ impl Slots {
             return Err(Error::limit(format!("the journal `{name}` is longer than the limits allow")));
         }
         let bytes = self.store.get(name).await?;
-        if is_sealed(&bytes) {
-            return Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here")));
-        }
+        refuse_sealed(name, &bytes)?;
         Ok(bytes)
     }
 
     /// What the last record of a journal says, by a few small reads; `None` if there is no journal, or if nothing can be
     /// learned in this way.
     pub(super) async fn journal_info(&self, save: &SaveName) -> Option<JournalInfo> {
-        if save.kind == Kind::Value {
+        if save.kind == SaveKind::Value {
             return None;
         }
         let name = save.journal();
@@ -347,27 +345,29 @@ impl Slots {
         Some(JournalInfo { records: sequence, now, saved_at: time_of(time_ms) })
     }
 
-    /// Makes the newest save of a slot and its journal one save, under the next number; `None` if it has no journal. What was
-    /// lost of the journal stays lost: [`load`](Self::load) tells. The save and its journal are kept as [`Keep`](crate::Keep)
-    /// says.
-    pub async fn fold(&self, slot: &str) -> Result<Option<Saved>> {
+    /// Merges the newest save of a slot and its journal into one save, under the next number. Returns `None` if the save has
+    /// no journal.
+    ///
+    /// Deltas that [`load`](Self::load) reports as lost stay lost. [`Keep`](crate::Keep) decides when the old save and its
+    /// journal are pruned.
+    pub async fn merge_journal(&self, slot: &str) -> Result<Option<WrittenSave>> {
         let loaded = self.load(slot).await?;
         if let Some(skipped) = loaded.skipped.first() {
             return Err(Error::corrupt(skipped).in_key(slot));
         }
         let Some(replay) = loaded.journal else { return Ok(None) };
         let at = replay.saved_at.or(loaded.info.saved_at);
-        self.save_folded(slot, &loaded.snapshot, at).await.map(Some)
+        self.save_merged(slot, &loaded.snapshot, at).await.map(Some)
     }
 }
 
 /// The save that is to get a journal.
 fn base_of(saves: &[SaveName], generation: u64) -> Result<&SaveName> {
-    let Some(save) = saves.iter().find(|save| save.generation == generation && save.kind == Kind::Free)
+    let Some(save) = saves.iter().find(|save| save.generation == generation && save.kind == SaveKind::Free)
     else {
         return Err(gone(generation));
     };
-    let newest = saves.iter().filter(|save| save.kind == Kind::Free).map(|save| save.generation).max();
+    let newest = saves.iter().filter(|save| save.kind == SaveKind::Free).map(|save| save.generation).max();
     match newest.filter(|newest| *newest > generation) {
         Some(newest) => Err(Error::conflict(format!(
             "save {generation} is not the newest any more, {newest} is: save as a whole"

@@ -3,11 +3,10 @@
 use bonfire::{Error, Result};
 
 use super::details::{SaveInfo, SlotInfo};
-use super::name::{Kind, SaveName};
 use super::recovery::pending;
 use super::{HEAD_BYTES_MAX, Slots};
-use crate::rotating::RETRIES;
-use crate::store::is_sealed;
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::{RETRIES, is_sealed};
 
 /// Most heads fit this; those with a thumbnail are read again, up to where every head ends.
 const SMALL_HEAD_BYTES: u64 = 4 << 10;
@@ -21,12 +20,12 @@ impl Slots {
     /// How many saves the slot has, locked ones included.
     pub async fn count(&self, slot: &str) -> Result<usize> {
         let saves = self.saves_of(slot).await?;
-        Ok(saves.iter().filter(|save| save.kind != Kind::Recovery).count())
+        Ok(saves.iter().filter(|save| save.kind != SaveKind::Recovery).count())
     }
 
     /// All slots with worlds, by name. Of each, the head of one save is read.
     pub async fn list(&self) -> Result<Vec<SlotInfo>> {
-        self.list_if(|newest| newest != Kind::Value).await
+        self.list_if(|newest| newest != SaveKind::Value).await
     }
 
     /// The slot that was saved to last: what "Continue" loads. Where there is no clock, the last by name.
@@ -36,10 +35,10 @@ impl Slots {
 
     /// All slots with values, by name: see [`save_value`](Self::save_value).
     pub async fn list_values(&self) -> Result<Vec<SlotInfo>> {
-        self.list_if(|newest| newest == Kind::Value).await
+        self.list_if(|newest| newest == SaveKind::Value).await
     }
 
-    async fn list_if(&self, wanted: impl Fn(Kind) -> bool) -> Result<Vec<SlotInfo>> {
+    async fn list_if(&self, wanted: impl Fn(SaveKind) -> bool) -> Result<Vec<SlotInfo>> {
         for _ in 0..RETRIES {
             if let Some(slots) = self.try_list(&wanted).await? {
                 return Ok(slots);
@@ -49,8 +48,8 @@ impl Slots {
     }
 
     /// `None` if all saves of a slot were gone before they could be looked at.
-    async fn try_list(&self, wanted: &impl Fn(Kind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
-        let mut saves = self.parsed(&self.prefix()).await?;
+    async fn try_list(&self, wanted: &impl Fn(SaveKind) -> bool) -> Result<Option<Vec<SlotInfo>>> {
+        let mut saves = self.list_names(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| {
             a.slot.cmp(&b.slot).then(a.kind.cmp(&b.kind)).then(b.generation.cmp(&a.generation))
@@ -60,7 +59,7 @@ impl Slots {
             if !wanted(saves[0].kind) {
                 continue;
             }
-            let recoveries = saves.iter().filter(|save| save.kind == Kind::Recovery).count();
+            let recoveries = saves.iter().filter(|save| save.kind == SaveKind::Recovery).count();
             // The recovery ones come last; a slot that has nothing else is one too.
             let mut newest = None;
             for save in saves {
@@ -82,7 +81,7 @@ impl Slots {
 
     /// All saves of all slots, with their heads, from one listing: by slot, newest first.
     pub async fn all_saves(&self) -> Result<Vec<SaveInfo>> {
-        let mut saves = self.parsed(&self.prefix()).await?;
+        let mut saves = self.list_names(&self.prefix()).await?;
         saves.retain(|save| save.profile == self.profile);
         saves.sort_by(|a, b| a.slot.cmp(&b.slot).then(b.generation.cmp(&a.generation)));
         let mut infos = Vec::new();

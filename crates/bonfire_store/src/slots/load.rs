@@ -8,11 +8,10 @@ use bytes::Bytes;
 
 use super::Slots;
 use super::details::SaveInfo;
-use super::name::{Kind, SaveName};
-use crate::journal::Replay;
-use crate::live::{Progress, Stage, Watch};
-use crate::rotating::{RETRIES, missing};
-use crate::store::is_sealed;
+use crate::journal::JournalReplay;
+use crate::progress::{Phase, Progress, ProgressReporter};
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::{RETRIES, missing, refuse_sealed};
 
 /// A save that was opened, and what was passed over to find it.
 #[derive(Clone, Debug)]
@@ -23,24 +22,24 @@ pub struct LoadedSave {
     /// Which save it is.
     pub info: SaveInfo,
     /// What became of the journal of the save, if it has one.
-    pub journal: Option<Replay>,
+    pub journal: Option<JournalReplay>,
     /// Newer saves that could not be read, newest first. If there are any, this is not what the player saved last.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedSave>,
 }
 
-/// A save that could not be read.
+/// A damaged save that a load passed over.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Skipped {
+pub struct SkippedSave {
     /// The slot it is in.
     pub slot: String,
     /// Its number.
     pub generation: u64,
-    /// What is wrong with it.
+    /// The error that reading it met.
     pub reason: Error,
 }
 
-impl fmt::Display for Skipped {
+impl fmt::Display for SkippedSave {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "save {} of `{}` was passed over: {}", self.generation, self.slot, self.reason)
     }
@@ -56,19 +55,19 @@ impl Slots {
     /// The same with a choice of how bytes are opened. With [`salvage`](OpenOptions::salvage) a damaged save is not
     /// passed over as long as anything can be got out of it.
     pub async fn load_with(&self, slot: &str, options: &OpenOptions<'_>) -> Result<LoadedSave> {
-        self.load_watched(slot, options, &Watch::default()).await
+        self.load_reporting(slot, options, &ProgressReporter::default()).await
     }
 
-    /// The same, for one who watches.
-    pub(crate) async fn load_watched(
+    /// [`load_with`](Self::load_with), which reports its progress.
+    pub(crate) async fn load_reporting(
         &self,
         slot: &str,
         options: &OpenOptions<'_>,
-        watch: &Watch,
+        reporter: &ProgressReporter,
     ) -> Result<LoadedSave> {
         for _ in 0..RETRIES {
             let mut saves = self.saves_of(slot).await?;
-            saves.retain(|save| save.kind != Kind::Recovery);
+            saves.retain(|save| save.kind != SaveKind::Recovery);
             // First the newest that is not locked. If it is damaged, the newest of all others.
             saves.sort_by_key(|save| (save.kind, Reverse(save.generation)));
             if let Some((_, others)) = saves.split_first_mut() {
@@ -77,7 +76,7 @@ impl Slots {
             let mut skipped = Vec::new();
             let mut vanished = false;
             for save in &saves {
-                match self.open_watched(save, options, watch).await {
+                match self.open_reporting(save, options, reporter).await {
                     Ok((snapshot, info, journal)) => {
                         return Ok(LoadedSave { snapshot, info, journal, skipped });
                     }
@@ -85,7 +84,11 @@ impl Slots {
                     Err(error) if error.is_not_found() => vanished = true,
                     Err(reason) if reason.is_corrupt() => {
                         self.damaged().insert(save.to_string());
-                        skipped.push(Skipped { slot: slot.to_owned(), generation: save.generation, reason });
+                        skipped.push(SkippedSave {
+                            slot: slot.to_owned(),
+                            generation: save.generation,
+                            reason,
+                        });
                     }
                     // The saves before a damaged one are older than what was there.
                     Err(error) if error.is_rollback() && !skipped.is_empty() => {}
@@ -94,10 +97,10 @@ impl Slots {
             }
             match skipped.first() {
                 _ if vanished => {}
-                Some(Skipped { reason, .. }) if skipped.len() == 1 => {
+                Some(SkippedSave { reason, .. }) if skipped.len() == 1 => {
                     return Err(reason.clone().in_key(slot));
                 }
-                Some(Skipped { reason, .. }) => {
+                Some(SkippedSave { reason, .. }) => {
                     let all = skipped.len();
                     return Err(Error::corrupt(format!("all {all} saves are damaged, the newest: {reason}"))
                         .in_key(slot));
@@ -123,21 +126,21 @@ impl Slots {
         &self,
         save: &SaveName,
         options: &OpenOptions<'_>,
-    ) -> Result<(Snapshot, SaveInfo, Option<Replay>)> {
-        self.open_watched(save, options, &Watch::default()).await
+    ) -> Result<(Snapshot, SaveInfo, Option<JournalReplay>)> {
+        self.open_reporting(save, options, &ProgressReporter::default()).await
     }
 
-    async fn open_watched(
+    async fn open_reporting(
         &self,
         save: &SaveName,
         options: &OpenOptions<'_>,
-        watch: &Watch,
-    ) -> Result<(Snapshot, SaveInfo, Option<Replay>)> {
-        watch.set(Progress::new(Stage::Reading, 0, 0));
+        reporter: &ProgressReporter,
+    ) -> Result<(Snapshot, SaveInfo, Option<JournalReplay>)> {
+        reporter.set(Progress::new(Phase::Reading, 0, 0));
         let (bytes, info) = self.read(save).await?;
-        watch.set(Progress::new(Stage::Checking, 0, bytes.len() as u64));
+        reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
         let snapshot = options.open_shared(bytes.clone())?;
-        let (snapshot, journal) = self.replayed(save, snapshot, &bytes).await?;
+        let (snapshot, journal) = self.replay_journal(save, snapshot, &bytes).await?;
         Ok((snapshot, info, journal))
     }
 
@@ -155,9 +158,7 @@ impl Slots {
             )));
         }
         let bytes = self.store.get(&name).await?;
-        if is_sealed(&bytes) {
-            return Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here")));
-        }
+        refuse_sealed(&name, &bytes)?;
         Ok((bytes, info))
     }
 }

@@ -1,44 +1,44 @@
-//! Removing, locking, renaming and copying saves.
+//! Deleting, locking, renaming and copying saves.
 
 use bonfire::{Error, Result};
 
 use super::keep::Condition;
-use super::name::{Kind, SaveName};
 use super::recovery::pending;
-use super::write::Source;
-use super::{Saved, Slots};
-use crate::rotating::missing;
-use crate::store::{Payload, Precondition, check_case, check_slot};
+use super::write::SaveContent;
+use super::{Slots, WrittenSave};
+use crate::portable_name::{check_case, check_slot};
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::{Payload, Precondition, missing};
 
 impl Slots {
-    /// Removes a slot with all its saves; false if there was none. A slot with a locked save is refused.
-    pub async fn remove(&self, slot: &str) -> Result<bool> {
+    /// Deletes a slot with all its saves; false if there was none. A slot with a locked save is refused.
+    pub async fn delete(&self, slot: &str) -> Result<bool> {
         let saves = self.saves_of(slot).await?;
-        if let Some(locked) = saves.iter().find(|save| save.kind == Kind::Locked) {
+        if let Some(locked) = saves.iter().find(|save| save.kind == SaveKind::Locked) {
             return Err(is_locked(locked));
         }
         // The newest last: until then the slot means what it meant.
         for save in saves.iter().rev() {
-            self.remove_save(save).await?;
+            self.delete_save(save).await?;
         }
         Ok(!saves.is_empty())
     }
 
-    /// Removes all saves of a slot that are not locked, also those for after a crash, and says how many.
-    pub(crate) async fn remove_unlocked(&self, slot: &str) -> Result<u64> {
+    /// Deletes all saves of a slot that are not locked, also those for after a crash, and returns how many.
+    pub async fn delete_unlocked(&self, slot: &str) -> Result<u64> {
         let mut removed = 0;
         // The newest last: until then the slot means what it meant.
-        for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != Kind::Locked) {
-            removed += u64::from(self.remove_save(save).await?);
+        for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != SaveKind::Locked) {
+            removed += u64::from(self.delete_save(save).await?);
         }
         Ok(removed)
     }
 
-    /// Removes one save; false if there was none. A locked one is refused.
-    pub async fn remove_generation(&self, slot: &str, generation: u64) -> Result<bool> {
+    /// Deletes one save; false if there was none. A locked one is refused.
+    pub async fn delete_generation(&self, slot: &str, generation: u64) -> Result<bool> {
         match self.find(slot, generation).await {
-            Ok(save) if save.kind == Kind::Locked => Err(is_locked(&save)),
-            Ok(save) => self.remove_save(&save).await,
+            Ok(save) if save.kind == SaveKind::Locked => Err(is_locked(&save)),
+            Ok(save) => self.delete_save(&save).await,
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
@@ -46,18 +46,18 @@ impl Slots {
 
     /// Keeps a save from being removed, and from being loaded by the name of its slot, until it is unlocked.
     pub async fn lock(&self, slot: &str, generation: u64) -> Result<()> {
-        self.set_kind(slot, generation, Kind::Locked).await
+        self.set_kind(slot, generation, SaveKind::Locked).await
     }
 
     /// Makes a locked save one like the others.
     pub async fn unlock(&self, slot: &str, generation: u64) -> Result<()> {
-        self.set_kind(slot, generation, Kind::Free).await
+        self.set_kind(slot, generation, SaveKind::Free).await
     }
 
-    async fn set_kind(&self, slot: &str, generation: u64, kind: Kind) -> Result<()> {
+    async fn set_kind(&self, slot: &str, generation: u64, kind: SaveKind) -> Result<()> {
         let saves = self.saves_of(slot).await?;
         let of_kind = |kind| saves.iter().find(|save| save.generation == generation && save.kind == kind);
-        let other = if kind == Kind::Locked { Kind::Free } else { Kind::Locked };
+        let other = if kind == SaveKind::Locked { SaveKind::Free } else { SaveKind::Locked };
         match (of_kind(kind), of_kind(other)) {
             (None, Some(save)) => {
                 self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
@@ -65,10 +65,10 @@ impl Slots {
             (Some(_), None) => Ok(()),
             // A store that renames in two steps was stopped between them.
             (Some(done), Some(left)) => self.remove_copy(&left.to_string(), &done.to_string()).await,
-            (None, None) if of_kind(Kind::Value).is_some() => {
+            (None, None) if of_kind(SaveKind::Value).is_some() => {
                 Err(Error::misuse("a value cannot be locked").in_key(slot))
             }
-            (None, None) => Err(missing(&self.name(slot, generation, Kind::Free).to_string())),
+            (None, None) => Err(missing(&self.name(slot, generation, SaveKind::Free).to_string())),
         }
     }
 
@@ -92,7 +92,7 @@ impl Slots {
         if saves.is_empty() && !begun {
             return Err(missing(from));
         }
-        let all = self.parsed(&self.prefix()).await?;
+        let all = self.list_names(&self.prefix()).await?;
         let slots = || all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
         check_case(to, slots())?;
         if !begun {
@@ -120,7 +120,7 @@ impl Slots {
 
     /// Copies the save that a load would take into another slot, which may have saves already. Where that one is damaged,
     /// this is an error: a copy of an older one is [`copy_generation`](Self::copy_generation).
-    pub async fn copy(&self, from: &str, to: &str) -> Result<Saved> {
+    pub async fn copy(&self, from: &str, to: &str) -> Result<WrittenSave> {
         check_slot(to)?;
         let loaded = self.load(from).await?;
         match loaded.skipped.first() {
@@ -133,26 +133,26 @@ impl Slots {
     }
 
     /// Makes an older save the newest of its slot: a copy of it, under the next number.
-    pub async fn restore(&self, slot: &str, generation: u64) -> Result<Saved> {
+    pub async fn restore(&self, slot: &str, generation: u64) -> Result<WrittenSave> {
         self.copy_generation(slot, generation, slot).await
     }
 
     /// Copies one save into another slot, or into its own.
-    pub async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<Saved> {
+    pub async fn copy_generation(&self, from: &str, generation: u64, to: &str) -> Result<WrittenSave> {
         let save = self.find(from, generation).await?;
-        let kind = if save.kind == Kind::Value { Kind::Value } else { Kind::Free };
+        let kind = if save.kind == SaveKind::Value { SaveKind::Value } else { SaveKind::Free };
         // Only what is whole is worth a copy.
         let (_, info, _) = self.open(&save, &self.open_options()).await?;
         let waiting = pending(&self.saves_of(to).await?).cloned();
-        let mut placed = self.put_next(to, Source::Save(&save), kind).await?;
+        let mut placed = self.put_next(to, SaveContent::CopyOf(&save), kind).await?;
         if let Some(recovery) = waiting {
             // The player has not played on: what waits is still newer than anything that was.
             let newer = recovery.with_generation(placed.generation + 1);
             if let Err(error) = self.move_save(&recovery, &newer).await {
-                placed.trouble.get_or_insert(error);
+                placed.later_error.get_or_insert(error);
             }
         }
-        Ok(self.tidied(to, placed, info.bytes).await)
+        Ok(self.finish_with_pruning(to, placed, info.bytes).await)
     }
 
     /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
@@ -160,7 +160,7 @@ impl Slots {
         let names = self.names_of(slot).await?;
         self.remove_orphans(&names).await?;
         let mut saves = names.saves;
-        saves.retain(|save| save.kind == Kind::Free || save.kind == Kind::Value);
+        saves.retain(|save| save.kind == SaveKind::Free || save.kind == SaveKind::Value);
         if saves.len() <= self.keep.count() {
             return Ok(Vec::new());
         }
@@ -171,7 +171,7 @@ impl Slots {
         let mut pruned = Vec::new();
         // The oldest first: whatever stops this, the newest are there.
         for place in self.keep.too_old(&conditions).into_iter().rev() {
-            if self.remove_save(&saves[place]).await? {
+            if self.delete_save(&saves[place]).await? {
                 pruned.push(saves[place].generation);
             }
         }

@@ -3,16 +3,15 @@
 //! A save is one blob of a [`Store`], and its name says all that may change after it was written: which slot and profile
 //! it belongs to, which number it has, and whether it is locked. So every change is one step of the store, and a crash
 //! leaves the state before it or the state after. A save may have a journal beside it, which belongs to it: `journal`,
-//! `companion`.
+//! `journal_blobs`.
 
-mod companion;
 mod details;
 mod journal;
+mod journal_blobs;
 mod keep;
 mod list;
 mod load;
 mod manage;
-mod name;
 mod recovery;
 mod value;
 mod write;
@@ -26,14 +25,12 @@ use bonfire::{EncodeOptions, Limits, OpenOptions, Result, Snapshot};
 pub use self::details::{Details, SaveInfo, SlotInfo};
 use self::journal::OpenJournals;
 pub use self::keep::Keep;
-pub use self::load::{LoadedSave, Skipped};
-#[cfg(feature = "seal")]
-pub(crate) use self::name::JournalName;
-use self::name::{Kind, SaveName};
-pub use self::write::Saved;
+pub use self::load::{LoadedSave, SkippedSave};
+pub use self::write::WrittenSave;
 use crate::journal::Compaction;
-use crate::rotating::missing;
-use crate::store::{Store, check_slot};
+use crate::portable_name::check_slot;
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::{Store, missing};
 
 /// The slots of a game, or of one of its players, in any [`Store`]. Clones share the store.
 ///
@@ -137,7 +134,7 @@ impl Slots {
     /// The players who have slots of their own.
     pub async fn profiles(&self) -> Result<Vec<String>> {
         let mut profiles: Vec<String> =
-            self.parsed("").await?.into_iter().filter_map(|save| save.profile).collect();
+            self.list_names("").await?.into_iter().filter_map(|save| save.profile).collect();
         profiles.sort_unstable();
         profiles.dedup();
         Ok(profiles)
@@ -160,11 +157,11 @@ impl Slots {
         self.profile.as_ref().map(|profile| format!("{profile}.")).unwrap_or_default()
     }
 
-    fn name(&self, slot: &str, generation: u64, kind: Kind) -> SaveName {
+    fn name(&self, slot: &str, generation: u64, kind: SaveKind) -> SaveName {
         SaveName::new(self.profile.as_deref(), slot, generation, kind)
     }
 
-    async fn parsed(&self, prefix: &str) -> Result<Vec<SaveName>> {
+    async fn list_names(&self, prefix: &str) -> Result<Vec<SaveName>> {
         Ok(self.store.list(prefix).await?.iter().filter_map(|name| SaveName::parse(name)).collect())
     }
 
@@ -176,7 +173,7 @@ impl Slots {
     async fn find(&self, slot: &str, generation: u64) -> Result<SaveName> {
         let saves = self.saves_of(slot).await?;
         let found =
-            saves.into_iter().find(|save| save.generation == generation && save.kind != Kind::Recovery);
-        found.ok_or_else(|| missing(&self.name(slot, generation, Kind::Free).to_string()))
+            saves.into_iter().find(|save| save.generation == generation && save.kind != SaveKind::Recovery);
+        found.ok_or_else(|| missing(&self.name(slot, generation, SaveKind::Free).to_string()))
     }
 }

@@ -3,17 +3,17 @@
 use bonfire::{Result, Snapshot};
 
 use super::details::{Details, SaveInfo};
-use super::name::{Kind, SaveName};
-use super::write::Placed;
-use super::{Saved, Slots};
-use crate::rotating::missing;
+use super::write::PlacedSave;
+use super::{Slots, WrittenSave};
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::missing;
 
 /// The newest recovery save among all saves of a slot. One that is older than a save of the player's is of no use.
 pub(super) fn pending(saves: &[SaveName]) -> Option<&SaveName> {
     let newest = |recovery: bool| {
         saves
             .iter()
-            .filter(move |save| (save.kind == Kind::Recovery) == recovery)
+            .filter(move |save| (save.kind == SaveKind::Recovery) == recovery)
             .max_by_key(|save| save.generation)
     };
     let last_saved = newest(false).map_or(0, |save| save.generation);
@@ -25,11 +25,16 @@ impl Slots {
     /// at the next start, show [`recovery`](Self::recovery) to the player, and call
     /// [`accept_recovery`](Self::accept_recovery) or [`reject_recovery`](Self::reject_recovery). A later
     /// [`save`](Self::save) of the slot makes it needless and removes it.
-    pub async fn save_recovery(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
-        let (Placed { generation, trouble }, bytes) =
-            self.add(slot, snapshot, details, Kind::Recovery).await?;
-        let removed = self.remove_recoveries(slot, generation).await;
-        Ok(Saved { generation, bytes, pruned: Vec::new(), prune_error: trouble.or(removed.err()) })
+    pub async fn save_recovery(
+        &self,
+        slot: &str,
+        snapshot: &Snapshot,
+        details: &Details,
+    ) -> Result<WrittenSave> {
+        let (PlacedSave { generation, later_error }, bytes) =
+            self.add(slot, snapshot, details, SaveKind::Recovery).await?;
+        let removed = self.delete_recoveries(slot, generation).await;
+        Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error.or(removed.err()) })
     }
 
     /// The save for after a crash that waits in this slot, if there is one that is newer than all others.
@@ -47,9 +52,9 @@ impl Slots {
         let saves = self.saves_of(slot).await?;
         let save = pending(&saves).ok_or_else(|| missing(&format!("{slot} (recovery)")))?;
         self.open(save, &self.open_options()).await?;
-        self.store.rename(&save.to_string(), &save.with_kind(Kind::Free).to_string()).await?;
+        self.store.rename(&save.to_string(), &save.with_kind(SaveKind::Free).to_string()).await?;
         // It is accepted, whatever becomes of what is needless now.
-        let _ = self.remove_recoveries(slot, save.generation).await;
+        let _ = self.delete_recoveries(slot, save.generation).await;
         let _ = self.prune(slot).await;
         Ok(save.generation)
     }
@@ -58,15 +63,15 @@ impl Slots {
     pub async fn reject_recovery(&self, slot: &str) -> Result<bool> {
         let saves = self.saves_of(slot).await?;
         let waiting = pending(&saves).is_some();
-        self.remove_recoveries(slot, u64::MAX).await?;
+        self.delete_recoveries(slot, u64::MAX).await?;
         Ok(waiting)
     }
 
     /// Removes the saves for after a crash that are older than `generation`.
-    pub(super) async fn remove_recoveries(&self, slot: &str, generation: u64) -> Result<()> {
+    pub(super) async fn delete_recoveries(&self, slot: &str, generation: u64) -> Result<()> {
         for save in self.saves_of(slot).await? {
-            if save.kind == Kind::Recovery && save.generation < generation {
-                self.remove_save(&save).await?;
+            if save.kind == SaveKind::Recovery && save.generation < generation {
+                self.delete_save(&save).await?;
             }
         }
         Ok(())

@@ -3,8 +3,9 @@
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Error, Persist, Registry, Result};
 
-use super::{Details, Kind, Slots};
-use crate::wait::Wait;
+use super::{Details, Slots};
+use crate::blocking::Wait;
+use crate::save_name::SaveKind;
 
 /// The data entry that holds the value.
 const KEY: &str = "value";
@@ -48,7 +49,7 @@ impl Slots {
             writer.data(KEY, value)?;
             writer.finish()?
         };
-        self.save_as(Kind::Value, slot, &snapshot, &Details::new()).await.map(drop)
+        self.save_as(SaveKind::Value, slot, &snapshot, &Details::new()).await.map(drop)
     }
 
     /// [`load_value`](Self::load_value) for stores that cannot be waited for.

@@ -6,60 +6,59 @@ use bonfire::engine::Rope;
 use bonfire::{EncodeOptions, Error, Result, Snapshot};
 
 use super::details::Details;
-use super::name::{JournalName, Kind, SaveName};
 use super::{HEAD_BYTES_MAX, Slots};
 use crate::generation::next;
-use crate::rotating::RETRIES;
-use crate::store::{Payload, Precondition, check_case, check_slot};
+use crate::portable_name::{check_case, check_slot};
+use crate::save_name::{JournalName, SaveKind, SaveName};
+use crate::store::{Payload, Precondition, RETRIES};
 
-/// What a save became.
+/// A save in a slot that is durable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Saved {
+pub struct WrittenSave {
     /// The number of the save in its slot.
     pub generation: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The numbers of the saves that were removed because of it.
+    /// The numbers of the saves that were pruned because of it.
     pub pruned: Vec<u64>,
-    /// What went wrong after the save was durable: others could not be removed, or not be looked at. The new one is safe
-    /// all the same.
+    /// The first error after the save was durable, such as a failed pruning. The new save is safe all the same.
     pub prune_error: Option<Error>,
 }
 
-/// A save that is durable.
-pub(crate) struct Placed {
+/// A durable save whose slot is not pruned yet.
+pub(crate) struct PlacedSave {
     pub(super) generation: u64,
-    /// What went wrong since then.
-    pub(super) trouble: Option<Error>,
+    /// The first error since it became durable.
+    pub(super) later_error: Option<Error>,
 }
 
-/// Where the bytes of a new save come from.
-pub(super) enum Source<'a> {
+/// The content of a new save.
+pub(super) enum SaveContent<'a> {
     Payload(Payload),
-    /// Another save, with its journal.
-    Save(&'a SaveName),
+    /// A copy of another save and its journal.
+    CopyOf(&'a SaveName),
 }
 
 impl Slots {
     /// Saves a world. When this returns, the save is durable; if it fails, what was there before is as it was.
-    pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<Saved> {
-        self.save_as(Kind::Free, slot, snapshot, details).await
+    pub async fn save(&self, slot: &str, snapshot: &Snapshot, details: &Details) -> Result<WrittenSave> {
+        self.save_as(SaveKind::Free, slot, snapshot, details).await
     }
 
     pub(super) async fn save_as(
         &self,
-        kind: Kind,
+        kind: SaveKind,
         slot: &str,
         snapshot: &Snapshot,
         details: &Details,
-    ) -> Result<Saved> {
+    ) -> Result<WrittenSave> {
         let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
-        Ok(self.tidied_after_save(slot, placed, bytes).await)
+        Ok(self.finish_save(slot, placed, bytes).await)
     }
 
     /// A snapshot as the bytes of a save.
-    pub(crate) fn encoded(
+    pub(crate) fn encode_save(
         &self,
         snapshot: &Snapshot,
         details: &Details,
@@ -70,23 +69,28 @@ impl Slots {
     }
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
-    pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<Placed> {
-        self.put_next(slot, Source::Payload(payload), Kind::Free).await
+    pub(crate) async fn place(&self, slot: &str, payload: Payload) -> Result<PlacedSave> {
+        self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await
     }
 
-    /// Removes what a new save of the player's makes needless, also those for after a crash.
-    pub(crate) async fn tidied_after_save(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
-        let mut saved = self.tidied(slot, placed, bytes).await;
-        if let Err(error) = self.remove_recoveries(slot, saved.generation).await {
+    /// Prunes the slot after a save of the player's, and deletes its saves for after a crash.
+    pub(crate) async fn finish_save(&self, slot: &str, placed: PlacedSave, bytes: u64) -> WrittenSave {
+        let mut saved = self.finish_with_pruning(slot, placed, bytes).await;
+        if let Err(error) = self.delete_recoveries(slot, saved.generation).await {
             saved.prune_error.get_or_insert(error);
         }
         saved
     }
 
-    /// Removes what a new save makes needless. The save is safe whatever becomes of that.
-    pub(super) async fn tidied(&self, slot: &str, placed: Placed, bytes: u64) -> Saved {
-        let Placed { generation, trouble } = placed;
-        let mut saved = Saved { generation, bytes, pruned: Vec::new(), prune_error: trouble };
+    /// Prunes the slot after a new save, which is safe whatever becomes of that.
+    pub(super) async fn finish_with_pruning(
+        &self,
+        slot: &str,
+        placed: PlacedSave,
+        bytes: u64,
+    ) -> WrittenSave {
+        let PlacedSave { generation, later_error } = placed;
+        let mut saved = WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error };
         match self.prune(slot).await {
             Ok(pruned) => saved.pruned = pruned,
             Err(error) => drop(saved.prune_error.get_or_insert(error)),
@@ -100,16 +104,21 @@ impl Slots {
         slot: &str,
         snapshot: &Snapshot,
         details: &Details,
-        kind: Kind,
-    ) -> Result<(Placed, u64)> {
+        kind: SaveKind,
+    ) -> Result<(PlacedSave, u64)> {
         check_slot(slot)?;
-        let payload = self.encoded(snapshot, details, None)?;
+        let payload = self.encode_save(snapshot, details, None)?;
         let bytes = payload.len();
-        Ok((self.put_next(slot, Source::Payload(payload), kind).await?, bytes))
+        Ok((self.put_next(slot, SaveContent::Payload(payload), kind).await?, bytes))
     }
 
     /// Puts a save under the next number of its slot.
-    pub(super) async fn put_next(&self, slot: &str, source: Source<'_>, kind: Kind) -> Result<Placed> {
+    pub(super) async fn put_next(
+        &self,
+        slot: &str,
+        content: SaveContent<'_>,
+        kind: SaveKind,
+    ) -> Result<PlacedSave> {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
@@ -121,7 +130,7 @@ impl Slots {
                 check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
             }
             let here = || all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
-            if here().any(|save| (save.kind == Kind::Value) != (kind == Kind::Value)) {
+            if here().any(|save| (save.kind == SaveKind::Value) != (kind == SaveKind::Value)) {
                 return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
             }
             // The number of a journal whose save is gone is not given again: it would be the journal of the new one.
@@ -130,11 +139,11 @@ impl Slots {
             let newest = here().map(|save| save.generation).chain(journals.map(|name| name.generation)).max();
             let generation = next(newest.max(Some(taken)))?;
             let name = self.name(slot, generation, kind);
-            let put = match &source {
-                Source::Payload(payload) => {
+            let put = match &content {
+                SaveContent::Payload(payload) => {
                     self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
                 }
-                Source::Save(from) => self.copy_save(from, &name).await,
+                SaveContent::CopyOf(from) => self.copy_save(from, &name).await,
             };
             match put {
                 Ok(()) => {
@@ -166,23 +175,23 @@ impl Slots {
         copied
     }
 
-    /// Saves what a save and its journal have become, with what was written beside it.
-    pub(super) async fn save_folded(
+    /// Saves a save that was merged with its journal, with the details of the save.
+    pub(super) async fn save_merged(
         &self,
         slot: &str,
         snapshot: &Snapshot,
         saved_at: Option<Duration>,
-    ) -> Result<Saved> {
+    ) -> Result<WrittenSave> {
         let snapshot = Details::new().put_on(snapshot, saved_at)?;
         let payload = payload_of(&snapshot, &self.encode)?;
         let bytes = payload.len();
-        let placed = self.put_next(slot, Source::Payload(payload), Kind::Free).await?;
-        Ok(self.tidied_after_save(slot, placed, bytes).await)
+        let placed = self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await?;
+        Ok(self.finish_save(slot, placed, bytes).await)
     }
 
     /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
     /// older. It gets a new one.
-    async fn make_newest(&self, mut save: SaveName) -> Placed {
+    async fn make_newest(&self, mut save: SaveName) -> PlacedSave {
         for _ in 0..RETRIES {
             match self.renumbered(&save).await {
                 Ok(Some(newer)) => save = newer,
@@ -190,10 +199,10 @@ impl Slots {
                 Err(error) if error.is_conflict() => {}
                 // Pruned already, by one that is newer.
                 Err(error) if error.is_not_found() => break,
-                Err(error) => return Placed { generation: save.generation, trouble: Some(error) },
+                Err(error) => return PlacedSave { generation: save.generation, later_error: Some(error) },
             }
         }
-        Placed { generation: save.generation, trouble: None }
+        PlacedSave { generation: save.generation, later_error: None }
     }
 
     /// The save under a new number, if it is not the newest of its slot.

@@ -9,9 +9,9 @@ use bonfire::engine::AlignedBuf;
 use bonfire::{Error, Result};
 use bytes::Bytes;
 
-use super::name::{check_case, check_name};
-use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
-use crate::disk::{Access, Disk, DiskFile, DiskLock, Temporary, publish, write_parts};
+use super::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
+use crate::disk::{Access, Disk, DiskFile, DiskLock, Temporary, WriteCheck, publish, write_parts};
+use crate::portable_name::{check_case, check_name};
 
 /// Who holds it is the one that writes. It stays in the directory: a lock file that is removed locks nobody out.
 const LOCK: &str = ".bonfire-lock";
@@ -26,7 +26,8 @@ const LOCK: &str = ".bonfire-lock";
 /// new ones, both whole, and nobody knows which until the next start.
 ///
 /// ```
-/// # use bonfire_store::{DirStore, MemoryDisk};
+/// # use bonfire_store::DirStore;
+/// # use bonfire_store::disk::MemoryDisk;
 /// use bonfire_store::{Payload, Precondition, Store, Wait};
 ///
 /// # let _ = || DirStore::for_app("Moon Studio", "Comet");
@@ -41,9 +42,10 @@ pub struct DirStore(Arc<Inner>);
 
 struct Inner {
     disk: Box<dyn Disk>,
-    read_back: bool,
-    /// Names whose file could not be synced after an append: nobody knows what such a file holds.
-    writing: Mutex<HashSet<String>>,
+    check: WriteCheck,
+    /// The names of files that could not be synced after an append. Their contents are unknown, so appends to them fail.
+    /// The mutex is held during every change.
+    unsynced: Mutex<HashSet<String>>,
 }
 
 impl DirStore {
@@ -51,30 +53,29 @@ impl DirStore {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl Into<std::path::PathBuf>) -> Result<Self> {
         let path = path.into();
-        let disk = crate::OsDisk::create(&path);
+        let disk = crate::disk::OsDisk::create(&path);
         Self::on(disk.map_err(|error| Error::io(format_args!("cannot create `{}`", path.display()), &error))?)
     }
 
-    /// Where this system keeps the saves of a game, for the player who is logged in. See [`crate::app_directory`].
+    /// Where this system keeps the saves of a game, for the player who is logged in. See [`app_directory`](crate::app_directory()).
     #[cfg(not(target_arch = "wasm32"))]
     pub fn for_app(studio: &str, game: &str) -> Result<Self> {
-        Self::open(crate::app_directory(studio, game)?)
+        Self::open(crate::app_directory::app_directory(studio, game)?)
     }
 
     /// The files of any [`Disk`].
     pub fn on(disk: impl Disk + 'static) -> Result<Self> {
-        let inner = Inner { disk: Box::new(disk), read_back: false, writing: Mutex::default() };
+        let inner = Inner { disk: Box::new(disk), check: WriteCheck::Sync, unsynced: Mutex::default() };
         inner.remove_leftovers()?;
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Whether every blob is read back from the disk and compared before it takes its name. Costs about a read; default:
-    /// no.
+    /// Reads every blob back from the disk and compares it before it takes its name. Costs about a read; default: off.
     ///
     /// # Panics
     /// If the store has been cloned already.
-    pub fn read_back(mut self, read_back: bool) -> Self {
-        Arc::get_mut(&mut self.0).expect("set options before cloning").read_back = read_back;
+    pub fn read_back(mut self) -> Self {
+        Arc::get_mut(&mut self.0).expect("set options before cloning").check = WriteCheck::ReadBack;
         self
     }
 }
@@ -140,9 +141,9 @@ impl Inner {
 
     /// Runs `change` while nobody else writes: no thread, and no process.
     fn exclusively<T>(&self, change: impl FnOnce(&mut HashSet<String>) -> Result<T>) -> Result<T> {
-        let mut poisoned = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
         let _lock = self.lock()?;
-        change(&mut poisoned)
+        change(&mut unsynced)
     }
 
     fn lock(&self) -> Result<DiskLock> {
@@ -191,7 +192,7 @@ impl Inner {
 
     fn put(&self, name: &str, payload: &Payload, when: &Precondition) -> Result<Version> {
         check_name(name)?;
-        self.exclusively(|poisoned| {
+        self.exclusively(|unsynced| {
             let existing = self.existing(name)?;
             let existing = existing.map(|file| version_of(&*file, name)).transpose()?;
             match (when, existing) {
@@ -208,9 +209,9 @@ impl Inner {
             }
             let written = |bytes| payload.add_written(bytes);
             let parts = payload.parts();
-            let stamp = publish(&*self.disk, name, parts, Temporary::OfStore, self.read_back, &written)
+            let stamp = publish(&*self.disk, name, parts, Temporary::OfStore, self.check, &written)
                 .map_err(|failure| failed(failure.doing, name)(failure.error))?;
-            poisoned.remove(name);
+            unsynced.remove(name);
             Ok(version(stamp))
         })
     }
@@ -227,8 +228,8 @@ impl Inner {
 
     fn append(&self, name: &str, expected_len: u64, payload: &Payload) -> Result<u64> {
         check_name(name)?;
-        self.exclusively(|poisoned| {
-            if poisoned.contains(name) {
+        self.exclusively(|unsynced| {
+            if unsynced.contains(name) {
                 return Err(failed("append to", name)(crate::disk::poisoned()));
             }
             let existing = self.existing(name)?.map(|file| file.len()).transpose();
@@ -258,7 +259,7 @@ impl Inner {
                 durable = durable.and_then(|()| self.disk.sync_dir());
             }
             if let Err(error) = durable {
-                poisoned.insert(name.to_owned());
+                unsynced.insert(name.to_owned());
                 // Memory may show the bytes for as long as the machine runs, and the disk not have them: nobody shall
                 // find them and go on behind them. The handle refuses, so another one cuts them off.
                 let _ = match existing {
@@ -273,11 +274,11 @@ impl Inner {
         })
     }
 
-    fn head(&self, name: &str) -> Result<Option<Head>> {
+    fn head(&self, name: &str) -> Result<Option<BlobHead>> {
         check_name(name)?;
         let Some(file) = self.open(name)? else { return Ok(None) };
         let len = file.len().map_err(failed("look at", name))?;
-        Ok(Some(Head { len, readable: len, version: version_of(&*file, name)? }))
+        Ok(Some(BlobHead { len, readable: len, version: version_of(&*file, name)? }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
@@ -289,12 +290,12 @@ impl Inner {
 
     fn remove(&self, name: &str) -> Result<bool> {
         check_name(name)?;
-        self.exclusively(|poisoned| {
+        self.exclusively(|unsynced| {
             match self.disk.remove(name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
                 removed => removed.map_err(failed("remove", name))?,
             }
-            poisoned.remove(name);
+            unsynced.remove(name);
             self.disk.sync_dir().map_err(failed("make the removal durable of", name))?;
             Ok(true)
         })
@@ -303,7 +304,7 @@ impl Inner {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
-        self.exclusively(|poisoned| {
+        self.exclusively(|unsynced| {
             let names = self.names()?;
             if !names.iter().any(|name| name == from) {
                 return Err(failed("rename", from)(ErrorKind::NotFound.into()));
@@ -313,8 +314,8 @@ impl Inner {
             }
             check_case(to, names.iter().map(String::as_str))?;
             self.disk.rename(from, to).map_err(failed("rename", from))?;
-            if poisoned.remove(from) {
-                poisoned.insert(to.to_owned());
+            if unsynced.remove(from) {
+                unsynced.insert(to.to_owned());
             }
             self.disk.sync_dir().map_err(failed("make the name durable of", to))
         })
@@ -334,7 +335,7 @@ impl Store for DirStore {
     fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
         Box::pin(async move { self.0.append(name, expected_len, &payload) })
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move { self.0.head(name) })
     }
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {

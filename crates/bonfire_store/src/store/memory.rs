@@ -9,8 +9,8 @@ use bonfire::engine::AlignedBuf;
 use bonfire::{Error, Result};
 use bytes::Bytes;
 
-use super::name::{check_case, check_name};
-use super::{Head, Payload, Precondition, Store, StoreFuture, Version};
+use super::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
+use crate::portable_name::{check_case, check_name};
 
 /// Blobs in memory: for tests, servers and tools. Clones are the same store.
 #[derive(Clone, Default)]
@@ -132,12 +132,12 @@ impl Store for MemoryStore {
         Box::pin(async move { self.append_now(name, expected_len, &payload) })
     }
 
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             check_name(name)?;
             let head = |blob: &Blob| {
                 let len = blob.bytes.len() as u64;
-                Head { len, readable: len, version: blob.version.clone() }
+                BlobHead { len, readable: len, version: blob.version.clone() }
             };
             Ok(self.blobs().named.get(name).map(head))
         })

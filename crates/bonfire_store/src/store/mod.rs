@@ -2,7 +2,6 @@
 
 mod dir;
 mod memory;
-mod name;
 
 use std::fmt;
 use std::ops::Range;
@@ -16,11 +15,7 @@ use bytes::Bytes;
 
 pub use self::dir::DirStore;
 pub use self::memory::MemoryStore;
-pub use self::name::check_name;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use self::name::is_device;
-pub(crate) use self::name::{check_case, check_slot};
-use crate::maybe::{MaybeSend, MaybeSync};
+use crate::thread_bounds::{MaybeSend, MaybeSync};
 
 /// What a call of a store returns. It may leave its thread, except on wasm32.
 #[cfg(not(target_arch = "wasm32"))]
@@ -32,7 +27,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 /// A place for named blobs.
 ///
 /// A blob is replaced as a whole or not at all, and a call that has returned is durable. Names are checked with
-/// [`check_name`] before anything is touched; two names may not differ only in the case of their letters. What a store
+/// [`check_name`](crate::backend::check_name) before anything is touched; two names may not differ only in the case of their letters. What a store
 /// must do is written down as tests: the `conformance` feature.
 ///
 /// Backends on a local disk do their work on the thread that polls. [`Wait::wait`](crate::Wait::wait) turns any of
@@ -56,7 +51,7 @@ pub trait Store: MaybeSend + MaybeSync {
     fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64>;
 
     /// What is known of a blob without reading it; `None` if there is none.
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>>;
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>>;
 
     /// All names that begin with `prefix`, in order.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
@@ -98,6 +93,23 @@ pub fn is_sealed(start: &[u8]) -> bool {
     start.starts_with(&SEALED_MAGIC)
 }
 
+/// Refuses bytes that are still sealed: the store that returned them has no key.
+pub(crate) fn refuse_sealed(name: &str, bytes: &[u8]) -> Result<()> {
+    match is_sealed(bytes) {
+        true => Err(Error::wrong_key(format!("`{name}` is sealed, and there is no key for it here"))),
+        false => Ok(()),
+    }
+}
+
+/// The number of attempts before a call gives up because other writers were faster.
+pub(crate) const RETRIES: usize = 100;
+
+/// The error of a blob or save that does not exist.
+pub(crate) fn missing(name: &str) -> Error {
+    let nothing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such save");
+    Error::io(format_args!("cannot open `{name}`"), &nothing)
+}
+
 /// What must hold for a blob to be put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Precondition {
@@ -127,9 +139,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a store knows of a blob without reading it.
+/// The facts that a store knows of a blob without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct BlobHead {
     /// The number of bytes.
     pub len: u64,
     /// How many of them, from the start, can be read with what this store was given. Less than `len` only where the
@@ -230,7 +242,7 @@ macro_rules! pass_on {
             fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
                 (**self).append(name, expected_len, payload)
             }
-            fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+            fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
                 (**self).head(name)
             }
             fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {

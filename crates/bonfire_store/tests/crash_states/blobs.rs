@@ -148,7 +148,7 @@ fn every_crash_leaves_the_newest_state_of_a_rotating_blob() {
 fn a_large_blob_is_replaced_as_a_whole() {
     let mut random = Random::new(7);
     let (disk, mut blobs) = (CrashDisk::new(), Blobs::new());
-    let store = DirStore::on(disk.clone()).expect("an empty disk").read_back(true);
+    let store = DirStore::on(disk.clone()).expect("an empty disk").read_back();
     let mut done = Vec::new();
     for len in [1100 << 10, 1200 << 10] {
         let step = Step::Put { name: "world".into(), bytes: random.bytes(len) };

@@ -1,4 +1,4 @@
-//! Scripts over saves and their journals: whole saves, deltas, folds, and all that is done to saves that have one. After a
+//! Scripts over saves and their journals: whole saves, deltas, merges, and all that is done to saves that have one. After a
 //! crash every slot loads to the tick that was acknowledged last, or to the one that was on its way; never to an older one,
 //! and never to a mixture. A tail that is lost was never acknowledged, and is all that is.
 
@@ -20,7 +20,7 @@ const SLOTS: [&str; 2] = ["auto", "kept"];
 enum Deed {
     Save(&'static str, u64),
     Append(JournalBase, u64, u64),
-    Fold(&'static str),
+    Merge(&'static str),
     Lock(&'static str, u64),
     Unlock(&'static str, u64),
     RemoveGeneration(&'static str, u64),
@@ -44,13 +44,13 @@ impl Deed {
                 return Ok(Some(JournalBase::new(*slot, saved.generation, *number)));
             }
             Self::Append(base, from, to) => slots.append(base, &delta(*from, *to)).wait().map(drop)?,
-            Self::Fold(slot) => slots.fold(slot).wait().map(drop)?,
+            Self::Merge(slot) => slots.merge_journal(slot).wait().map(drop)?,
             Self::Lock(slot, generation) => slots.lock(slot, *generation).wait()?,
             Self::Unlock(slot, generation) => slots.unlock(slot, *generation).wait()?,
             Self::RemoveGeneration(slot, generation) => {
-                slots.remove_generation(slot, *generation).wait().map(drop)?;
+                slots.delete_generation(slot, *generation).wait().map(drop)?;
             }
-            Self::Remove(slot) => slots.remove(slot).wait().map(drop)?,
+            Self::Remove(slot) => slots.delete(slot).wait().map(drop)?,
             Self::Rename(from, to) => slots.rename(from, to).wait()?,
             Self::Copy(from, to) => slots.copy(from, to).wait().map(drop)?,
         }
@@ -84,7 +84,7 @@ impl Game {
         let has_saves = |slot: &str| self.now.saves.keys().any(|(found, _, _)| found == slot);
         let deed = match random.below(if life == Life::Quiet { 4 } else { 16 }) {
             0 => None,
-            1 if random.chance(30) => has_saves(slot).then_some(Deed::Fold(slot)),
+            1 if random.chance(30) => has_saves(slot).then_some(Deed::Merge(slot)),
             4 => any(random, Kind::Free).map(|generation| Deed::Lock(slot, generation)),
             5 => any(random, Kind::Locked).map(|generation| Deed::Unlock(slot, generation)),
             6 => any(random, Kind::Free).map(|generation| Deed::RemoveGeneration(slot, generation)),
@@ -198,7 +198,7 @@ fn plain(dir: DirStore) -> Slots {
 
 /// A file for every record.
 fn sealed(dir: DirStore) -> Slots {
-    let store = Sealed::new(dir, SealKey::from_bytes([7; 32])).bind_name(true);
+    let store = Sealed::new(dir, SealKey::from_bytes([7; 32])).bind_name();
     Slots::new(store).keep(Keep::newest(2)).clock(|| Some(Duration::from_secs(1)))
 }
 
@@ -302,7 +302,7 @@ fn explore_each(open: Open, explorer: &mut Explorer) {
     let (auto, kept) = (SLOTS[0], SLOTS[1]);
     let deeds = [
         Deed::Save(auto, 90),
-        Deed::Fold(auto),
+        Deed::Merge(auto),
         Deed::Lock(auto, 2),
         Deed::RemoveGeneration(auto, 2),
         Deed::Remove(auto),

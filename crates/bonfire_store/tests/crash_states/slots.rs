@@ -99,9 +99,9 @@ impl Deed {
             Self::Lock(slot, generation) => slots.lock(slot, generation).wait(),
             Self::Unlock(slot, generation) => slots.unlock(slot, generation).wait(),
             Self::RemoveGeneration(slot, generation) => {
-                slots.remove_generation(slot, generation).wait().map(drop)
+                slots.delete_generation(slot, generation).wait().map(drop)
             }
-            Self::Remove(slot) => slots.remove(slot).wait().map(drop),
+            Self::Remove(slot) => slots.delete(slot).wait().map(drop),
             Self::Rename(from, to) => slots.rename(from, to).wait(),
             Self::Copy(from, to) => slots.copy(from, to).wait().map(drop),
         }
@@ -144,7 +144,7 @@ fn plain(dir: DirStore) -> Slots {
 
 /// Bound to their names: a lock and a rename seal the save again, in several steps.
 fn sealed(dir: DirStore) -> Slots {
-    let store = Sealed::new(dir, SealKey::from_bytes([7; 32])).bind_name(true);
+    let store = Sealed::new(dir, SealKey::from_bytes([7; 32])).bind_name();
     Slots::new(store).keep(Keep::newest(2)).clock(|| Some(Duration::from_secs(1)))
 }
 

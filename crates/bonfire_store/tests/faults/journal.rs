@@ -1,7 +1,7 @@
 //! The same for journals: whatever fails, what was acknowledged stays, the caller hears of it, and a whole save helps.
 
 use bonfire::Result;
-use bonfire_store::{Details, DirStore, JournalBase, Keep, Lost, Slots, Wait};
+use bonfire_store::{Details, DirStore, JournalBase, Keep, LostDelta, Slots, Wait};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat, litter};
 use bonfire_testkit::scale;
 
@@ -48,8 +48,8 @@ const CASES: [Case; 5] = [
         is_forgiving: true,
     },
     Case {
-        what: "a fold",
-        run: |slots, _| slots.fold("auto").wait().map(drop),
+        what: "a merge",
+        run: |slots, _| slots.merge_journal("auto").wait().map(drop),
         expected: 3,
         allowed: &[3],
         is_forgiving: true,
@@ -79,7 +79,7 @@ fn load(slots: &Slots) -> u64 {
     let number = number(&loaded.snapshot);
     assert!(is_world(&loaded.snapshot, number), "a mixture");
     let lost = loaded.journal.and_then(|journal| journal.lost);
-    assert!(lost.as_ref().is_none_or(Lost::is_tail), "{lost:?}");
+    assert!(lost.as_ref().is_none_or(LostDelta::is_tail), "{lost:?}");
     number
 }
 

@@ -11,7 +11,8 @@ mod common;
 mod journal;
 mod slots;
 
-use bonfire_store::{DirStore, Disk};
+use bonfire_store::DirStore;
+use bonfire_store::disk::Disk;
 use bonfire_testkit::disk::{
     Blobs, Call, CrashDisk, Explorer, Fault, FaultyDisk, Plan, Promise, Random, Repeat, Step, all_blobs,
     blobs_of,
@@ -58,7 +59,8 @@ impl Trial {
         let (step, setup) = steps.split_last().expect("a case has a step");
         let crash = CrashDisk::new();
         let disk = FaultyDisk::new(crash.clone());
-        let store = DirStore::on(disk.clone()).expect("nothing fails yet").read_back(read_back);
+        let store = DirStore::on(disk.clone()).expect("nothing fails yet");
+        let store = if read_back { store.read_back() } else { store };
         let mut before = Blobs::new();
         for step in setup {
             step.run(&store, &before).expect("nothing fails yet");

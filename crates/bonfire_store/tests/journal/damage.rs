@@ -1,6 +1,8 @@
 //! Every byte of a journal flipped, every truncation, every missing record: what lies before it is loaded, and it is named.
 
-use bonfire_store::{Lost, MemoryStore, Payload, Precondition, Replay, SealKey, Sealed, Slots, Store, Wait};
+use bonfire_store::{
+    JournalReplay, LostDelta, MemoryStore, Payload, Precondition, SealKey, Sealed, Slots, Store, Wait,
+};
 
 use super::common::number;
 use super::{append, save, slots};
@@ -27,7 +29,7 @@ fn put(store: &impl Store, name: &str, bytes: &[u8]) {
 }
 
 /// What is loaded, and what is said of the journal. The world is one that was saved, whatever happened to the journal.
-fn load(slots: &Slots) -> (u64, Replay) {
+fn load(slots: &Slots) -> (u64, JournalReplay) {
     let loaded = slots.load("auto").wait().unwrap();
     let found = number(&loaded.snapshot);
     super::assert_is(&loaded, found, "one of those that were saved");
@@ -45,7 +47,7 @@ fn every_truncation() {
         let whole = ends.iter().filter(|end| **end <= len).count() as u64;
         assert_eq!(found, 1 + whole, "{len} bytes");
         let at_border = len == 40 || ends.contains(&len);
-        assert!(replay.lost.as_ref().is_none_or(Lost::is_tail), "{len} bytes");
+        assert!(replay.lost.as_ref().is_none_or(LostDelta::is_tail), "{len} bytes");
         assert_eq!(replay.lost.is_none(), at_border, "{len} bytes");
     }
 }
@@ -139,7 +141,7 @@ fn a_damaged_journal_is_not_copied_as_if_it_were_whole() {
     let error = slots.copy("auto", "quick").wait().unwrap_err();
     assert!(error.is_corrupt() && error.to_string().contains("delta 2"), "{error}");
     // Who knows what is lost may go on from what is left.
-    slots.fold("auto").wait().unwrap().expect("there is a journal");
+    slots.merge_journal("auto").wait().unwrap().expect("there is a journal");
     assert_eq!(super::loads(&slots, "auto"), 2);
 }
 

@@ -79,9 +79,9 @@ fn folding_makes_one_save_of_a_save_and_its_journal() {
     for (what, store) in stores() {
         let slots = Slots::new(store).keep(Keep::newest(1)).clock(|| Some(Duration::from_secs(5)));
         let base = save(&slots, "auto", 1);
-        assert!(slots.fold("auto").wait().unwrap().is_none(), "{what}: there is nothing to fold");
+        assert!(slots.merge_journal("auto").wait().unwrap().is_none(), "{what}: there is nothing to merge");
         append(&slots, &base, 2..=9);
-        let saved = slots.fold("auto").wait().unwrap().expect("there is a journal");
+        let saved = slots.merge_journal("auto").wait().unwrap().expect("there is a journal");
         assert_eq!(saved.generation, base.generation + 1, "{what}");
         let loaded = slots.load("auto").wait().unwrap();
         assert_is(&loaded, 9, what);
@@ -94,7 +94,7 @@ fn folding_makes_one_save_of_a_save_and_its_journal() {
         assert_eq!(loaded.info.saved_at, Some(Duration::from_secs(5)), "{what}");
     }
     let slots = slots(MemoryStore::new());
-    assert!(slots.fold("none").wait().unwrap_err().is_not_found());
+    assert!(slots.merge_journal("none").wait().unwrap_err().is_not_found());
 }
 
 /// Hours, for a clock that does not depend on anything.

@@ -9,9 +9,9 @@ mod life;
 mod operations;
 mod rules;
 
+use bonfire_store::disk::MemoryDisk;
 use bonfire_store::{
-    DirStore, JournalBase, Keep, LoadedSave, MemoryDisk, MemoryStore, Rotating, SealKey, Sealed, Slots,
-    Store, Wait,
+    DirStore, JournalBase, Keep, LoadedSave, MemoryStore, Rotating, SealKey, Sealed, Slots, Store, Wait,
 };
 use common::{delta, is_world, number, world};
 
@@ -23,7 +23,7 @@ fn stores() -> Vec<(&'static str, Box<dyn Store>)> {
         ("memory", Box::new(MemoryStore::new())),
         ("directory", Box::new(disk())),
         ("sealed", Box::new(Sealed::new(MemoryStore::new(), key()))),
-        ("sealed and bound", Box::new(Sealed::new(disk(), key()).bind_name(true))),
+        ("sealed and bound", Box::new(Sealed::new(disk(), key()).bind_name())),
         ("rotating", Box::new(Rotating::new(disk(), 2).only_saves())),
         ("rotating, sealed", Box::new(Rotating::new(Sealed::new(MemoryStore::new(), key()), 2).only_saves())),
     ]

@@ -22,9 +22,9 @@ fn pruned_and_removed_saves_take_their_journals_along() {
         }
         assert_eq!(journals(&store), ["auto.00000002.journal", "auto.00000003.journal"], "{what}");
         assert_eq!(loads(&slots, "auto"), 32, "{what}");
-        assert!(slots.remove_generation("auto", 3).wait().unwrap(), "{what}");
+        assert!(slots.delete_generation("auto", 3).wait().unwrap(), "{what}");
         assert_eq!(loads(&slots, "auto"), 22, "{what}");
-        assert!(slots.remove("auto").wait().unwrap(), "{what}");
+        assert!(slots.delete("auto").wait().unwrap(), "{what}");
         assert!(store.list("").wait().unwrap().is_empty(), "{what}: {:?}", store.list("").wait());
     }
 }
@@ -41,7 +41,7 @@ fn a_locked_save_keeps_its_journal_and_so_does_an_unlocked_one() {
         let locked = slots.load_generation("auto", 1, &Default::default()).wait().unwrap();
         super::assert_is(&locked, 3, what);
         slots.unlock("auto", 1).wait().unwrap();
-        slots.remove_generation("auto", 2).wait().unwrap();
+        slots.delete_generation("auto", 2).wait().unwrap();
         assert_eq!(loads(&slots, "auto"), 3, "{what}");
     }
 }

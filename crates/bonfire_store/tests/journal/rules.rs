@@ -59,7 +59,7 @@ fn only_the_newest_save_that_is_not_locked_gets_deltas() {
 
         let base = save(&slots, "auto", 10);
         append(&slots, &base, 11..=11);
-        slots.remove_generation("auto", base.generation).wait().unwrap();
+        slots.delete_generation("auto", base.generation).wait().unwrap();
         refused(&slots, &base, 11, 12);
         assert_eq!(loads(&slots, "auto"), 8, "{what}");
     }
@@ -163,7 +163,7 @@ fn what_is_appended_to_a_sealed_save_is_sealed() {
     assert_eq!(names.len(), 4, "a head and three records: {names:?}");
     for name in names {
         let bytes = inside.get(&name).wait().unwrap();
-        assert!(bonfire_store::is_sealed(&bytes), "{name}");
+        assert!(bonfire_store::backend::is_sealed(&bytes), "{name}");
         assert!(!bytes.windows(4).any(|window| window == b"BREC" || window == b"test"), "{name}");
     }
     let thief = slots(Sealed::new(inside.clone(), SealKey::from_bytes([8; 32])));
@@ -178,7 +178,7 @@ fn a_number_that_comes_again_begins_a_journal_of_its_own() {
         let slots = slots(store);
         let before = save(&slots, "auto", 1);
         append(&slots, &before, 2..=3);
-        slots.remove("auto").wait().unwrap();
+        slots.delete("auto").wait().unwrap();
         let base = save(&slots, "auto", 1);
         assert_eq!(base.generation, before.generation, "{what}");
         append(&slots, &base, 2..=2);

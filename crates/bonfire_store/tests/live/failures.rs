@@ -1,9 +1,9 @@
 //! Errors and panics are those of one request, and what is said to be durable is.
 
 use bonfire::{Error, Result};
-use bonfire_store::{
-    Details, DirStore, Disk, MemoryStore, Promise, SaveTarget, Saver, Slots, Stage, Store, Wait,
-};
+use bonfire_store::disk::Disk;
+use bonfire_store::engine::{Promise, SaveRequest, submit_load, submit_save};
+use bonfire_store::{Details, DirStore, MemoryStore, Phase, SaveTarget, Saver, Slots, Store, Wait};
 use bonfire_testkit::disk::{
     Breakage, BrokenDisk, Call, CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat,
 };
@@ -28,7 +28,7 @@ fn a_handle_is_complete_when_the_bytes_and_the_name_are_durable() {
         gate.reached();
         assert!(!handle.is_complete() && handle.result().is_none(), "{at:?}");
         assert!(handle.wait_timeout(std::time::Duration::from_millis(1)).is_none());
-        assert_eq!(handle.progress().stage, Stage::Writing);
+        assert_eq!(handle.progress().phase, Phase::Writing);
         let status = saver.status();
         assert_eq!((status.saves, status.bytes, status.last_durable), (0, 0, None));
         gate.open();
@@ -126,7 +126,7 @@ fn panics_are_errors_and_the_thread_goes_on() {
     saver.save("quick", world(1), Details::new()).wait().unwrap();
     let (promise, handle) = Promise::<u32>::new();
     let options = bonfire::Snapshot::options();
-    saver.load_then("quick".into(), options, promise, |_, _| panic!("in the migration"));
+    submit_load(&saver, "quick".into(), options, promise, |_, _| panic!("in the migration"));
     assert!(handle.wait().unwrap_err().to_string().contains("in the migration"));
     let save = saver.save(SaveTarget::blob(Panicking, "a"), world(1), Details::new());
     assert!(save.wait().unwrap_err().to_string().contains("no put"));
@@ -143,11 +143,22 @@ fn a_world_that_is_too_large_is_refused_when_its_turn_comes() {
     let target = SaveTarget::blob(MemoryStore::new(), "a");
     let (promise, handle) = Promise::new();
     let larger = Some(bonfire::EncodeOptions::default());
-    saver.save_with(target.clone(), sized_world(1, 1000), Details::new(), larger, vec![promise]);
+    submit_save(
+        &saver,
+        SaveRequest {
+            target: target.clone(),
+            snapshot: sized_world(1, 1000),
+            details: Details::new(),
+            encode: larger,
+            promises: vec![promise],
+        },
+    );
     handle.wait().unwrap();
     assert!(saver.load(target.clone()).wait().unwrap_err().is_limit(), "the limits of the slots");
     let (promise, handle) = Promise::new();
-    saver.load_then(target, bonfire::Snapshot::options(), promise, |loaded, _| Ok(number(&loaded.snapshot)));
+    submit_load(&saver, target.into(), bonfire::Snapshot::options(), promise, |loaded, _| {
+        Ok(number(&loaded.snapshot))
+    });
     assert_eq!(handle.wait().unwrap(), 1);
 }
 
@@ -160,17 +171,17 @@ impl Store for Panicking {
         _: &'a str,
         _: bonfire_store::Payload,
         _: bonfire_store::Precondition,
-    ) -> bonfire_store::StoreFuture<'a, bonfire_store::Version> {
+    ) -> bonfire_store::backend::StoreFuture<'a, bonfire_store::Version> {
         panic!("no put")
     }
-    fn get<'a>(&'a self, _: &'a str) -> bonfire_store::StoreFuture<'a, bytes::Bytes> {
+    fn get<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, bytes::Bytes> {
         unsupported()
     }
     fn get_range<'a>(
         &'a self,
         _: &'a str,
         _: std::ops::Range<u64>,
-    ) -> bonfire_store::StoreFuture<'a, bytes::Bytes> {
+    ) -> bonfire_store::backend::StoreFuture<'a, bytes::Bytes> {
         unsupported()
     }
     fn append<'a>(
@@ -178,20 +189,23 @@ impl Store for Panicking {
         _: &'a str,
         _: u64,
         _: bonfire_store::Payload,
-    ) -> bonfire_store::StoreFuture<'a, u64> {
+    ) -> bonfire_store::backend::StoreFuture<'a, u64> {
         unsupported()
     }
-    fn head<'a>(&'a self, _: &'a str) -> bonfire_store::StoreFuture<'a, Option<bonfire_store::Head>> {
+    fn head<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> bonfire_store::backend::StoreFuture<'a, Option<bonfire_store::BlobHead>> {
         unsupported()
     }
-    fn list<'a>(&'a self, _: &'a str) -> bonfire_store::StoreFuture<'a, Vec<String>> {
+    fn list<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, Vec<String>> {
         unsupported()
     }
-    fn remove<'a>(&'a self, _: &'a str) -> bonfire_store::StoreFuture<'a, bool> {
+    fn remove<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, bool> {
         unsupported()
     }
 }
 
-fn unsupported<'a, T: Send + 'a>() -> bonfire_store::StoreFuture<'a, T> {
+fn unsupported<'a, T: Send + 'a>() -> bonfire_store::backend::StoreFuture<'a, T> {
     Box::pin(async { Err(Error::unsupported("nothing but a put")) })
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use bonfire_store::{Access, DirStore, Disk, DiskFile, DiskLock, MemoryDisk, SaveHandle, Saver, Slots};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
+use bonfire_store::{DirStore, SaveHandle, Saver, Slots};
 
 use crate::common::world;
 

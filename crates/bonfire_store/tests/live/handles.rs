@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bonfire::Error;
-use bonfire_store::{HandleFuture, Progress, Promise, Saver, Stage};
+use bonfire_store::engine::{HandleFuture, Promise};
+use bonfire_store::{Phase, Progress, Saver};
 
 use crate::gate::gated;
 
@@ -32,7 +33,7 @@ fn what_completes_without_being_begun_is_complete() {
     let (promise, handle) = Promise::<u32>::new();
     promise.complete(Err(Error::custom("no")));
     assert_eq!(handle.wait().unwrap_err().to_string(), "no");
-    assert_eq!(handle.progress().stage, Stage::Done);
+    assert_eq!(handle.progress().phase, Phase::Done);
 }
 
 #[test]
@@ -108,14 +109,14 @@ fn each_handle_wakes_whoever_polled_it_last() {
 fn a_promise_says_how_far_it_is() {
     let (promise, handle) = Promise::<u32>::new();
     assert_eq!(handle.progress(), Progress::default());
-    promise.set_progress(Progress::new(Stage::Migrating, 1, 4));
-    assert_eq!(handle.progress(), Progress::new(Stage::Migrating, 1, 4));
-    let watch = promise.watch();
-    std::thread::spawn(move || watch.set(Progress::new(Stage::Decoding, 3, 4))).join().unwrap();
-    assert_eq!(handle.progress(), Progress::new(Stage::Decoding, 3, 4));
+    promise.set_progress(Progress::new(Phase::Migrating, 1, 4));
+    assert_eq!(handle.progress(), Progress::new(Phase::Migrating, 1, 4));
+    let watch = promise.reporter();
+    std::thread::spawn(move || watch.set(Progress::new(Phase::Decoding, 3, 4))).join().unwrap();
+    assert_eq!(handle.progress(), Progress::new(Phase::Decoding, 3, 4));
     assert!(format!("{handle:?}").contains("pending") && format!("{promise:?}").contains("Decoding"));
     promise.complete(Ok(1));
-    assert_eq!((handle.progress().stage, handle.progress().fraction()), (Stage::Done, 1.0));
+    assert_eq!((handle.progress().phase, handle.progress().fraction()), (Phase::Done, 1.0));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn all_of_it_may_be_used_from_any_thread() {
     anywhere::<Saver>(&saver);
     anywhere(&promise);
     anywhere(&handle);
-    anywhere(&promise.watch());
+    anywhere(&promise.reporter());
     anywhere(&saver.load("quick"));
     assert!(format!("{saver:?}").contains("queued"));
 }

@@ -1,8 +1,7 @@
 //! Deltas go to the journal of a save in the order of the requests, and their handles are complete when they are durable.
 
-use bonfire_store::{
-    Details, JournalBase, MemoryStore, Promise, RequestedSave, SaveTarget, Saver, Slots, Wait,
-};
+use bonfire_store::engine::{Promise, RequestedSave, submit_append_after};
+use bonfire_store::{Details, JournalBase, MemoryStore, SaveTarget, Saver, Slots, Wait};
 
 use crate::common::{delta, number, world};
 use crate::gate::{At, gated, held};
@@ -137,8 +136,8 @@ fn deltas_may_follow_a_save_that_is_on_its_way() {
     let (saver, gate, _) = held();
     let base = requested(&saver, 1);
     let (promise, save) = Promise::new();
-    let first = saver.append_for(base.clone(), delta(1, 2), vec![promise]);
-    let second = saver.append_for(base.clone(), delta(2, 3), Vec::new());
+    let first = submit_append_after(&saver, base.clone(), delta(1, 2), vec![promise]);
+    let second = submit_append_after(&saver, base.clone(), delta(2, 3), Vec::new());
     assert!(!first.is_complete());
     gate.open();
     let report = save.wait().unwrap();
@@ -156,10 +155,10 @@ fn a_delta_behind_a_save_that_fails_or_is_replaced_fails_too() {
     let base = requested(&saver, 1);
     base.save.cancel();
     let (promise, save) = Promise::new();
-    let behind = saver.append_for(base, delta(1, 2), vec![promise]);
+    let behind = submit_append_after(&saver, base, delta(1, 2), vec![promise]);
     let replaced = requested(&saver, 3);
     let newer = saver.save("auto", world(5), Details::new());
-    let behind_replaced = saver.append_for(replaced, delta(3, 4), Vec::new());
+    let behind_replaced = submit_append_after(&saver, replaced, delta(3, 4), Vec::new());
     gate.open();
     assert!(behind.wait().unwrap_err().is_conflict());
     assert!(save.wait().unwrap_err().to_string().contains("the save that this continues has failed"));

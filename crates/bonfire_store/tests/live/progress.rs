@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
+use bonfire_store::disk::MemoryDisk;
+use bonfire_store::engine::{Promise, submit_load};
 use bonfire_store::{
-    Details, DirStore, MemoryDisk, MemoryStore, Payload, Precondition, Progress, Promise, Rotating, Stage,
-    Store, Wait,
+    Details, DirStore, MemoryStore, Payload, Phase, Precondition, Progress, Rotating, Store, Wait,
 };
 
 use crate::common::{number, sized_world, world};
@@ -20,18 +21,18 @@ fn bytes_that_are_written_are_counted_while_they_are() {
     gate.close_after(At::Write, 1);
     let handle = saver.save("large", snapshot, Details::new());
     gate.reached();
-    let Progress { stage, done, total } = handle.progress();
-    assert_eq!(stage, Stage::Writing);
+    let Progress { phase, done, total } = handle.progress();
+    assert_eq!(phase, Phase::Writing);
     assert!(done > 0 && done < total, "{done} of {total}");
     let middle = handle.progress().fraction();
     gate.close(At::Sync);
     gate.reached();
     let late = handle.progress();
-    assert_eq!(late, Progress::new(Stage::Writing, total, total), "written, and not durable");
+    assert_eq!(late, Progress::new(Phase::Writing, total, total), "written, and not durable");
     assert!(late.fraction() > middle, "{late:?}");
     gate.open();
     assert_eq!(handle.clone().wait().unwrap().bytes, total);
-    assert_eq!((handle.progress().stage, handle.progress().fraction()), (Stage::Done, 1.0));
+    assert_eq!((handle.progress().phase, handle.progress().fraction()), (Phase::Done, 1.0));
 }
 
 #[test]
@@ -39,13 +40,13 @@ fn a_save_whose_place_was_taken_is_as_far_as_the_other() {
     let (saver, gate, _) = held();
     let old = saver.save("quick", world(1), Details::new());
     let new = saver.save("quick", world(2), Details::new());
-    assert_eq!((old.progress().stage, new.progress().stage), (Stage::Waiting, Stage::Waiting));
+    assert_eq!((old.progress().phase, new.progress().phase), (Phase::Waiting, Phase::Waiting));
     // From the sync of the first save to that of the second.
     gate.close(At::SyncDir);
     gate.reached();
     gate.close(At::Sync);
     gate.reached();
-    assert_eq!(old.progress().stage, Stage::Writing);
+    assert_eq!(old.progress().phase, Phase::Writing);
     assert_eq!(old.progress(), new.progress());
     gate.open();
     old.wait().unwrap();
@@ -57,17 +58,17 @@ fn a_load_is_checked_and_then_as_far_as_the_game_says() {
     let bytes = saver.save("quick", sized_world(4, 10_000), Details::new()).wait().unwrap().bytes;
     let (promise, handle) = Promise::new();
     let ((at, here), (on, go)) = (channel(), channel::<()>());
-    saver.load_then("quick".into(), bonfire::Snapshot::options(), promise, move |loaded, watch| {
+    submit_load(&saver, "quick".into(), bonfire::Snapshot::options(), promise, move |loaded, watch| {
         let checked = watch.get();
-        watch.set(Progress::new(Stage::Migrating, 1, 2));
+        watch.set(Progress::new(Phase::Migrating, 1, 2));
         at.send(checked).unwrap();
         go.recv().unwrap();
         Ok(number(&loaded.snapshot))
     });
-    let Progress { stage, done, total } = here.recv().unwrap();
-    assert_eq!((stage, total), (Stage::Checking, bytes));
+    let Progress { phase, done, total } = here.recv().unwrap();
+    assert_eq!((phase, total), (Phase::Checking, bytes));
     assert!(done > bytes / 2 && done <= bytes, "all blocks, of {bytes} bytes: {done}");
-    assert_eq!(handle.progress(), Progress::new(Stage::Migrating, 1, 2));
+    assert_eq!(handle.progress(), Progress::new(Phase::Migrating, 1, 2));
     assert!(!handle.is_complete());
     on.send(()).unwrap();
     assert_eq!(handle.wait().unwrap(), 4);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bonfire::EncodeOptions;
-use bonfire_store::{Details, Keep, MemoryStore, Promise, SaveTarget, Saver, Slots, Wait, read, write};
+use bonfire_store::engine::{Promise, SaveRequest, submit_save};
+use bonfire_store::{Details, Keep, MemoryStore, SaveTarget, Saver, Slots, Wait, read, write};
 
 use crate::common::{number, world};
 use crate::gate::gated;
@@ -71,7 +72,16 @@ fn how_a_world_becomes_bytes_can_be_chosen_for_one_save() {
     let plain = saver.save("quick", world(1), Details::new()).wait().unwrap().bytes;
     let (promise, handle) = Promise::new();
     let options = EncodeOptions { copies: false, ..Default::default() };
-    saver.save_with("quick".into(), world(1), Details::new(), Some(options), vec![promise]);
+    submit_save(
+        &saver,
+        SaveRequest {
+            target: "quick".into(),
+            snapshot: world(1),
+            details: Details::new(),
+            encode: Some(options),
+            promises: vec![promise],
+        },
+    );
     assert!(handle.wait().unwrap().bytes < plain);
 }
 
@@ -87,15 +97,15 @@ fn older_saves_of_a_slot_are_pruned_and_reported() {
 #[test]
 fn a_removal_leaves_what_is_locked() {
     let saver = Saver::new(Slots::new(MemoryStore::new()).keep(Keep::all()));
-    assert_eq!(saver.remove("quick").wait().unwrap(), 0);
+    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 0);
     for number in 1..=3 {
         saver.save("quick", world(number), Details::new()).wait().unwrap();
     }
     saver.run(|slots| slots.lock("quick", 2).wait()).wait().unwrap();
-    assert_eq!(saver.remove("quick").wait().unwrap(), 2);
-    assert_eq!(saver.remove("quick").wait().unwrap(), 0);
+    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 2);
+    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 0);
     assert_eq!(number(&saver.load("quick").wait().unwrap().snapshot), 2);
-    assert!(saver.remove("no / slot").wait().is_err());
+    assert!(saver.delete_unlocked("no / slot").wait().is_err());
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use bonfire::{Error, Result};
-use bonfire_store::{Head, MemoryStore, Payload, Precondition, Store, StoreFuture, Version};
+use bonfire_store::backend::StoreFuture;
+use bonfire_store::{BlobHead, MemoryStore, Payload, Precondition, Store, Version};
 use bytes::Bytes;
 
 type Hook = Box<dyn FnMut(&str, &str) -> Option<Error> + Send>;
@@ -53,7 +54,7 @@ impl Store for Hooked {
             self.inner.append(name, n, payload).await
         })
     }
-    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<Head>> {
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             self.call("head", name)?;
             self.inner.head(name).await

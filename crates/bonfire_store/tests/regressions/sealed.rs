@@ -10,7 +10,7 @@ use std::sync::Mutex;
 fn key() -> SealKey {
     SealKey::from_bytes([1; 32])
 }
-fn save(slots: &Slots, slot: &str, n: u64) -> Saved {
+fn save(slots: &Slots, slot: &str, n: u64) -> WrittenSave {
     slots.save(slot, &world(n), &Details::new()).wait().unwrap()
 }
 fn put(store: &impl Store, name: &str, bytes: Vec<u8>) {
@@ -22,7 +22,7 @@ fn put(store: &impl Store, name: &str, bytes: Vec<u8>) {
 fn an_old_recovery_save_cannot_be_put_back() {
     let memory = MemoryStore::new();
     let trusted = Trusted::default();
-    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name(true).counter(trusted.clone()));
+    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name().counter(trusted.clone()));
     save(&slots, "quick", 1);
     slots.save_recovery("quick", &world(100), &Details::new()).wait().unwrap(); // rich
     let kept = raw(&memory, "quick.00000002.recovery");
@@ -41,7 +41,7 @@ fn an_old_recovery_save_cannot_be_put_back() {
 fn an_old_recovery_save_cannot_be_put_back_and_accepted() {
     let memory = MemoryStore::new();
     let trusted = Trusted::default();
-    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name(true).counter(trusted.clone()));
+    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name().counter(trusted.clone()));
     save(&slots, "quick", 1);
     slots.save_recovery("quick", &world(100), &Details::new()).wait().unwrap();
     let kept = raw(&memory, "quick.00000002.recovery");
@@ -61,10 +61,10 @@ fn an_old_recovery_save_cannot_be_put_back_and_accepted() {
 #[test]
 fn a_removed_save_cannot_be_put_back() {
     let memory = MemoryStore::new();
-    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name(true).counter(Trusted::default()));
+    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name().counter(Trusted::default()));
     save(&slots, "hardcore", 1);
     let kept = raw(&memory, "hardcore.00000001.bonfire");
-    assert!(slots.remove("hardcore").wait().unwrap());
+    assert!(slots.delete("hardcore").wait().unwrap());
     put(&memory, "hardcore.00000001.bonfire", kept);
     assert!(slots.load("hardcore").wait().is_err(), "the dead hero is back");
 }
@@ -73,7 +73,7 @@ fn a_removed_save_cannot_be_put_back() {
 #[test]
 fn a_renamed_save_cannot_be_put_back() {
     let memory = MemoryStore::new();
-    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name(true).counter(Trusted::default()));
+    let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name().counter(Trusted::default()));
     save(&slots, "quick", 1);
     let kept = raw(&memory, "quick.00000001.bonfire");
     slots.rename("quick", "boss").wait().unwrap();
@@ -132,7 +132,7 @@ fn a_lock_keeps_the_signature_or_fails() {
     let (memory, signing) = options();
     let game = Slots::new(
         Sealed::new(memory.clone(), key())
-            .bind_name(true)
+            .bind_name()
             .sign_with(signing.clone())
             .require_signature(signing.verifying_key()),
     );
@@ -146,7 +146,7 @@ fn a_lock_keeps_the_signature_or_fails() {
 #[test]
 fn a_rename_keeps_a_bound_name_and_a_suite() {
     let (memory, _) = options();
-    let game = Sealed::new(memory.clone(), key()).bind_name(true).suite(Suite::Evident);
+    let game = Sealed::new(memory.clone(), key()).bind_name().suite(Suite::Evident);
     put(&game, "a", text(100));
     let tool = Sealed::new(memory.clone(), key());
     tool.rename("a", "b").wait().unwrap();
@@ -171,7 +171,7 @@ fn a_restore_without_the_counter_does_not_brick_the_slot() {
 #[test]
 fn a_newer_bound_blob_is_not_moved() {
     let memory = MemoryStore::new();
-    let store = Sealed::new(memory.clone(), key()).bind_name(true);
+    let store = Sealed::new(memory.clone(), key()).bind_name();
     put(&store, "a", text(100));
     let mut bytes = raw(&memory, "a");
     bytes[8] = 2; // version 2
@@ -288,7 +288,7 @@ fn a_counter_that_stumbles_hides_no_progress() {
 #[test]
 fn a_lock_that_stopped_can_be_finished() {
     let memory = MemoryStore::new();
-    let bound = |store: Hooked| Slots::new(Sealed::new(store, key()).bind_name(true));
+    let bound = |store: Hooked| Slots::new(Sealed::new(store, key()).bind_name());
     let slots = bound(Hooked::new(&memory, |_, _| None));
     save(&slots, "quick", 1);
     let stopped = bound(Hooked::new(&memory, |what, _| {

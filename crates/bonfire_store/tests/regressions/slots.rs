@@ -9,7 +9,7 @@ use std::time::Duration;
 fn io(kind: std::io::ErrorKind) -> Error {
     Error::io("injected", &std::io::Error::from(kind))
 }
-fn save(slots: &Slots, slot: &str, n: u64) -> Saved {
+fn save(slots: &Slots, slot: &str, n: u64) -> WrittenSave {
     slots.save(slot, &world(n), &Details::new()).wait().unwrap()
 }
 
@@ -302,7 +302,7 @@ fn a_rename_that_stopped_can_be_finished() {
     failing.rename("quick", "boss").wait().unwrap_err();
     // "remove the new one and call again"
     let again = slots.rename("quick", "boss").wait();
-    let removed = slots.remove("boss").wait();
+    let removed = slots.delete("boss").wait();
     assert!(again.is_ok() || removed.is_ok(), "stuck: {again:?}, {removed:?}");
 }
 

@@ -6,7 +6,7 @@ use bonfire::Error;
 use bonfire_store::*;
 use bytes::Bytes;
 
-fn save(slots: &Slots, slot: &str, n: u64) -> Saved {
+fn save(slots: &Slots, slot: &str, n: u64) -> WrittenSave {
     slots.save(slot, &world(n), &Details::new()).wait().unwrap()
 }
 fn bytes(text: &str) -> Payload {

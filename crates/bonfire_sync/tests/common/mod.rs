@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, EntityMap};
 use bonfire::{Delta, EntityId, Error, Persist, Result};
-use bonfire_sync::{Applied, Mirror, Receiver, ReplicationStream, Source, StreamOptions};
+use bonfire_sync::{Applied, MirrorWorld, Receiver, ReplicationStream, SourceWorld, StreamOptions};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Followed, ModelWorld};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ pub struct Trouble {
 
 struct Sides<'s>(&'s mut Followed, &'s mut Trouble);
 
-impl Source for Sides<'_> {
+impl SourceWorld for Sides<'_> {
     fn baseline(&mut self) -> Result<Delta> {
         self.1.baselines += 1;
         self.1.not_everything.take().map_or_else(|| self.0.whole(), Ok)
@@ -119,7 +119,7 @@ impl Server {
     pub fn baseline(&mut self) -> Bytes {
         self.try_baseline().unwrap()
     }
-    pub fn answer(&mut self, request: &bonfire_sync::Request) -> Vec<Bytes> {
+    pub fn answer(&mut self, request: &bonfire_sync::CatchUpRequest) -> Vec<Bytes> {
         self.stream.answer(request, &mut Sides(&mut self.followed, &mut self.trouble)).unwrap()
     }
 }
@@ -137,7 +137,7 @@ pub struct FragileMirror {
     pub panics: bool,
 }
 
-impl Mirror for FragileMirror {
+impl MirrorWorld for FragileMirror {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
         if std::mem::take(&mut self.breaks) {
             // Entities that went are gone, and nothing else is done.

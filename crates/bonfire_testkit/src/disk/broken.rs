@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bonfire_store::{Access, Disk, DiskFile, DiskLock};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

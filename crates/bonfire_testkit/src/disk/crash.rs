@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bonfire_store::{Access, Disk, DiskFile, DiskLock};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock};
 
 use super::history::CrashPoints;
 

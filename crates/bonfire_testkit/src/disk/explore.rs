@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use bonfire_store::MemoryDisk;
+use bonfire_store::disk::MemoryDisk;
 
 use super::crash::CrashDisk;
 use super::history::{CrashPoint, File, Name, SECTOR_BYTES, Sector};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bonfire_store::{Access, Disk, DiskFile, DiskLock};
+use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Disks that forget, tear and fail, for tests of everything that saves through [`bonfire_store::Disk`].
+//! Disks that forget, tear and fail, for tests of everything that saves through [`bonfire_store::disk::Disk`].
 //!
 //! | what | for |
 //! |---|---|

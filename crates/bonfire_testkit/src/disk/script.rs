@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bonfire_store::{Disk, Payload, Precondition, Store, Wait};
+use bonfire_store::disk::Disk;
+use bonfire_store::{Payload, Precondition, Store, Wait};
 
 use super::random::Random;
 

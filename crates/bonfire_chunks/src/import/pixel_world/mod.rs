@@ -55,8 +55,8 @@ mod repair;
 mod report;
 mod salvage;
 mod scan;
-mod source;
 mod strict;
+mod world_bytes;
 
 use std::collections::HashMap;
 #[cfg(not(target_arch = "wasm32"))]
@@ -66,12 +66,12 @@ use std::sync::Arc;
 #[cfg(not(target_arch = "wasm32"))]
 use bonfire::Error;
 use bonfire::Result;
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 use bytes::Bytes;
 
 pub use self::payload::{PixelContent, PixelPayload, PixelStorage};
-pub use self::report::{ImportReport, NOT_CHECKED, Repaired, Skipped};
-use self::source::Source;
+pub use self::report::{ImportReport, NOT_CHECKED, RepairedPart, SkippedPart};
+use self::world_bytes::WorldBytes;
 use crate::{Body, ChunkPos};
 
 /// Cells along a side of a chunk.
@@ -130,7 +130,7 @@ impl PixelWorld {
     /// Opens a file.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Self> {
-        use bonfire_store::{Access, Disk as _, OsDisk};
+        use bonfire_store::disk::{Access, Disk as _, OsDisk};
 
         // The disk follows no links, and the user may have one.
         let named = path.as_ref();
@@ -147,15 +147,15 @@ impl PixelWorld {
 
     /// Reads a world from a file of any disk.
     pub fn from_file(file: Box<dyn DiskFile>, mode: Mode) -> Result<Self> {
-        Self::from_source(Source::file(file)?, mode)
+        Self::from_source(WorldBytes::file(file)?, mode)
     }
 
     /// Reads a world that is in memory.
     pub fn read(bytes: impl Into<Bytes>, mode: Mode) -> Result<Self> {
-        Self::from_source(Source::bytes(bytes.into()), mode)
+        Self::from_source(WorldBytes::bytes(bytes.into()), mode)
     }
 
-    fn from_source(source: Source, mode: Mode) -> Result<Self> {
+    fn from_source(source: WorldBytes, mode: Mode) -> Result<Self> {
         let source = Arc::new(source);
         match strict::read(&source) {
             Err(error) if mode == Mode::Salvage && !error.is_io() => salvage::read(&source, error),
@@ -190,7 +190,7 @@ impl PixelWorld {
         }
         self.report.unplaced = unplaced;
         let count = placed.len();
-        self.report.repaired.extend(placed.iter().map(|chunk| Repaired::ByOlderCopy { pos: chunk.pos }));
+        self.report.repaired.extend(placed.iter().map(|chunk| RepairedPart::ByOlderCopy { pos: chunk.pos }));
         self.chunks.append(&mut placed);
         self.chunks.sort_by_key(|chunk| chunk.pos);
         Ok(count)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 
 use super::layout::field;
-use super::source::Source;
+use super::world_bytes::WorldBytes;
 use super::{CHUNK_SIZE, PIXEL_SIZE};
 
 const CELLS: usize = CHUNK_SIZE as usize * CHUNK_SIZE as usize;
@@ -89,7 +89,7 @@ impl PixelContent {
 /// The stored bytes of a chunk, still in the file.
 #[derive(Clone)]
 pub struct PixelPayload {
-    source: Arc<Source>,
+    source: Arc<WorldBytes>,
     offset: u64,
     len: u32,
     storage: PixelStorage,
@@ -99,7 +99,7 @@ pub struct PixelPayload {
 impl PixelPayload {
     /// The payload at a place, if it is what it should be. `scratch` is memory to use again.
     pub(super) fn checked(
-        source: &Arc<Source>,
+        source: &Arc<WorldBytes>,
         offset: u64,
         len: u32,
         storage: PixelStorage,

@@ -17,9 +17,9 @@ pub struct ImportReport {
     /// The first damage that was met; `None` if the world is whole as far as anyone can tell ([`NOT_CHECKED`]).
     pub damage: Option<Error>,
     /// What is in the world only because it was searched for.
-    pub repaired: Vec<Repaired>,
+    pub repaired: Vec<RepairedPart>,
     /// What should be in the world and is not. Empty bodies are here as well: they are not damage.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedPart>,
     /// Payloads of chunks that are sound, but nobody knows where they belong. Some may be older versions of chunks that have
     /// their place. Sorted by their offsets: later ones are newer.
     pub unplaced: Vec<PixelPayload>,
@@ -32,9 +32,9 @@ impl ImportReport {
     }
 }
 
-/// Something that only a search brought back.
+/// A part of a world that only a search brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Repaired {
+pub enum RepairedPart {
     /// A chunk whose entry was found elsewhere than the header says.
     EntryFound {
         /// The place of the chunk.
@@ -61,7 +61,7 @@ pub enum Repaired {
     },
 }
 
-impl fmt::Display for Repaired {
+impl fmt::Display for RepairedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EntryFound { pos, at } => write!(f, "chunk {pos}: its entry was found at {at}"),
@@ -74,9 +74,9 @@ impl fmt::Display for Repaired {
     }
 }
 
-/// Something that is missing.
+/// A part of a world that is missing.
 #[derive(Clone, Debug)]
-pub enum Skipped {
+pub enum SkippedPart {
     /// A chunk whose entry is sound and whose payload is not.
     Chunk {
         /// The place of the chunk.
@@ -117,7 +117,7 @@ pub enum Skipped {
     },
 }
 
-impl fmt::Display for Skipped {
+impl fmt::Display for SkippedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chunk { pos, offset, reason } => write!(f, "chunk {pos}, payload at {offset}: {reason}"),

@@ -9,14 +9,14 @@ use super::layout::{
     ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry, field,
 };
 use super::repair::{self, Neighbours, REPAIRS_MAX};
-use super::scan::{self, Found};
-use super::source::{Source, Window};
+use super::scan::{self, SearchResult};
 use super::strict::{self, Bodies, in_file};
-use super::{PixelChunk, PixelPayload, PixelWorld, Repaired, Skipped};
+use super::world_bytes::{Window, WorldBytes};
+use super::{PixelChunk, PixelPayload, PixelWorld, RepairedPart, SkippedPart};
 use crate::{BodyId, ChunkPos};
 
 /// What is left of a world that was refused because of `damage`.
-pub(super) fn read(source: &Arc<Source>, damage: Error) -> Result<PixelWorld> {
+pub(super) fn read(source: &Arc<WorldBytes>, damage: Error) -> Result<PixelWorld> {
     let header = match strict::header(source) {
         Err(error) if error.is_io() => return Err(error),
         Err(_) => return Err(damage),
@@ -78,7 +78,7 @@ impl Claims {
 }
 
 struct Salvage<'s> {
-    source: &'s Arc<Source>,
+    source: &'s Arc<WorldBytes>,
     header: Header,
     world: PixelWorld,
     /// Whether the header can be right about where things are.
@@ -134,7 +134,11 @@ impl Salvage<'_> {
                 Err(error) => {
                     let (pos, offset) = (entry.pos, entry.offset);
                     self.damaged_chunks.insert(pos);
-                    self.world.report.skipped.push(Skipped::Chunk { pos, offset, reason: error.to_string() });
+                    self.world.report.skipped.push(SkippedPart::Chunk {
+                        pos,
+                        offset,
+                        reason: error.to_string(),
+                    });
                 }
             }
         }
@@ -184,7 +188,7 @@ impl Salvage<'_> {
                 Ok(id) => {
                     self.claims.take((at, at + INDEX_ENTRY_BYTES));
                     // The id of the record has a checksum, that of the index has none.
-                    self.world.report.repaired.extend((id != entry.id).then_some(Repaired::Body { id }));
+                    self.world.report.repaired.extend((id != entry.id).then_some(RepairedPart::Body { id }));
                 }
                 Err(error) if error.is_io() => return Err(error),
                 Err(error) => self.lost_bodies.push((entry, error.to_string())),
@@ -237,7 +241,7 @@ impl Salvage<'_> {
     fn search(&mut self) -> Result<()> {
         let ranges = self.claims.gaps(HEADER_BYTES, self.source.len());
         let mut found = scan::search(self.source, &ranges)?;
-        self.world.report.skipped.extend(found.stopped.map(|at| Skipped::Search { at }));
+        self.world.report.skipped.extend(found.stopped.map(|at| SkippedPart::Search { at }));
         let mut payloads: HashMap<u64, PixelPayload> = std::mem::take(&mut found.payloads)
             .into_iter()
             .map(|payload| (payload.offset(), payload))
@@ -253,7 +257,7 @@ impl Salvage<'_> {
 
     fn place_by_entries_elsewhere(
         &mut self,
-        found: &Found,
+        found: &SearchResult,
         payloads: &mut HashMap<u64, PixelPayload>,
     ) -> Result<()> {
         let entries = scan::find_entries(self.source, &found.gaps, |entry| points_at(entry, payloads))?;
@@ -271,14 +275,18 @@ impl Salvage<'_> {
                 continue;
             }
             if let Some(payload) = payloads.remove(&entry.offset) {
-                self.world.report.repaired.push(Repaired::EntryFound { pos: entry.pos, at });
+                self.world.report.repaired.push(RepairedPart::EntryFound { pos: entry.pos, at });
                 self.world.chunks.push(PixelChunk { pos: entry.pos, payload });
             }
         }
         Ok(())
     }
 
-    fn place_by_repair(&mut self, found: &Found, payloads: &mut HashMap<u64, PixelPayload>) -> Result<()> {
+    fn place_by_repair(
+        &mut self,
+        found: &SearchResult,
+        payloads: &mut HashMap<u64, PixelPayload>,
+    ) -> Result<()> {
         // A table that is not sorted proves nothing.
         let is_sorted = repair::out_of_order(&self.slots).is_some_and(|outliers| outliers.is_empty());
         let damaged: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_none()).collect();
@@ -299,7 +307,7 @@ impl Salvage<'_> {
             };
             if let Some(payload) = payloads.remove(&entry.offset) {
                 taken.insert(entry.pos);
-                self.world.report.repaired.push(Repaired::EntryRepaired { pos: entry.pos, at });
+                self.world.report.repaired.push(RepairedPart::EntryRepaired { pos: entry.pos, at });
                 self.world.chunks.push(PixelChunk { pos: entry.pos, payload });
             }
         }
@@ -307,7 +315,7 @@ impl Salvage<'_> {
     }
 
     /// Bodies that the index lists in vain, or whose index is elsewhere, or that nothing lists.
-    fn find_bodies(&mut self, found: &Found) -> Result<()> {
+    fn find_bodies(&mut self, found: &SearchResult) -> Result<()> {
         let mut newest: HashMap<BodyId, IndexEntry> =
             found.bodies.iter().map(|entry| (entry.id, *entry)).collect();
         if !self.index_is_whole && !found.bodies.is_empty() {
@@ -328,11 +336,7 @@ impl Salvage<'_> {
             match newest.remove(&entry.id) {
                 Some(record) if !self.listed.contains(&entry.id) => self.find_body(&record)?,
                 _ if self.index_is_whole => {}
-                _ => self.world.report.skipped.push(Skipped::Body {
-                    id: entry.id,
-                    offset: entry.offset,
-                    reason,
-                }),
+                _ => self.skip_body(&entry, reason),
             }
         }
         if self.index_is_whole {
@@ -346,20 +350,13 @@ impl Salvage<'_> {
         unlisted.sort_by_key(|entry| entry.id);
         if self.listed.is_empty() {
             let reason = format!("it is lost, and {} bodies are not listed", unlisted.len());
-            self.world.report.skipped.push(Skipped::Index { reason });
+            self.world.report.skipped.push(SkippedPart::Index { reason });
         }
         for entry in unlisted {
             match self.bodies.read(self.source, &entry, self.world.chunk_size) {
                 Ok(body) => self.world.unlisted.extend(Some(body).filter(|body| !body.is_empty())),
                 Err(error) if error.is_io() => return Err(error),
-                Err(error) => {
-                    let reason = error.to_string();
-                    self.world.report.skipped.push(Skipped::Body {
-                        id: entry.id,
-                        offset: entry.offset,
-                        reason,
-                    });
-                }
+                Err(error) => self.skip_body(&entry, error.to_string()),
             }
         }
         Ok(())
@@ -367,14 +364,16 @@ impl Salvage<'_> {
 
     fn find_body(&mut self, entry: &IndexEntry) -> Result<()> {
         match self.body(entry) {
-            Ok(id) => self.world.report.repaired.push(Repaired::Body { id }),
+            Ok(id) => self.world.report.repaired.push(RepairedPart::Body { id }),
             Err(error) if error.is_io() => return Err(error),
-            Err(error) => {
-                let reason = error.to_string();
-                self.world.report.skipped.push(Skipped::Body { id: entry.id, offset: entry.offset, reason });
-            }
+            Err(error) => self.skip_body(entry, error.to_string()),
         }
         Ok(())
+    }
+
+    fn skip_body(&mut self, entry: &IndexEntry, reason: String) {
+        let IndexEntry { id, offset, .. } = *entry;
+        self.world.report.skipped.push(SkippedPart::Body { id, offset, reason });
     }
 
     /// Whether entries that were found lie side by side behind a header that counts them.
@@ -399,7 +398,7 @@ impl Salvage<'_> {
             return Err(damage);
         }
         if lost > 0 {
-            world.report.skipped.push(Skipped::Entries { count: lost });
+            world.report.skipped.push(SkippedPart::Entries { count: lost });
         }
         world.chunks.sort_by_key(|chunk| chunk.pos);
         world.bodies.sort_by_key(|body| body.id);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bonfire::Result;
 
 use super::layout::{ENTRY_BYTES, Entry, HEADER_BYTES, INDEX_ENTRY_BYTES, IndexEntry, PREFIX_BYTES, field};
-use super::source::{Source, Window};
+use super::world_bytes::{Window, WorldBytes};
 use super::{PIXEL_SIZE, PixelPayload, PixelStorage, payload};
 use crate::body::{BodyLimits, Checksum, RecordHeader, decode_record_with};
 
@@ -19,9 +19,9 @@ const WASTE_BYTES_MIN: u64 = 64 << 20;
 /// A header, and the raw size of the cells behind it.
 const RECORD_START_BYTES: usize = 68;
 
-/// What a search found, in the order of the file.
+/// The finds of a search, in the order of the file.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub(super) payloads: Vec<PixelPayload>,
     pub(super) bodies: Vec<IndexEntry>,
     /// What is neither.
@@ -31,13 +31,13 @@ pub(super) struct Found {
 }
 
 /// Searches some ranges of a file.
-pub(super) fn search(source: &Arc<Source>, ranges: &[(u64, u64)]) -> Result<Found> {
+pub(super) fn search(source: &Arc<WorldBytes>, ranges: &[(u64, u64)]) -> Result<SearchResult> {
     let mut scanner = Scanner {
         source,
         window: Window::new(source),
         scratch: Vec::new(),
         waste_left: source.len().saturating_mul(WASTE_RATIO_MAX).saturating_add(WASTE_BYTES_MIN),
-        found: Found::default(),
+        found: SearchResult::default(),
     };
     for range in ranges {
         scanner.range(*range)?;
@@ -46,11 +46,11 @@ pub(super) fn search(source: &Arc<Source>, ranges: &[(u64, u64)]) -> Result<Foun
 }
 
 struct Scanner<'s> {
-    source: &'s Arc<Source>,
+    source: &'s Arc<WorldBytes>,
     window: Window<'s>,
     scratch: Vec<u8>,
     waste_left: u64,
-    found: Found,
+    found: SearchResult,
 }
 
 enum Item {
@@ -164,7 +164,7 @@ impl Scanner<'_> {
 
 /// Entries of a page table anywhere in these ranges whose checksum holds and that `wanted` takes, with their offsets.
 pub(super) fn find_entries(
-    source: &Source,
+    source: &WorldBytes,
     ranges: &[(u64, u64)],
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<Vec<(u64, Entry)>> {
@@ -184,7 +184,7 @@ pub(super) fn find_entries(
 
 /// Entries of an index of bodies anywhere in these ranges that `wanted` takes, with their offsets.
 pub(super) fn find_index_entries(
-    source: &Source,
+    source: &WorldBytes,
     ranges: &[(u64, u64)],
     wanted: impl Fn(&IndexEntry) -> bool,
 ) -> Result<Vec<(u64, IndexEntry)>> {

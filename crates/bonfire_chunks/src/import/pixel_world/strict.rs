@@ -9,11 +9,13 @@ use super::layout::{
     ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry,
     PREFIX_BYTES, field,
 };
-use super::source::{Source, Window};
-use super::{CHUNK_SIZE, ImportReport, PIXEL_SIZE, PixelChunk, PixelPayload, PixelWorld, Skipped, TILE_SIZE};
+use super::world_bytes::{Window, WorldBytes};
+use super::{
+    CHUNK_SIZE, ImportReport, PIXEL_SIZE, PixelChunk, PixelPayload, PixelWorld, SkippedPart, TILE_SIZE,
+};
 use crate::body::{Body, BodyLimits, Checksum, decode_record_with};
 
-pub(super) fn read(source: &Arc<Source>) -> Result<PixelWorld> {
+pub(super) fn read(source: &Arc<WorldBytes>) -> Result<PixelWorld> {
     let header = header(source)?;
     header.check_format()?;
     header.check_places(source.len())?;
@@ -39,7 +41,7 @@ pub(super) fn read(source: &Arc<Source>) -> Result<PixelWorld> {
     Ok(world)
 }
 
-pub(super) fn header(source: &Source) -> Result<Header> {
+pub(super) fn header(source: &WorldBytes) -> Result<Header> {
     let header = Window::new(source).get(0)?.map(Header::parse);
     header.ok_or_else(|| {
         Error::corrupt(format!(
@@ -70,7 +72,7 @@ fn described(error: Error, what: std::fmt::Arguments<'_>) -> Error {
     if error.is_corrupt() { Error::corrupt(format!("{what}: {error}")) } else { error }
 }
 
-fn entries(source: &Source, header: &Header) -> Result<Vec<Entry>> {
+fn entries(source: &WorldBytes, header: &Header) -> Result<Vec<Entry>> {
     let mut window = Window::new(source);
     let mut entries = Vec::<Entry>::new();
     for slot in 0..u64::from(header.chunk_count) {
@@ -92,7 +94,7 @@ fn entries(source: &Source, header: &Header) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn index(source: &Source, header: &Header) -> Result<Vec<IndexEntry>> {
+fn index(source: &WorldBytes, header: &Header) -> Result<Vec<IndexEntry>> {
     if header.index_at == 0 {
         return Ok(Vec::new());
     }
@@ -143,7 +145,7 @@ pub(super) struct Bodies {
 }
 
 impl Bodies {
-    pub(super) fn read(&self, source: &Source, entry: &IndexEntry, chunk_size: u16) -> Result<Body> {
+    pub(super) fn read(&self, source: &WorldBytes, entry: &IndexEntry, chunk_size: u16) -> Result<Body> {
         let limits = BodyLimits::default();
         let left = limits.bodies_bytes_max.saturating_sub(self.cells_bytes);
         let limits = BodyLimits { body_bytes_max: limits.body_bytes_max.min(left), ..limits };
@@ -164,7 +166,7 @@ impl Bodies {
     pub(super) fn add(&mut self, body: Body, world: &mut PixelWorld) {
         self.cells_bytes += body.cells.len() as u64;
         if body.is_empty() {
-            world.report.skipped.push(Skipped::EmptyBody { id: body.id });
+            world.report.skipped.push(SkippedPart::EmptyBody { id: body.id });
         } else {
             world.bodies.push(body);
         }
@@ -172,6 +174,6 @@ impl Bodies {
 }
 
 /// Whether bytes can be in the data at all.
-pub(super) fn in_file(range: Option<(u64, u64)>, source: &Source) -> Option<(u64, u64)> {
+pub(super) fn in_file(range: Option<(u64, u64)>, source: &WorldBytes) -> Option<(u64, u64)> {
     range.filter(|(start, end)| *start >= HEADER_BYTES && *end <= source.len())
 }

@@ -56,7 +56,7 @@ fn a_removed_layer_is_carried_through_the_next_save() {
 #[test]
 fn a_removed_layer_is_dropped_by_choice() {
     let old = Layers::new().with(material()).with(Layer::new("moss", 2));
-    let new = Layers::new().with(material()).removed(Removed::Drop);
+    let new = Layers::new().with(material()).removed(RemovedLayers::Drop);
     let conversion = Conversion::new(&old.set(1, &[]).unwrap(), &new).unwrap();
     assert_eq!(conversion.changes().dropped, ["moss"]);
     assert!(conversion.carried_layers().is_empty() && !conversion.is_identity());

@@ -9,16 +9,18 @@ use std::io::{self, BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, StoredChunk};
-use bonfire_store::{Access, SealKey};
+use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::json;
 
 use self::palette::Palette;
 use self::tile::{Content, Painter, Span, content};
-use super::arguments::MapArguments;
 use super::info::extent;
 use super::{count, open_or_fail, pos};
+use crate::arguments::chunks::MapArguments;
+use crate::escape::{escaped, escaped_path};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, escaped, escaped_path};
+use crate::output::Output;
 
 /// A picture is not wider or higher, unless the user says how large a chunk is.
 const PIXELS_DEFAULT: u64 = 2048;
@@ -143,7 +145,7 @@ impl Picture {
         let stride = self.width as usize * 3;
         let mut pixels = vec![0; stride * self.scale];
         // Those that opening found, and that are not in the index.
-        let found = world.report().damaged.iter().filter(|frame| frame.what() == "chunk");
+        let found = world.report().damaged.iter().filter(|frame| frame.kind_name() == "chunk");
         let found: HashSet<ChunkPos> = found.filter_map(bonfire_chunks::DamagedFrame::chunk).collect();
         for row in 0..self.rows {
             let y =
@@ -255,13 +257,4 @@ fn is_picture(path: &Path) -> bool {
     let mut start = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"\x89PNG\r\n\x1a\n"
-}
-
-/// `X0,Y0,X1,Y1`, in chunks.
-pub(super) fn parse_region(text: &str) -> Result<ChunkRect, String> {
-    let numbers: Option<Vec<i32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
-    match numbers.as_deref() {
-        Some(&[x0, y0, x1, y1]) => Ok(ChunkRect::new((x0, y0), (x1, y1))),
-        _ => Err("a region is four whole numbers, X0,Y0,X1,Y1".to_owned()),
-    }
 }

@@ -1,4 +1,4 @@
-//! Browsers have one thread, and what they hand out cannot leave it.
+//! `Send` and `Sync` bounds that do not hold in browsers, where values of the platform cannot leave their thread.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod bounds {

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use bonfire::{Limits, SchemaLock, Snapshot};
 
+use crate::compatibility::Build;
 use crate::exit::Failure;
-use crate::file::SaveFile;
-use crate::fit::Build;
+use crate::file::{OnDamage, SaveFile};
 
 /// The lock at `path`, which must be there.
 pub(crate) fn read(path: &Path) -> Result<SchemaLock, Failure> {
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path) -> Result<SchemaLock, Failure> {
 
 /// The lock at `path`, if there is one.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<SchemaLock>, Failure> {
-    match bonfire_store::read_lock(path) {
+    match bonfire_store::read_schema_lock(path) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(Failure::named(&error)),
@@ -36,7 +36,7 @@ pub(crate) fn build(path: &Path) -> Result<Build, Failure> {
 
 /// The schemas of a save.
 pub(crate) fn of_save(path: &Path) -> Result<SchemaLock, Failure> {
-    let of = |file: SaveFile| SchemaLock::of_snapshot(&file.open(false)?.0);
+    let of = |file: SaveFile| SchemaLock::of_snapshot(&file.open(OnDamage::Fail)?.0);
     of(SaveFile::read(path)?).map_err(|error| Failure::whole_save(path, error))
 }
 

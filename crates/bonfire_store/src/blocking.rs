@@ -19,16 +19,16 @@ pub trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-/// Runs the calls of a store, which is all that a thread of our own has to do.
+/// Runs the calls of a store on the thread of the saver, which does nothing else meanwhile.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn finished<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
     pollster::block_on(future)
 }
 
 /// Runs the calls of a store that answers at once. In a browser nothing else happens while somebody waits, so that what
 /// is not there now never comes.
 #[cfg(target_arch = "wasm32")]
-pub(crate) fn finished<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = bonfire::Result<T>>) -> bonfire::Result<T> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
         std::task::Poll::Ready(result) => result,

@@ -1,4 +1,4 @@
-//! Where each system keeps the saves of a game.
+//! The directory in which each operating system keeps the saves of a game.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn check_component(name: &str) -> Result<()> {
         || name.contains(forbidden)
         || name.starts_with('.')
         || name.ends_with(['.', ' '])
-        || crate::store::is_device(name.split('.').next().unwrap_or(""))
+        || crate::portable_name::is_device(name.split('.').next().unwrap_or(""))
     {
         return Err(Error::misuse(format!("{name:?} cannot be the name of a directory on every system")));
     }

@@ -1,13 +1,13 @@
-//! Saves: frames and a commit at the end of the file.
+//! Commits: the frames of a save and a commit frame, written to the end of the file.
 
 use bonfire::{Error, Result};
 
-use super::appender::{Appender, WRITE_BYTES};
-use super::fold::{Checkpoint, Section};
+use super::checkpoint::{NewCheckpoint, WrittenCheckpoint};
+use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::replay::digest;
-use super::writer::{TableDirt, Writer};
+use super::writer_state::{TableDirt, WriterState};
 use super::{ChunkFile, Seal, State, io_error, no_key};
-use crate::format::{Commit, Key, Kind, Place, Tag};
+use crate::format::{Commit, FrameKey, FrameKind, FramePlace, FrameTag};
 use crate::{ChunkPos, Durability};
 
 /// Longer data has no size word.
@@ -16,16 +16,16 @@ pub(super) const DATA_BYTES_MAX: usize = (u32::MAX - 4096) as usize;
 /// A frame that is to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct NewFrame {
-    pub(crate) key: Key,
-    pub(crate) tag: Tag,
+    pub(crate) key: FrameKey,
+    pub(crate) tag: FrameTag,
     pub(crate) data: Vec<u8>,
 }
 
-/// What a save does. No key is there twice.
+/// The changes of a save. No key is there twice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) frames: Vec<NewFrame>,
-    pub(crate) removed: Vec<Key>,
+    pub(crate) removed: Vec<FrameKey>,
 }
 
 impl Change {
@@ -34,7 +34,7 @@ impl Change {
     }
 }
 
-/// What a save has done.
+/// The result of a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) generation: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Committed {
 
 impl ChunkFile {
     /// Runs `work` with the writer, if there is one that can still write.
-    pub(super) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+    pub(super) fn with_writer<T>(&self, work: impl FnOnce(&mut WriterState) -> Result<T>) -> Result<T> {
         let mut writer = self.writer();
         let Some(writer) = writer.as_mut() else {
             return Err(Error::misuse(format!("`{}` is open for reading only, or closed", self.name)));
@@ -66,26 +66,26 @@ impl ChunkFile {
 
     pub(super) fn commit_with(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
         durability: Durability,
     ) -> Result<Committed> {
-        let folds_along = self.options.eager
+        let writes_checkpoint = self.options.eager
             && durability == Durability::Synced
             && matches!(writer.table, TableDirt::Some(_))
             && writer.side.is_some()
             && !self.changes_chunks(&change);
-        let checkpoint = folds_along.then_some(Checkpoint { side_is_whole: false, entities: None });
-        let appended = self.append(writer, change, checkpoint, durability)?;
+        let checkpoint = writes_checkpoint.then_some(NewCheckpoint { side_is_whole: false, entities: None });
+        let appended = self.write_commit(writer, change, checkpoint, durability)?;
         if let Some(section) = appended.section {
-            self.finish_fold(writer, section);
-        } else if durability == Durability::Synced && self.is_fold_due(writer) {
-            self.fold_with(writer, None);
+            self.finish_checkpoint(writer, section);
+        } else if durability == Durability::Synced && self.is_checkpoint_due(writer) {
+            self.checkpoint_with(writer, None);
         }
         Ok(appended.committed)
     }
 
-    /// The header has them from the next fold on.
+    /// The header has them from the next checkpoint on.
     pub(crate) fn set_cell_bytes(&self, cell_bytes: u8) {
         if self.state().header.cell_bytes != cell_bytes {
             self.state_mut().header.cell_bytes = cell_bytes;
@@ -95,20 +95,21 @@ impl ChunkFile {
     /// Whether chunks come or go, so that the table is not the same with other values.
     fn changes_chunks(&self, change: &Change) -> bool {
         let state = self.state();
-        let chunks = state.indices.of(Kind::Chunk);
-        let is_new = |frame: &NewFrame| frame.key.kind == Kind::Chunk && chunks.get(frame.key.pos).is_none();
-        let is_gone = |key: &Key| key.kind == Kind::Chunk && chunks.get(key.pos).is_some();
+        let chunks = state.indices.of(FrameKind::Chunk);
+        let is_new =
+            |frame: &NewFrame| frame.key.kind == FrameKind::Chunk && chunks.get(frame.key.pos).is_none();
+        let is_gone = |key: &FrameKey| key.kind == FrameKind::Chunk && chunks.get(key.pos).is_some();
         !chunks.is_sorted() || change.frames.iter().any(is_new) || change.removed.iter().any(is_gone)
     }
 
-    /// Puts a save at the end of the file. With a checkpoint it has all that a fold needs.
-    pub(super) fn append(
+    /// Writes a save to the end of the file, with a checkpoint if one is given.
+    pub(super) fn write_commit(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         change: Change,
-        checkpoint: Option<Checkpoint>,
+        checkpoint: Option<NewCheckpoint>,
         durability: Durability,
-    ) -> Result<AppendedSave> {
+    ) -> Result<WrittenCommit> {
         check_sizes(&change)?;
         let (file, generation, seal, seal_info) = {
             let state = self.state();
@@ -125,7 +126,7 @@ impl ChunkFile {
         }
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.clear();
-        let mut out = Appender { file: &*file, at: writer.end, buffer, end: writer.end };
+        let mut out = FrameWriter { file: &*file, at: writer.end, buffer, end: writer.end };
         let mut append = || -> std::io::Result<Written> {
             let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
             let mut crcs = Vec::with_capacity(change.frames.len());
@@ -142,8 +143,8 @@ impl ChunkFile {
                 crcs.push(appended.crc);
             }
             for key in &change.removed {
-                out.frame(*key, Tag::REMOVED, generation, &[])?;
-                entries.push((*key, Place::NOWHERE));
+                out.frame(*key, FrameTag::REMOVED, generation, &[])?;
+                entries.push((*key, FramePlace::NOWHERE));
             }
             let section = match &checkpoint {
                 Some(checkpoint) => {
@@ -159,8 +160,8 @@ impl ChunkFile {
                 entries,
             };
             out.frame(
-                Key::new(Kind::Commit, ChunkPos::default()),
-                Tag::default(),
+                FrameKey::new(FrameKind::Commit, ChunkPos::default()),
+                FrameTag::default(),
                 generation,
                 &commit.encode(),
             )?;
@@ -188,7 +189,7 @@ impl ChunkFile {
         state.generation = generation;
         state.end = written.end;
         state.apply(&written.entries, &mut writer.table);
-        Ok(AppendedSave { committed: Committed { generation, bytes }, section: written.section })
+        Ok(WrittenCommit { committed: Committed { generation, bytes }, section: written.section })
     }
 
     /// Makes what was saved without a sync durable, if there is something, and somebody who could have saved it.
@@ -214,14 +215,14 @@ impl ChunkFile {
 
 impl State {
     /// Notes what a save has changed.
-    fn apply(&mut self, entries: &[(Key, Place)], table: &mut TableDirt) {
+    fn apply(&mut self, entries: &[(FrameKey, FramePlace)], table: &mut TableDirt) {
         for (key, place) in entries {
             if place.is_nowhere() {
                 self.indices.remove(*key);
             } else {
                 self.indices.set(*key, *place);
             }
-            if let (Kind::Chunk, TableDirt::Some(dirty)) = (key.kind, &mut *table) {
+            if let (FrameKind::Chunk, TableDirt::Some(dirty)) = (key.kind, &mut *table) {
                 dirty.insert(key.pos);
             }
         }
@@ -229,14 +230,14 @@ impl State {
 }
 
 struct Written {
-    entries: Vec<(Key, Place)>,
-    section: Option<Section>,
+    entries: Vec<(FrameKey, FramePlace)>,
+    section: Option<WrittenCheckpoint>,
     end: u64,
 }
 
-pub(super) struct AppendedSave {
+pub(super) struct WrittenCommit {
     committed: Committed,
-    pub(super) section: Option<Section>,
+    pub(super) section: Option<WrittenCheckpoint>,
 }
 
 fn check_sizes(change: &Change) -> Result<()> {

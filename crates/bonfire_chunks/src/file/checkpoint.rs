@@ -1,32 +1,32 @@
-//! Folds: header, table and side index are brought up to date with the saves. And growth of the table, which is a part of it.
+//! Checkpoints: bring header, table and side index up to date with the saves, and let the table grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use bonfire::Result;
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 
-use super::append::{Change, NewFrame};
-use super::appender::Appender;
+use super::commit::{Change, NewFrame};
+use super::frame_scanner::FrameScanner;
+use super::frame_writer::FrameWriter;
 use super::recover::side_pos;
-use super::source::Source;
-use super::writer::{TableDirt, Writer};
+use super::writer_state::{TableDirt, WriterState};
 use super::{ChunkFile, State, io_error};
 use crate::format::{
-    ENTRY_BYTES, Entry, Flags, HEADER_BYTES, Header, Key, Kind, Place, SIZE_BYTES, SideIndex, Tag,
-    encode_image,
+    ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header, SIZE_BYTES,
+    SideIndex, encode_image,
 };
 use crate::{ChunkPos, Durability};
 
-/// Entries behind the last fold that are never worth a fold.
+/// Entries behind the last checkpoint that are never worth a checkpoint.
 const TAIL_ENTRIES_MIN: u64 = 4096;
-/// Bytes behind the last fold that opening can replay without anybody noticing.
+/// Bytes behind the last checkpoint that opening can replay without anybody noticing.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// Entries of the table that are near each other are written together with those between them.
 const ENTRIES_APART_MAX: u32 = 4096 / ENTRY_BYTES as u32;
 
 impl ChunkFile {
-    pub(super) fn is_fold_due(&self, writer: &Writer) -> bool {
+    pub(super) fn is_checkpoint_due(&self, writer: &WriterState) -> bool {
         let table = u64::from(writer.header.count);
         self.options.eager
             || writer.tail_entries > TAIL_ENTRIES_MIN.max(table / 8)
@@ -35,30 +35,30 @@ impl ChunkFile {
 
     pub(super) fn append_checkpoint(
         &self,
-        writer: &Writer,
-        out: &mut Appender<'_>,
-        changed: &[(Key, Place)],
-        checkpoint: &Checkpoint,
+        writer: &WriterState,
+        out: &mut FrameWriter<'_>,
+        changed: &[(FrameKey, FramePlace)],
+        checkpoint: &NewCheckpoint,
         generation: u64,
-    ) -> std::io::Result<Section> {
+    ) -> std::io::Result<WrittenCheckpoint> {
         let state = self.state();
         let nowhere = ChunkPos::default();
-        let lies_in = |key: &Key| state.indices.get(*key).unwrap_or(Place::NOWHERE);
+        let lies_in = |key: &FrameKey| state.indices.get(*key).unwrap_or(FramePlace::NOWHERE);
         let others = state.indices.others_len();
-        let changed = changed.iter().filter(|(key, _)| key.kind != Kind::Chunk);
+        let changed = changed.iter().filter(|(key, _)| key.kind != FrameKind::Chunk);
         // A chain of lists is as long as one list of everything at most, give or take a few.
         let side =
             match writer.side.filter(|(_, entries)| !checkpoint.side_is_whole && *entries < 2 * others + 256)
             {
                 Some((earlier, so_far)) => {
-                    let mut dirty: BTreeMap<Key, Place> =
+                    let mut dirty: BTreeMap<FrameKey, FramePlace> =
                         writer.side_dirty.iter().map(|key| (*key, lies_in(key))).collect();
                     dirty.extend(changed.copied());
                     let entries: Vec<_> = dirty.into_iter().collect();
                     (!entries.is_empty()).then_some((SideIndex { earlier, entries }, so_far))
                 }
                 None => {
-                    let mut all: BTreeMap<Key, Place> = state.indices.others().collect();
+                    let mut all: BTreeMap<FrameKey, FramePlace> = state.indices.others().collect();
                     all.extend(changed.copied());
                     all.retain(|_, place| !place.is_nowhere());
                     Some((SideIndex { earlier: 0, entries: all.into_iter().collect() }, 0))
@@ -67,53 +67,53 @@ impl ChunkFile {
         let side = match side {
             Some((side, so_far)) => {
                 let entries = so_far + side.entries.len() as u64;
-                let key = Key::new(Kind::SideIndex, nowhere);
-                let appended = out.frame(key, Tag::default(), generation, &side.encode())?;
+                let key = FrameKey::new(FrameKind::SideIndex, nowhere);
+                let appended = out.frame(key, FrameTag::default(), generation, &side.encode())?;
                 (appended.place.offset, entries)
             }
             None => writer.side.unwrap_or_default(),
         };
         if writer.needs_image() {
             let entries: Vec<Entry> =
-                state.indices.of(Kind::Chunk).iter().map(|(pos, place)| Entry { pos, place }).collect();
-            let key = Key::new(Kind::TableImage, nowhere);
-            out.frame(key, Tag::default(), generation, &encode_image(entries.into_iter()))?;
+                state.indices.of(FrameKind::Chunk).iter().map(|(pos, place)| Entry { pos, place }).collect();
+            let key = FrameKey::new(FrameKind::TableImage, nowhere);
+            out.frame(key, FrameTag::default(), generation, &encode_image(entries.into_iter()))?;
         }
         let data = checkpoint.entities.as_deref().unwrap_or(&[0; 8]);
-        let key = Key::new(Kind::EntitySection, side_pos(side.0));
-        let section = out.frame(key, Tag::default(), generation, data)?;
-        Ok(Section { place: section.place, side, header: checkpoint_header(&state) })
+        let key = FrameKey::new(FrameKind::EntitySection, side_pos(side.0));
+        let section = out.frame(key, FrameTag::default(), generation, data)?;
+        Ok(WrittenCheckpoint { place: section.place, side, header: checkpoint_header(&state) })
     }
 
     /// Brings header and table up to date. A save that was durable stays so whatever happens here; if something fails, the
-    /// next fold writes everything.
-    pub(super) fn fold_with(&self, writer: &mut Writer, entities: Option<Vec<u8>>) {
-        if let Err(error) = self.try_fold(writer, entities) {
-            tracing::warn!(world = %self.name, %error, "a chunk world could not be folded");
+    /// next checkpoint writes everything.
+    pub(super) fn checkpoint_with(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) {
+        if let Err(error) = self.try_checkpoint(writer, entities) {
+            tracing::warn!(world = %self.name, %error, "a chunk world could not be checkpointed");
         }
     }
 
-    pub(super) fn try_fold(&self, writer: &mut Writer, entities: Option<Vec<u8>>) -> Result<()> {
-        let keys_changed = !self.state().indices.of(Kind::Chunk).is_sorted();
+    pub(super) fn try_checkpoint(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) -> Result<()> {
+        let keys_changed = !self.state().indices.of(FrameKind::Chunk).is_sorted();
         if keys_changed {
             writer.table = TableDirt::All;
             self.state_mut().indices.sort();
         }
-        let count = self.state().indices.of(Kind::Chunk).len() as u64;
+        let count = self.state().indices.of(FrameKind::Chunk).len() as u64;
         if count > u64::from(writer.header.capacity()) && self.grow(writer, count)? {
             return Ok(());
         }
         let side_is_whole = writer.side.is_none();
-        let checkpoint = Some(Checkpoint { side_is_whole, entities });
-        let appended = self.append(writer, Change::default(), checkpoint, Durability::Synced)?;
+        let checkpoint = Some(NewCheckpoint { side_is_whole, entities });
+        let appended = self.write_commit(writer, Change::default(), checkpoint, Durability::Synced)?;
         if let Some(section) = appended.section {
-            self.finish_fold(writer, section);
+            self.finish_checkpoint(writer, section);
         }
         Ok(())
     }
 
     /// The save that ends with an entity section is durable: now the table and the header may follow.
-    pub(super) fn finish_fold(&self, writer: &mut Writer, section: Section) {
+    pub(super) fn finish_checkpoint(&self, writer: &mut WriterState, section: WrittenCheckpoint) {
         if let Err(error) = self.write_table(writer, &section) {
             // Saves behind the old header are whole, so nothing is lost; what is in the table is not known.
             writer.table = TableDirt::All;
@@ -122,11 +122,11 @@ impl ChunkFile {
         }
     }
 
-    fn write_table(&self, writer: &mut Writer, section: &Section) -> Result<()> {
+    fn write_table(&self, writer: &mut WriterState, section: &WrittenCheckpoint) -> Result<()> {
         let failed = io_error("write the table of", &self.name);
         let state = self.state();
         let file = state.file.clone();
-        let chunks = state.indices.of(Kind::Chunk);
+        let chunks = state.indices.of(FrameKind::Chunk);
         match &writer.table {
             TableDirt::All => {
                 let entries: Vec<Entry> = chunks.iter().map(|(pos, place)| Entry { pos, place }).collect();
@@ -160,8 +160,8 @@ impl ChunkFile {
     }
 
     /// Makes room for a longer table. The frames in its way are saved once more, behind all others; then it may be written over
-    /// them. In small files they would all be in the way: those are written anew. True if that has folded, too.
-    fn grow(&self, writer: &mut Writer, count: u64) -> Result<bool> {
+    /// them. In small files they would all be in the way: those are written anew. True if that has written a checkpoint, too.
+    fn grow(&self, writer: &mut WriterState, count: u64) -> Result<bool> {
         let capacity = u64::from(writer.header.capacity());
         let wanted = (capacity + capacity.div_ceil(2)).max(count);
         let table_bytes = wanted * ENTRY_BYTES as u64;
@@ -177,7 +177,7 @@ impl ChunkFile {
             self.rewrite_in_place(writer, Change::default(), &mut |_, _| {})?;
             return Ok(true);
         };
-        let in_the_way: Vec<Key> = {
+        let in_the_way: Vec<FrameKey> = {
             let state = self.state();
             state.indices.iter().filter(|(_, place)| place.start() < boundary).map(|(key, _)| key).collect()
         };
@@ -193,7 +193,7 @@ impl ChunkFile {
             }
         }
         // Synced on its own: readers must not be led to frames that a sync which fails would take away.
-        self.append(writer, change, None, Durability::Synced)?;
+        self.write_commit(writer, change, None, Durability::Synced)?;
         writer.table = TableDirt::All;
         writer.side = None;
         {
@@ -213,7 +213,7 @@ impl ChunkFile {
     fn boundary_behind(&self, data_start: u64, table_end: u64) -> Result<Option<u64>> {
         let file = self.state().file.clone();
         let failed = io_error("read", &self.name);
-        let mut source = Source::new(&*file).map_err(&failed)?;
+        let mut source = FrameScanner::new(&*file).map_err(&failed)?;
         let mut at = data_start;
         while at < table_end {
             match source.frame_at(at).map_err(&failed)? {
@@ -224,12 +224,12 @@ impl ChunkFile {
         Ok(Some(at))
     }
 
-    /// Folds everything, whether it looks necessary or not.
-    pub(super) fn fold_all(&self) -> Result<()> {
+    /// Writes a checkpoint of everything, whether it looks necessary or not.
+    pub(super) fn checkpoint_all(&self) -> Result<()> {
         self.with_writer(|writer| {
             writer.table = TableDirt::All;
             writer.side = None;
-            self.try_fold(writer, None)
+            self.try_checkpoint(writer, None)
         })
     }
 
@@ -242,8 +242,8 @@ impl ChunkFile {
             let file = self.state().file.clone();
             let is_listed =
                 entities.as_ref().is_none_or(|entities| has_at(&*file, writer.header.entities, entities));
-            if !writer.is_folded() || !is_listed {
-                self.try_fold(writer, entities)?;
+            if !writer.is_checkpointed() || !is_listed {
+                self.try_checkpoint(writer, entities)?;
             }
             let file = self.state().file.clone();
             writer.sync(&*file, &self.name)
@@ -259,16 +259,16 @@ fn has_at(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> bool {
     file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
-/// What a fold writes together with a save.
-pub(super) struct Checkpoint {
+/// The content of a checkpoint that is to be written with a save.
+pub(super) struct NewCheckpoint {
     pub(super) side_is_whole: bool,
     /// The data of the entity section.
     pub(super) entities: Option<Vec<u8>>,
 }
 
-/// What a fold has written together with a save.
-pub(super) struct Section {
-    place: Place,
+/// A checkpoint that was written with a save, before the table and the header follow.
+pub(super) struct WrittenCheckpoint {
+    place: FramePlace,
     side: (u64, u64),
     /// The header that is to be, but for the count and this section.
     header: Header,

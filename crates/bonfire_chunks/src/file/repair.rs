@@ -1,20 +1,20 @@
-//! What is done to a file before it can be written to, and when it is to be written anew.
+//! Repairs before a file can be written to, and the decision to compact it.
 
 use std::sync::atomic::Ordering;
 
 use bonfire::Result;
 
-use super::append::{Change, DATA_BYTES_MAX, NewFrame};
-use super::appender::WRITE_BYTES;
+use super::commit::{Change, DATA_BYTES_MAX, NewFrame};
+use super::frame_writer::WRITE_BYTES;
 use super::recover::Recovered;
-use super::writer::Writer;
+use super::writer_state::WriterState;
 use super::{ChunkFile, DamagedFrame, io_error};
-use crate::format::Key;
+use crate::format::FrameKey;
 
 impl ChunkFile {
-    /// Cuts off what lies behind the last save, and writes the saves behind the last fold once more: if a sync of them has
+    /// Cuts off what lies behind the last save, and writes the saves behind the last checkpoint once more: if a sync of them has
     /// failed before, the system believes that the disk has them.
-    pub(super) fn mend_tail(&self, writer: &mut Writer, recovered: &Recovered) -> Result<()> {
+    pub(super) fn repair_tail(&self, writer: &mut WriterState, recovered: &Recovered) -> Result<()> {
         let failed = io_error("repair", &self.name);
         let file = self.state().file.clone();
         if file.len().map_err(&failed)? > recovered.end {
@@ -48,7 +48,7 @@ impl ChunkFile {
             let mut data = vec![0; usize::try_from(here).unwrap_or(0).min(DATA_BYTES_MAX)];
             // It is a last look: what cannot be read is lost.
             let data = if file.read_exact_at(&mut data, place.start()).is_ok() { data } else { Vec::new() };
-            change.frames.push(NewFrame { key: Key::new(kind, key.pos), tag: place.tag, data });
+            change.frames.push(NewFrame { key: FrameKey::new(kind, key.pos), tag: place.tag, data });
         }
         Ok(change)
     }

@@ -1,10 +1,10 @@
-//! What a world must be able to do to be followed, and to follow.
+//! The two worlds of replication, as front ends implement them.
 
 use bonfire::engine::EntityMap;
 use bonfire::{Delta, Result};
 
-/// A world that others follow. Front ends implement it; ticks are counted by the stream.
-pub trait Source {
+/// A world that mirrors follow. Front ends implement it; the stream counts the ticks.
+pub trait SourceWorld {
     /// Everything, as it is now. What counts as changed is not touched by this.
     fn baseline(&mut self) -> Result<Delta>;
 
@@ -14,7 +14,7 @@ pub trait Source {
 
 /// A world that follows another one: a baseline drops every mirrored entity that it does not mention. Whether entities that
 /// the mirror made itself stay is up to the front end.
-pub trait Mirror {
+pub trait MirrorWorld {
     /// Makes the world what the delta says, and keeps the map of the source's ids to its own: entities that come are added,
     /// those that go are removed.
     ///

@@ -1,17 +1,18 @@
-//! Reads a file of unknown origin: frame by frame along the chain of sizes, and where that is broken from one trailer to the
+//! A scanner for files of unknown origin: frame by frame along the chain of sizes, and where that is broken from one trailer to the
 //! next. Memory does not depend on what the file claims.
 
 use std::io;
 use std::ops::Range;
 
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 use memchr::memmem;
 
 use crate::format::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
 
 const WINDOW_BYTES: u64 = 1 << 18;
 
-pub(super) struct Source<'f> {
+/// Finds the whole frames of a file.
+pub(super) struct FrameScanner<'f> {
     file: &'f dyn DiskFile,
     len: u64,
     /// What was read last.
@@ -22,7 +23,7 @@ pub(super) struct Source<'f> {
     patience: u64,
 }
 
-impl<'f> Source<'f> {
+impl<'f> FrameScanner<'f> {
     pub(super) fn new(file: &'f dyn DiskFile) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self {
@@ -126,8 +127,8 @@ impl<'f> Source<'f> {
     }
 
     /// All whole frames from `start` on, in order, and what lies between them.
-    pub(super) fn walk(&mut self, start: u64) -> io::Result<Walk> {
-        let mut walk = Walk { frames: Vec::new(), gaps: Vec::new() };
+    pub(super) fn scan(&mut self, start: u64) -> io::Result<FrameScan> {
+        let mut scan = FrameScan { frames: Vec::new(), gaps: Vec::new() };
         let mut at = start;
         while at + FRAME_EXTRA_BYTES <= self.len {
             let frame = match self.frame_at(at)? {
@@ -135,7 +136,7 @@ impl<'f> Source<'f> {
                 None => match self.find_frame(at)? {
                     Some(frame) => {
                         if frame.place.start() > at {
-                            walk.gaps.push(at..frame.place.start());
+                            scan.gaps.push(at..frame.place.start());
                         }
                         frame
                     }
@@ -143,17 +144,17 @@ impl<'f> Source<'f> {
                 },
             };
             at = frame.place.end();
-            walk.frames.push(frame);
+            scan.frames.push(frame);
         }
         if at < self.len {
-            walk.gaps.push(at..self.len);
+            scan.gaps.push(at..self.len);
         }
-        Ok(walk)
+        Ok(scan)
     }
 }
 
-/// What was found along the way.
-pub(super) struct Walk {
+/// All whole frames of a part of a file, and the gaps between them.
+pub(super) struct FrameScan {
     pub(super) frames: Vec<Frame>,
     pub(super) gaps: Vec<Range<u64>>,
 }

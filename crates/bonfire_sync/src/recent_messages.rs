@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 #[derive(Debug)]
-struct Sent {
+struct RecentMessage {
     /// `None` for a baseline: it can be applied whatever a mirror has.
     since: Option<u64>,
     message: Bytes,
@@ -15,14 +15,14 @@ struct Sent {
 
 /// A bounded queue of messages.
 #[derive(Debug)]
-pub(crate) struct Ring {
-    sent: VecDeque<Sent>,
+pub(crate) struct RecentMessages {
+    sent: VecDeque<RecentMessage>,
     bytes: usize,
     bytes_max: usize,
     messages_max: usize,
 }
 
-impl Ring {
+impl RecentMessages {
     pub(crate) fn new(bytes_max: usize, messages_max: usize) -> Self {
         Self { sent: VecDeque::new(), bytes: 0, bytes_max, messages_max }
     }
@@ -34,7 +34,7 @@ impl Ring {
             self.clear();
         }
         self.bytes += message.len();
-        self.sent.push_back(Sent { since, message });
+        self.sent.push_back(RecentMessage { since, message });
         while self.bytes > self.bytes_max || self.sent.len() > self.messages_max {
             let Some(oldest) = self.sent.pop_front() else { break };
             self.bytes -= oldest.message.len();
@@ -68,21 +68,21 @@ mod tests {
     #[test]
     fn it_is_bounded_by_count_and_by_bytes() {
         for (bytes_max, messages_max) in [(1000, 3), (39, 100)] {
-            let mut ring = Ring::new(bytes_max, messages_max);
+            let mut ring = RecentMessages::new(bytes_max, messages_max);
             (0..10).for_each(|tick| ring.push(Some(tick), message(tick as u8)));
             assert_eq!(first_bytes(ring.after(7)), Some(vec![7, 8, 9]));
             assert_eq!(first_bytes(ring.after(9)), Some(vec![9]));
             assert_eq!(ring.after(6), None, "forgotten");
             assert_eq!(ring.after(10), None, "not sent yet");
         }
-        let mut ring = Ring::new(5, 100);
+        let mut ring = RecentMessages::new(5, 100);
         ring.push(Some(0), message(0));
         assert_eq!((ring.after(0), ring.bytes), (None, 0), "one that is too large alone is not kept");
     }
 
     #[test]
     fn a_baseline_serves_whoever_is_behind_it() {
-        let mut ring = Ring::new(1000, 100);
+        let mut ring = RecentMessages::new(1000, 100);
         ring.push(Some(4), message(4));
         ring.push(None, message(5));
         ring.push(Some(6), message(6));

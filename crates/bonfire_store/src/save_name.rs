@@ -3,9 +3,9 @@
 
 use crate::generation;
 
-/// What a blob is to its slot. In the order in which a load tries them.
+/// The role of a save in its slot, in the order in which a load tries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum SaveKind {
     /// A save of a world that may be pruned.
     Free,
     /// A single value: not something that a menu of saves shows.
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Recovery,
 }
 
-impl Kind {
+impl SaveKind {
     const ALL: [(Self, &'static str); 4] = [
         (Self::Free, "bonfire"),
         (Self::Value, "value"),
@@ -34,49 +34,49 @@ impl Kind {
 
 /// One save of one slot, as its blob is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SaveName {
-    pub(super) profile: Option<String>,
-    pub(super) slot: String,
-    pub(super) generation: u64,
-    pub(super) kind: Kind,
+pub(crate) struct SaveName {
+    pub(crate) profile: Option<String>,
+    pub(crate) slot: String,
+    pub(crate) generation: u64,
+    pub(crate) kind: SaveKind,
     /// A file that was put there by hand, `slot.bonfire`: older than all others.
     plain: bool,
 }
 
 impl SaveName {
-    pub(super) fn new(profile: Option<&str>, slot: &str, generation: u64, kind: Kind) -> Self {
+    pub(crate) fn new(profile: Option<&str>, slot: &str, generation: u64, kind: SaveKind) -> Self {
         Self { profile: profile.map(str::to_owned), slot: slot.to_owned(), generation, kind, plain: false }
     }
 
-    pub(super) fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.split('.').collect();
         let (profile, slot, generation, kind) = match *parts {
             [slot, "bonfire"] => {
-                return Some(Self { plain: true, ..Self::new(None, slot, 0, Kind::Free) });
+                return Some(Self { plain: true, ..Self::new(None, slot, 0, SaveKind::Free) });
             }
             [slot, generation, kind] => (None, slot, generation, kind),
             [profile, slot, generation, kind] => (Some(profile), slot, generation, kind),
             _ => return None,
         };
-        Some(Self::new(profile, slot, generation::parse(generation)?, Kind::parse(kind)?))
+        Some(Self::new(profile, slot, generation::parse(generation)?, SaveKind::parse(kind)?))
     }
 
     /// The name of its journal. It does not depend on the kind, so that what is locked or accepted keeps its journal.
-    pub(super) fn journal(&self) -> JournalName {
+    pub(crate) fn journal(&self) -> JournalName {
         let Self { profile, slot, generation, .. } = self.clone();
         JournalName { profile, slot, generation, record: None }
     }
 
     /// The same save under another number.
-    pub(super) fn with_generation(&self, generation: u64) -> Self {
+    pub(crate) fn with_generation(&self, generation: u64) -> Self {
         Self { generation, plain: false, ..self.clone() }
     }
     /// The same save in another slot.
-    pub(super) fn in_slot(&self, slot: &str) -> Self {
+    pub(crate) fn in_slot(&self, slot: &str) -> Self {
         Self { slot: slot.to_owned(), plain: false, ..self.clone() }
     }
     /// The same save as something else to its slot.
-    pub(super) fn with_kind(&self, kind: Kind) -> Self {
+    pub(crate) fn with_kind(&self, kind: SaveKind) -> Self {
         Self { kind, plain: false, ..self.clone() }
     }
 }
@@ -99,12 +99,12 @@ const JOURNAL: &str = "journal";
 /// A blob of the journal of a save: all of it, or its head, or one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JournalName {
-    pub(super) profile: Option<String>,
-    pub(super) slot: String,
+    pub(crate) profile: Option<String>,
+    pub(crate) slot: String,
     /// The number of the save.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The number of the record, if it is a blob of its own.
-    pub(super) record: Option<u64>,
+    pub(crate) record: Option<u64>,
 }
 
 impl JournalName {
@@ -124,12 +124,12 @@ impl JournalName {
     }
 
     /// The same journal's blob for one record.
-    pub(super) fn record(&self, record: u64) -> Self {
+    pub(crate) fn record(&self, record: u64) -> Self {
         Self { record: Some(record), ..self.clone() }
     }
 
     /// Whether this is the journal of that save, or was before the save got another kind.
-    pub(super) fn is_of(&self, save: &SaveName) -> bool {
+    pub(crate) fn is_of(&self, save: &SaveName) -> bool {
         (&self.profile, &self.slot, self.generation) == (&save.profile, &save.slot, save.generation)
     }
 }
@@ -156,14 +156,14 @@ mod tests {
         for (profile, slot) in
             [(None, "quick"), (Some("alice"), "quick"), (None, "journal"), (Some("journal"), "journal")]
         {
-            let save = SaveName::new(profile, slot, 7, Kind::Locked);
+            let save = SaveName::new(profile, slot, 7, SaveKind::Locked);
             let journal = save.journal();
             assert!(journal.is_of(&save) && !journal.is_of(&save.with_generation(8)));
             for name in [journal.clone(), journal.record(1), journal.record(123_456_789)] {
                 let text = name.to_string();
                 assert_eq!(JournalName::parse(&text), Some(name), "{text}");
                 assert_eq!(SaveName::parse(&text), None, "{text}");
-                crate::store::check_name(&text).unwrap();
+                crate::portable_name::check_name(&text).unwrap();
             }
             assert_eq!(JournalName::parse(&save.to_string()), None);
         }

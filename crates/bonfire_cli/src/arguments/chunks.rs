@@ -62,69 +62,78 @@ Examples:
 #[derive(Args)]
 pub(crate) struct CompactArguments {
     /// The world
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct RepairArguments {
     /// The world
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Write the repaired world to this new file, and leave the old one as it is
     #[arg(long = "out", value_name = "NEW")]
-    pub(super) output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Give up what is lost, for good
     #[arg(long)]
-    pub(super) drop_damaged: bool,
+    pub(crate) drop_damaged: bool,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct MapArguments {
     /// The world
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Where the picture goes; one that is there is replaced
     #[arg(value_name = "OUT.png")]
-    pub(super) picture: PathBuf,
+    pub(crate) picture: PathBuf,
     /// Only the chunks from one corner to the other, both included; without it, all that are in the file
-    #[arg(long, value_name = "X0,Y0,X1,Y1", allow_hyphen_values = true, value_parser = super::map::parse_region)]
-    pub(super) region: Option<ChunkRect>,
+    #[arg(long, value_name = "X0,Y0,X1,Y1", allow_hyphen_values = true, value_parser = parse_region)]
+    pub(crate) region: Option<ChunkRect>,
     /// Pixels along the edge of a chunk; without it, a pixel for each cell, or fewer if that would be more than 2048
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=8192))]
-    pub(super) scale: Option<u32>,
+    pub(crate) scale: Option<u32>,
     /// A file with colours
     #[arg(long, value_name = "FILE")]
-    pub(super) palette: Option<PathBuf>,
+    pub(crate) palette: Option<PathBuf>,
     /// The layer that is drawn; without it, the one that has names for its values, or the first
     #[arg(long, value_name = "NAME")]
-    pub(super) layer: Option<String>,
+    pub(crate) layer: Option<String>,
     /// Another layer, whose low byte makes cells darker (0) or brighter (255)
     #[arg(long, value_name = "NAME")]
-    pub(super) shade: Option<String>,
+    pub(crate) shade: Option<String>,
     /// The first row of a chunk is its highest one; without it, its lowest
     #[arg(long)]
-    pub(super) y_down: bool,
+    pub(crate) y_down: bool,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct DiffArguments {
     /// A world
     #[arg(value_name = "FIRST")]
-    pub(super) one: PathBuf,
+    pub(crate) one: PathBuf,
     /// Another one
     #[arg(value_name = "SECOND")]
-    pub(super) other: PathBuf,
+    pub(crate) other: PathBuf,
     /// Lines shown of each list, 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
+}
+
+/// `X0,Y0,X1,Y1`, in chunks.
+fn parse_region(text: &str) -> Result<ChunkRect, String> {
+    let numbers: Option<Vec<i32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[x0, y0, x1, y1]) => Ok(ChunkRect::new((x0, y0), (x1, y1))),
+        _ => Err("a region is four whole numbers, X0,Y0,X1,Y1".to_owned()),
+    }
 }

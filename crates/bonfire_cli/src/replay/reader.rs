@@ -5,32 +5,35 @@ use std::sync::Arc;
 
 use bonfire::engine::ComponentTable;
 use bonfire::{Delta, Error, Limits, Result};
-use bonfire_sync::{AnyKind, Kind, Message, MessageLimits, Peek, RawRecord, Recording, StructuralLog};
+use bonfire_sync::{
+    AnyMessageKind, Message, MessageHead, MessageKind, MessageLimits, RawRecord, Recording, StructuralLog,
+};
 
 use crate::exit::Exit;
 
-/// One message, and what it has to say.
+/// One message of a recording.
 pub(super) struct Entry {
     pub(super) offset: u64,
     pub(super) sent_bytes: usize,
     /// Nothing if the message is damaged, because nothing in it can be trusted then.
-    pub(super) head: Option<Peek>,
-    pub(super) place: Place,
-    pub(super) told: Told,
+    pub(super) head: Option<MessageHead>,
+    pub(super) continuity: Continuity,
+    pub(super) content: MessageContent,
 }
 
-/// How a message goes with those before it.
+/// The position of a message in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Continuity {
     /// It follows, or nothing has to follow.
     Follows,
     /// Those from `have` to its beginning are missing.
     Gap { have: u64 },
-    /// It tells what was told before.
+    /// Its changes were in earlier messages.
     Again,
 }
 
-pub(super) enum Told {
+/// The content of a message.
+pub(super) enum MessageContent {
     /// One delta; several for a structural log.
     Deltas(Vec<Delta>),
     /// A mirror has this tick and asks for what follows, or for everything.
@@ -81,7 +84,8 @@ impl Summary {
     }
 }
 
-pub(super) struct Follow {
+/// Reads the messages of a recording in order, and counts them.
+pub(super) struct RecordingReader {
     recording: Recording,
     file_bytes: u64,
     limits: Limits,
@@ -89,7 +93,7 @@ pub(super) struct Follow {
     pub(super) summary: Summary,
 }
 
-impl Follow {
+impl RecordingReader {
     pub(super) fn open(file: bytes::Bytes) -> Result<Self> {
         let (limits, message_limits) = (Limits::default(), MessageLimits::default());
         let file_bytes = file.len() as u64;
@@ -118,95 +122,105 @@ impl Follow {
         Exit::worst([self.summary.exit(), end])
     }
 
-    fn look(&mut self, sent: &bytes::Bytes) -> Result<(Peek, Place, Told)> {
-        let head = Peek::of(sent, &self.message_limits)?;
+    fn look(&mut self, sent: &bytes::Bytes) -> Result<(MessageHead, Continuity, MessageContent)> {
+        let head = MessageHead::read(sent, &self.message_limits)?;
         let stream = || self.summary.streams.get(&head.stream);
-        let told = match head.kind {
-            AnyKind::Request => {
-                let have = bonfire_sync::Request::decode(sent)?.have;
-                return Ok((head, Place::Follows, Told::Request { have }));
+        let content = match head.kind {
+            AnyMessageKind::Request => {
+                let have = bonfire_sync::CatchUpRequest::decode(sent)?.have;
+                return Ok((head, Continuity::Follows, MessageContent::Request { have }));
             }
-            AnyKind::StructuralLog => {
+            AnyMessageKind::StructuralLog => {
                 let log = StructuralLog::decode(sent, usize::MAX, &self.message_limits, &self.limits);
                 let steps = log.map(|log| log.steps().cloned().collect());
-                return Ok((head, Place::Follows, steps.map_or_else(Told::Damaged, Told::Deltas)));
+                return Ok((
+                    head,
+                    Continuity::Follows,
+                    steps.map_or_else(MessageContent::Damaged, MessageContent::Deltas),
+                ));
             }
-            AnyKind::Baseline | AnyKind::Delta => {
+            AnyMessageKind::Baseline | AnyMessageKind::Delta => {
                 let message = Message::decode(sent, &self.message_limits)?;
                 let table = stream().and_then(|stream| stream.table.as_ref());
                 let table = table.filter(|table| table.fingerprint() == head.schema);
                 let delta = match (message.kind, table) {
-                    (Kind::Baseline, _) => Some(message.whole(&self.limits)),
-                    (Kind::Delta, Some(table)) => Some(message.changes(table, &self.limits)),
-                    (Kind::Delta, None) => None,
+                    (MessageKind::Baseline, _) => Some(message.whole(&self.limits)),
+                    (MessageKind::Delta, Some(table)) => Some(message.changes(table, &self.limits)),
+                    (MessageKind::Delta, None) => None,
                 };
                 match delta {
-                    Some(Ok(delta)) => Told::Deltas(vec![delta]),
-                    Some(Err(error)) => Told::Damaged(error),
-                    None => Told::Unknown,
+                    Some(Ok(delta)) => MessageContent::Deltas(vec![delta]),
+                    Some(Err(error)) => MessageContent::Damaged(error),
+                    None => MessageContent::Unknown,
                 }
             }
         };
-        let place = self.place(&head, &told);
-        Ok((head, place, told))
+        let continuity = self.continuity(&head, &content);
+        Ok((head, continuity, content))
     }
 
     /// Takes note of where a message of a stream leads.
-    fn place(&mut self, head: &Peek, told: &Told) -> Place {
+    fn continuity(&mut self, head: &MessageHead, content: &MessageContent) -> Continuity {
         let stream = self.summary.streams.entry(head.stream).or_default();
         // A mirror would refuse it, and stay where it was.
-        if matches!(told, Told::Damaged(_)) {
-            return Place::Follows;
+        if matches!(content, MessageContent::Damaged(_)) {
+            return Continuity::Follows;
         }
-        let is_baseline = head.kind == AnyKind::Baseline;
-        let place = match stream.ticks {
-            Some((_, have)) if !is_baseline && head.tick <= have => Place::Again,
-            Some((_, have)) if is_baseline && head.tick < have => Place::Again,
-            Some((_, have)) if !is_baseline && head.since != have => Place::Gap { have },
-            _ => Place::Follows,
+        let is_baseline = head.kind == AnyMessageKind::Baseline;
+        let continuity = match stream.ticks {
+            Some((_, have)) if !is_baseline && head.tick <= have => Continuity::Again,
+            Some((_, have)) if is_baseline && head.tick < have => Continuity::Again,
+            Some((_, have)) if !is_baseline && head.since != have => Continuity::Gap { have },
+            _ => Continuity::Follows,
         };
-        if place != Place::Again {
+        if continuity != Continuity::Again {
             let start = if is_baseline { head.tick } else { head.since };
             stream.ticks = Some((stream.ticks.map_or(start, |(first, _)| first), head.tick));
-            stream.gaps += usize::from(place != Place::Follows);
+            stream.gaps += usize::from(continuity != Continuity::Follows);
         }
-        if let (true, Told::Deltas(deltas)) = (is_baseline, told) {
+        if let (true, MessageContent::Deltas(deltas)) = (is_baseline, content) {
             stream.table = deltas.first().map(|delta| Arc::clone(delta.table()));
         }
-        place
+        continuity
     }
 
     fn count(&mut self, entry: &Entry) {
         let summary = &mut self.summary;
         summary.sent_bytes += entry.sent_bytes as u64;
         summary.payload_bytes += entry.head.map_or(0, |head| u64::from(head.payload_bytes));
-        if let Told::Damaged(error) = &entry.told {
+        if let MessageContent::Damaged(error) = &entry.content {
             summary.damaged += 1;
             summary.exits.push(Exit::of(error));
             return;
         }
-        summary.unknown += usize::from(matches!(entry.told, Told::Unknown));
+        summary.unknown += usize::from(matches!(entry.content, MessageContent::Unknown));
         match entry.head.map(|head| head.kind) {
-            Some(AnyKind::Baseline) => summary.baselines += 1,
-            Some(AnyKind::Delta) => summary.deltas += 1,
-            Some(AnyKind::StructuralLog) => summary.logs += 1,
-            Some(AnyKind::Request) => summary.requests += 1,
+            Some(AnyMessageKind::Baseline) => summary.baselines += 1,
+            Some(AnyMessageKind::Delta) => summary.deltas += 1,
+            Some(AnyMessageKind::StructuralLog) => summary.logs += 1,
+            Some(AnyMessageKind::Request) => summary.requests += 1,
             None => {}
         }
     }
 }
 
-impl Iterator for Follow {
+impl Iterator for RecordingReader {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
         let RawRecord { offset, sent } = self.recording.next_raw()?;
         let sent_bytes = sent.len();
         let entry = match self.look(&sent) {
-            Ok((head, place, told)) => Entry { offset, sent_bytes, head: Some(head), place, told },
-            Err(error) => {
-                Entry { offset, sent_bytes, head: None, place: Place::Follows, told: Told::Damaged(error) }
+            Ok((head, continuity, content)) => {
+                Entry { offset, sent_bytes, head: Some(head), continuity, content }
             }
+            Err(error) => Entry {
+                offset,
+                sent_bytes,
+                head: None,
+                continuity: Continuity::Follows,
+                content: MessageContent::Damaged(error),
+            },
         };
         self.count(&entry);
         Some(entry)

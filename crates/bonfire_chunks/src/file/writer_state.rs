@@ -1,16 +1,16 @@
-//! What only the writer of a file knows.
+//! The state that only the writer of a file has.
 
 use std::collections::BTreeSet;
 
 use bonfire::{Error, Result};
-use bonfire_store::{DiskFile, DiskLock};
+use bonfire_store::disk::{DiskFile, DiskLock};
 
 use super::recover::{Recovered, Repair};
 use crate::ChunkPos;
-use crate::format::{Header, Key, Kind, Place};
+use crate::format::{FrameKey, FrameKind, FramePlace, Header};
 
-/// What only the writer of a file knows.
-pub(super) struct Writer {
+/// The state that only the writer of a file has.
+pub(super) struct WriterState {
     _lock: DiskLock,
     /// The header that is in the file.
     pub(super) header: Header,
@@ -22,7 +22,7 @@ pub(super) struct Writer {
     /// Entries of the table that are not in its place yet.
     pub(super) table: TableDirt,
     /// What changed since the last side index.
-    pub(super) side_dirty: BTreeSet<Key>,
+    pub(super) side_dirty: BTreeSet<FrameKey>,
     /// Where the last side index is, and how many entries it and those before it have. `None`: all must be written.
     pub(super) side: Option<(u64, u64)>,
     pub(super) poisoned: bool,
@@ -35,7 +35,7 @@ pub(super) enum TableDirt {
     All,
 }
 
-impl Writer {
+impl WriterState {
     pub(super) fn new(lock: DiskLock, header: Header, recovered: &Recovered) -> Self {
         Self {
             _lock: lock,
@@ -86,7 +86,7 @@ impl Writer {
         })
     }
 
-    pub(super) fn is_folded(&self) -> bool {
+    pub(super) fn is_checkpointed(&self) -> bool {
         let table_is_clean = match &self.table {
             TableDirt::Some(dirty) => dirty.is_empty(),
             TableDirt::All => false,
@@ -95,8 +95,9 @@ impl Writer {
     }
 
     /// Notes what a save has changed.
-    pub(super) fn note(&mut self, entries: &[(Key, Place)]) {
+    pub(super) fn note(&mut self, entries: &[(FrameKey, FramePlace)]) {
         self.tail_entries += entries.len() as u64;
-        self.side_dirty.extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != Kind::Chunk));
+        self.side_dirty
+            .extend(entries.iter().map(|(key, _)| *key).filter(|key| key.kind != FrameKind::Chunk));
     }
 }

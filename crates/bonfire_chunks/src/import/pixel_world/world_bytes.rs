@@ -3,30 +3,30 @@
 use std::fmt;
 
 use bonfire::{Error, Result};
-use bonfire_store::DiskFile;
+use bonfire_store::disk::DiskFile;
 use bytes::Bytes;
 
 /// Bytes that are looked at one by one are read this many at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-pub(super) struct Source {
-    kind: Kind,
+pub(super) struct WorldBytes {
+    medium: Medium,
     len: u64,
 }
 
-enum Kind {
+enum Medium {
     Bytes(Bytes),
     File(Box<dyn DiskFile>),
 }
 
-impl Source {
+impl WorldBytes {
     pub(super) fn bytes(bytes: Bytes) -> Self {
-        Self { len: bytes.len() as u64, kind: Kind::Bytes(bytes) }
+        Self { len: bytes.len() as u64, medium: Medium::Bytes(bytes) }
     }
 
     pub(super) fn file(file: Box<dyn DiskFile>) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("the length of the world", &error))?;
-        Ok(Self { len, kind: Kind::File(file) })
+        Ok(Self { len, medium: Medium::File(file) })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -41,9 +41,9 @@ impl Source {
         let (Ok(at), Ok(size)) = (usize::try_from(offset), usize::try_from(len)) else {
             return Err(Error::limit(format!("{len} bytes are more than this machine can hold")));
         };
-        match &self.kind {
-            Kind::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
-            Kind::File(file) => {
+        match &self.medium {
+            Medium::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
+            Medium::File(file) => {
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, offset)
                     .map_err(|error| Error::io("reading the world", &error))?;
@@ -53,21 +53,21 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for WorldBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({} bytes)", self.len)
+        write!(f, "WorldBytes({} bytes)", self.len)
     }
 }
 
 /// Looks at small pieces of a source in ascending order.
 pub(super) struct Window<'s> {
-    source: &'s Source,
+    source: &'s WorldBytes,
     start: u64,
     bytes: Bytes,
 }
 
 impl<'s> Window<'s> {
-    pub(super) fn new(source: &'s Source) -> Self {
+    pub(super) fn new(source: &'s WorldBytes) -> Self {
         Self { source, start: 0, bytes: Bytes::new() }
     }
 

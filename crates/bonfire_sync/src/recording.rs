@@ -30,10 +30,10 @@ const LENGTH_BYTES: usize = 4;
 /// ```
 /// # use bonfire::Compression;
 /// # use bonfire::schema::Fingerprint;
-/// # use bonfire_sync::{Kind, Message, MessageLimits, Recorder, Recording};
+/// # use bonfire_sync::{MessageKind, Message, MessageLimits, Recorder, Recording};
 /// # let schema = Fingerprint([0; 16]);
 /// # let payload = bytes::Bytes::new();
-/// # let message = Message { kind: Kind::Baseline, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
+/// # let message = Message { kind: MessageKind::Baseline, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
 /// let mut recorder = Recorder::new(Vec::new())?;
 /// recorder.write(&message.encode(Compression::None)?)?;
 /// let file = recorder.into_inner();
@@ -101,7 +101,7 @@ pub struct RawRecord {
 
 /// The end of a recording that was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornTail {
     /// Where whole messages end.
     pub offset: u64,
     /// How many bytes there are after them.
@@ -113,7 +113,7 @@ pub struct Torn {
 pub struct Recording {
     rest: Bytes,
     offset: u64,
-    torn: Option<Torn>,
+    torn: Option<TornTail>,
     limits: MessageLimits,
 }
 
@@ -143,7 +143,7 @@ impl Recording {
     }
 
     /// The message at the end that is not whole, if there is one. Known when all others were read.
-    pub fn torn(&self) -> Option<Torn> {
+    pub fn torn(&self) -> Option<TornTail> {
         self.torn
     }
 
@@ -162,7 +162,7 @@ impl Recording {
         let (offset, left) = (self.offset, self.rest.len());
         let length = self.rest.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
         let Some(length) = length.filter(|length| *length <= left - LENGTH_BYTES) else {
-            self.torn = Some(Torn { offset, bytes: left as u64 });
+            self.torn = Some(TornTail { offset, bytes: left as u64 });
             self.rest.clear();
             return None;
         };

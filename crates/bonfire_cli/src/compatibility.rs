@@ -10,11 +10,12 @@ use std::path::Path;
 use bonfire::engine::{LoadPlan, Resolution};
 use bonfire::{Error, LoadOptions, Preflight, Registry, SchemaLock, Snapshot, TrackState, preflight};
 
+use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
-use crate::file::SaveFile;
-use crate::output::{Output, escaped, escaped_path, visible};
+use crate::file::{OnDamage, SaveFile};
+use crate::output::Output;
 
-pub(crate) struct Fit {
+pub(crate) struct Compatibility {
     /// What is said about everything that loads.
     loaded: Preflight,
     /// Why something cannot be loaded.
@@ -40,7 +41,7 @@ impl fmt::Display for MissingStep {
     }
 }
 
-impl Fit {
+impl Compatibility {
     /// Holds the schemas of a save against those of a build.
     fn of(file: &SaveFile, build: &Build) -> Result<Self, Error> {
         let registry = &build.registry;
@@ -150,11 +151,11 @@ pub(crate) struct Build {
 }
 
 /// Opens a save for a build, with what that build would do.
-pub(crate) fn open(path: &Path, build: &Build) -> Result<(Snapshot, Fit), Failure> {
+pub(crate) fn open(path: &Path, build: &Build) -> Result<(Snapshot, Compatibility), Failure> {
     let damaged = |error: Error| Failure::whole_save(path, error);
     let file = SaveFile::read(path)?;
-    let mut fit = Fit::of(&file, build).map_err(damaged)?;
-    let (snapshot, _) = file.open(false).map_err(damaged)?;
+    let mut fit = Compatibility::of(&file, build).map_err(damaged)?;
+    let (snapshot, _) = file.open(OnDamage::Fail).map_err(damaged)?;
     fit.worlds = build.lock.pending_migrations(&snapshot);
     Ok((snapshot, fit))
 }

@@ -1,30 +1,30 @@
-//! What a message says of itself, whatever kind it is: for tools that look at all of them.
+//! The head of a message of any kind, for tools that look at all of them.
 
+use bonfire::Result;
 use bonfire::schema::Fingerprint;
-use bonfire::{Error, Result};
 use bytes::Bytes;
 
-use crate::envelope::Head;
+use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 
-/// Which of all kinds a message is.
+/// The kind of any message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnyKind {
+pub enum AnyMessageKind {
     /// A [`Message`](crate::Message) with all of a world.
     Baseline,
     /// A [`Message`](crate::Message) with what has changed.
     Delta,
-    /// A [`Request`](crate::Request).
+    /// A [`CatchUpRequest`](crate::CatchUpRequest).
     Request,
     /// A [`StructuralLog`](crate::StructuralLog).
     StructuralLog,
 }
 
-/// The head of a message. Lengths, checksum and codec were right; what the payload holds was not looked at.
+/// The head of a message. Lengths, checksum and codec were checked, the content of the payload was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peek {
+pub struct MessageHead {
     /// What the message is.
-    pub kind: AnyKind,
+    pub kind: AnyMessageKind,
     /// The number of the stream.
     pub stream: u64,
     /// The tick after which it tells.
@@ -39,26 +39,25 @@ pub struct Peek {
     pub payload_bytes: u32,
 }
 
-impl Peek {
-    /// Looks at the head of a message.
+impl MessageHead {
+    /// Reads the head of a message.
     ///
     /// ```
     /// use bonfire::schema::Fingerprint;
-    /// use bonfire_sync::{AnyKind, MessageLimits, Peek, Request};
+    /// use bonfire_sync::{AnyMessageKind, MessageLimits, MessageHead, CatchUpRequest};
     ///
-    /// let request = Request { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) }.encode()?;
-    /// let peek = Peek::of(&request, &MessageLimits::default())?;
-    /// assert_eq!((peek.kind, peek.stream, peek.tick), (AnyKind::Request, 7, 31));
+    /// let request = CatchUpRequest { stream: 7, have: Some(31), schema: Fingerprint([9; 16]) }.encode()?;
+    /// let head = MessageHead::read(&request, &MessageLimits::default())?;
+    /// assert_eq!((head.kind, head.stream, head.tick), (AnyMessageKind::Request, 7, 31));
     /// # Ok::<(), bonfire::Error>(())
     /// ```
-    pub fn of(bytes: &Bytes, limits: &MessageLimits) -> Result<Self> {
+    pub fn read(bytes: &Bytes, limits: &MessageLimits) -> Result<Self> {
         let (Head { kind, stream, since, tick, schema, sequence }, payload) = Head::decode(bytes, limits)?;
         let kind = match kind {
-            1 => AnyKind::Baseline,
-            2 => AnyKind::Delta,
-            3 | 4 => AnyKind::Request,
-            5 => AnyKind::StructuralLog,
-            kind => return Err(Error::corrupt(format!("kind {kind} is not one of this version"))),
+            WireKind::Baseline => AnyMessageKind::Baseline,
+            WireKind::Delta => AnyMessageKind::Delta,
+            WireKind::RequestAll | WireKind::RequestSince => AnyMessageKind::Request,
+            WireKind::StructuralLog => AnyMessageKind::StructuralLog,
         };
         Ok(Self { kind, stream, since, tick, schema, sequence, payload_bytes: payload.len() as u32 })
     }

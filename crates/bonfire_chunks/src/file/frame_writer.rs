@@ -1,16 +1,14 @@
-//! Frames one after the other, in large pieces.
+//! A buffered writer of frames, which writes large pieces.
 
-use bonfire_store::DiskFile;
+use bonfire_store::disk::{DiskFile, bytes_to_border};
 
-use crate::format::{Appended, Key, Tag};
+use crate::format::{FrameKey, FrameTag, WrittenFrame};
 
 /// Buffers are written when they are so long.
 pub(super) const WRITE_BYTES: usize = 4 << 20;
-/// Where pieces end that are written at once: file systems take those several times faster than others.
-const BORDER_BYTES: u64 = 1 << 20;
 
 /// Writes frames one after the other, in large pieces.
-pub(super) struct Appender<'f> {
+pub(super) struct FrameWriter<'f> {
     pub(super) file: &'f dyn DiskFile,
     /// Where the buffer begins.
     pub(super) at: u64,
@@ -19,15 +17,15 @@ pub(super) struct Appender<'f> {
     pub(super) end: u64,
 }
 
-impl Appender<'_> {
+impl FrameWriter<'_> {
     pub(super) fn frame(
         &mut self,
-        key: Key,
-        tag: Tag,
+        key: FrameKey,
+        tag: FrameTag,
         generation: u64,
         data: &[u8],
-    ) -> std::io::Result<Appended> {
-        let appended = Appended::new(&mut self.buffer, self.at, key, tag, generation, &[data]);
+    ) -> std::io::Result<WrittenFrame> {
+        let appended = WrittenFrame::new(&mut self.buffer, self.at, key, tag, generation, &[data]);
         self.end = appended.place.end();
         if self.buffer.len() >= WRITE_BYTES {
             self.flush()?;
@@ -49,8 +47,7 @@ impl Appender<'_> {
     pub(super) fn flush(&mut self) -> std::io::Result<()> {
         let mut rest = &self.buffer[..];
         while !rest.is_empty() {
-            let to_border = usize::try_from(BORDER_BYTES - self.at % BORDER_BYTES).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at(rest.len().min(to_border));
+            let (now, later) = rest.split_at(rest.len().min(bytes_to_border(self.at)));
             self.file.write_all_at(now, self.at)?;
             self.at += now.len() as u64;
             rest = later;

@@ -1,4 +1,4 @@
-//! What is done to a save is done to its journal.
+//! The blobs of a journal: what is done to a save is done to its journal.
 //!
 //! | what happens to the save | order | if the machine stops in between |
 //! |---|---|---|
@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 use bonfire::{Error, Result};
 
 use super::Slots;
-use super::name::{JournalName, SaveName};
-use crate::store::{Payload, Precondition, check_slot};
+use crate::portable_name::check_slot;
+use crate::save_name::{JournalName, SaveName};
+use crate::store::{Payload, Precondition};
 
 /// All that belongs to a slot.
 pub(super) struct SlotNames {
@@ -58,7 +59,7 @@ impl Slots {
     }
 
     /// Removes a save, then its journal; false if there was no save.
-    pub(super) async fn remove_save(&self, save: &SaveName) -> Result<bool> {
+    pub(super) async fn delete_save(&self, save: &SaveName) -> Result<bool> {
         let removed = self.store.remove(&save.to_string()).await?;
         let left = self.saves_of(&save.slot).await?;
         // A lock that was stopped half-way: the save has two names, and one of them is left.

@@ -73,7 +73,7 @@ impl Mode {
 }
 
 fn check(path: &Path, registry: &Registry, mode: Mode) -> Result<()> {
-    let known = match read_lock(path) {
+    let known = match read_schema_lock(path) {
         Ok(known) => Some(known),
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error),
@@ -94,7 +94,7 @@ fn check(path: &Path, registry: &Registry, mode: Mode) -> Result<()> {
             lock.add(registry)?;
             // A file that says the same keeps the comments that people wrote into it.
             if before != Some(lock.to_string()) {
-                write_lock(path, &lock)?;
+                write_schema_lock(path, &lock)?;
             }
             Ok(())
         }
@@ -102,7 +102,7 @@ fn check(path: &Path, registry: &Registry, mode: Mode) -> Result<()> {
 }
 
 /// Reads the schema lock at `path`.
-pub fn read_lock(path: &Path) -> Result<SchemaLock> {
+pub fn read_schema_lock(path: &Path) -> Result<SchemaLock> {
     let file = File::open(path).map_err(failed("open", path))?;
     let mut text = String::new();
     file.take(LOCK_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed("read", path))?;
@@ -116,7 +116,7 @@ pub fn read_lock(path: &Path) -> Result<SchemaLock> {
 }
 
 /// Puts the schema lock at `path`.
-pub fn write_lock(path: &Path, lock: &SchemaLock) -> Result<()> {
+pub fn write_schema_lock(path: &Path, lock: &SchemaLock) -> Result<()> {
     replace(path, &[lock.to_string().as_bytes()], &|_| {})
 }
 
@@ -223,7 +223,7 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "[game.health]\n<<<<<<< ours\n");
         fs::write(&path, [0x89, 0xff]).unwrap();
-        assert!(read_lock(&path).unwrap_err().is_io());
+        assert!(read_schema_lock(&path).unwrap_err().is_io());
     }
 
     #[test]
