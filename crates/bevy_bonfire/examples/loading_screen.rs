@@ -106,8 +106,8 @@ fn play(
         return;
     };
     println!("\n{how}:");
-    // `LoadSettings::new()` alone is a load in one go.
-    let settings = LoadSettings { budget: *budget, ..LoadSettings::new() };
+    // `LoadOptions::new()` alone is a load in one go.
+    let settings = LoadOptions { budget: *budget, ..LoadOptions::new() };
     *screen = Screen {
         load: Some(saves.load_with("forest", settings)),
         loads_begun: screen.loads_begun + 1,

@@ -9,7 +9,7 @@ use bevy_app::{App, AppExit, FixedUpdate, Last, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{Details, DirStore, MemoryDisk, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadSettings, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, Stage, StartedOver,
+    Autosave, LoadOptions, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, Stage, StartedOver,
 };
 use bevy_ecs::prelude::*;
 use common::*;
@@ -189,7 +189,7 @@ fn requests_are_done_in_their_order() {
     saves_.save("b");
     saves_.load("a");
     saves_.save("c");
-    saves_.delete("a");
+    saves_.remove_saves("a");
     let gone = saves_.load("a");
     settle(&mut app);
     assert_eq!((saved_score(&app, "b"), saved_score(&app, "c")), (2, 1));
@@ -390,7 +390,7 @@ fn a_load_that_is_going_on_when_the_app_exits_is_done_before_the_saves_that_wait
     settle(&mut app);
     set_score(&mut app, 2);
     let held = hold(&mut app);
-    let settings = LoadSettings::new().budget(Duration::ZERO);
+    let settings = LoadOptions::new().budget(Duration::ZERO);
     saves(&mut app).load_with("a", settings);
     app.update();
     saves(&mut app).save("b");
@@ -417,7 +417,7 @@ fn a_load_in_slices_shows_its_progress_and_can_be_cancelled() {
     let changed = canonical(app.world());
     for cancelled in [true, false] {
         heard(&mut app);
-        let load = saves(&mut app).load_with("big", LoadSettings::new().budget(Duration::ZERO));
+        let load = saves(&mut app).load_with("big", LoadOptions::new().budget(Duration::ZERO));
         assert!(load.wait().is_err_and(|error| error.is_misuse()), "ticks are needed for it");
         let (mut last, mut slices) = (0.0, 0);
         while !load.is_complete() {
@@ -471,7 +471,7 @@ fn a_slot_is_deleted_and_the_world_begins_again() {
     // A slot that is not there is no reason to fail; without a beginning, what is saved goes.
     saves(&mut app).set_initial(None);
     let restart = saves(&mut app).start_over("never");
-    let deleted = saves(&mut app).delete("never");
+    let deleted = saves(&mut app).remove_saves("never");
     settle(&mut app);
     assert_eq!((restart.result().unwrap().unwrap(), deleted.result().unwrap().unwrap()), (0, 0));
     assert_eq!(save(app.world()).entity_count(), 0);

@@ -11,7 +11,7 @@ use bevy_app::{App, AppExit};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{DirStore, Handle, MemoryDisk, MemoryStore, SaveHandle, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadHandle, LoadSettings, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
+    Autosave, LoadHandle, LoadOptions, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
 };
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::{Fault, FaultyDisk, Plan, Random, Repeat};
@@ -171,8 +171,8 @@ impl Schedule {
             8..11 => {
                 let source = self.target();
                 let settings = match self.random.chance(50) {
-                    true => LoadSettings::new().budget(Duration::ZERO),
-                    false => LoadSettings::new(),
+                    true => LoadOptions::new().budget(Duration::ZERO),
+                    false => LoadOptions::new(),
                 };
                 let handle = self.saves().load_with(source.clone(), settings);
                 self.asked.push(Ask::Load { source, handle, enabled });
@@ -180,7 +180,8 @@ impl Schedule {
             11 => {
                 let slot = *self.random.pick(&SLOTS);
                 let over = self.random.chance(50);
-                let handle = if over { self.saves().start_over(slot) } else { self.saves().delete(slot) };
+                let handle =
+                    if over { self.saves().start_over(slot) } else { self.saves().remove_saves(slot) };
                 self.asked.push(Ask::Remove { slot, handle, over, enabled });
             }
             12..15 => {

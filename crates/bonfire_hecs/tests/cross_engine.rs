@@ -64,7 +64,7 @@ fn through_hecs(snapshot: &Snapshot, mut by: HecsWorld) -> Snapshot {
 
 fn through_bevy(snapshot: &Snapshot, mut by: bevy::World) -> Snapshot {
     by.load(&through_bytes(snapshot), bevy::LoadMode::Replace).unwrap();
-    through_bytes(&by.save(&bevy::SaveOptions::new()).unwrap())
+    through_bytes(&by.capture_with_events(&bevy::SaveOptions::new()).unwrap())
 }
 
 fn names_of(world: &bevy::World, list: &[bevy::Entity]) -> Vec<String> {
@@ -167,7 +167,7 @@ fn a_world_of_hecs_lives_on_in_bevy_and_goes_back() {
     let best = world.resource::<bevy::Score>().best.unwrap();
     assert_eq!(names_of(&world, &[best]), ["boat"]);
     world.entity_mut(best).insert(bevy::Team(4));
-    let back = through_bytes(&world.save(&bevy::SaveOptions::new()).unwrap());
+    let back = through_bytes(&world.capture_with_events(&bevy::SaveOptions::new()).unwrap());
 
     let mut again = fresh();
     let mut loaded = again.bonfire.load(&mut again.world, &back, LoadMode::Replace).unwrap();

@@ -6,7 +6,7 @@ use bevy_ecs::world::World;
 use bevy_transform::components::Transform;
 use bonfire::{Adapter, Descriptor, Layout, LayoutOf, LoadContext, Persist, Result};
 
-use crate::registry::Registered;
+use crate::registry::ComponentRegistry;
 
 type Vec3 = glam::Vec3;
 type Quat = glam::Quat;
@@ -49,6 +49,6 @@ impl Adapter<Transform> for ByField {
     }
 }
 
-pub(super) fn register(world: &mut World, registry: &mut Registered) -> Result<usize> {
+pub(super) fn register(world: &mut World, registry: &mut ComponentRegistry) -> Result<usize> {
     registry.add::<Transform>(world, Descriptor::adapted::<Transform, ByField>("bevy.transform"))
 }

@@ -8,12 +8,12 @@ use bonfire::{Result, Snapshot, SnapshotWriter};
 use bonfire_store::{Handle, Progress, Promise, SaveTarget, Skipped, Stage};
 
 use super::Saves;
-use super::request::LoadSettings;
 use super::run::{cancelled, log_failure};
-use crate::event::{LoadFinished, StartedOver};
-use crate::load::{self, Loaded, Prepared, Preparing, Reserve, Slices};
+use crate::load::{
+    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, LoadSlices, Loaded, PreparedLoad, StartedOver,
+};
+use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
-use crate::{LoadMode, LoadOptions};
 
 /// A load that is going on.
 pub(super) enum Loading {
@@ -21,7 +21,7 @@ pub(super) enum Loading {
     Preparing {
         source: SaveTarget,
         budget: Option<Duration>,
-        preparation: Handle<Parcel>,
+        preparation: Handle<PreparationSlot>,
         promise: Promise<Arc<Loaded>>,
     },
     /// Slice by slice.
@@ -29,18 +29,19 @@ pub(super) enum Loading {
         source: SaveTarget,
         skipped: Vec<Skipped>,
         budget: Duration,
-        slices: Box<Slices>,
+        slices: Box<LoadSlices>,
         promise: Promise<Arc<Loaded>>,
     },
     /// The saves of a slot are being removed.
     StartingOver { slot: String, removal: Handle<u64>, promise: Promise<u64> },
 }
 
-/// What the other thread has made, until somebody takes it.
-pub(super) type Parcel = Arc<Mutex<Option<Prepare>>>;
+/// Where the other thread puts a preparation, and this one takes it.
+pub(super) type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
-pub(super) struct Prepare {
-    prepared: Prepared,
+/// A load that is prepared, and damaged saves that were passed over for it.
+pub(super) struct Preparation {
+    load: PreparedLoad,
     skipped: Vec<Skipped>,
 }
 
@@ -63,41 +64,41 @@ impl Loading {
 pub(super) fn begin_load(
     world: &mut World,
     source: SaveTarget,
-    settings: LoadSettings,
+    mut options: LoadOptions,
     promise: Promise<Arc<Loaded>>,
 ) {
     if promise.is_cancelled() {
         return end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
     }
     world.flush();
-    let (registry, reserve) = match SaveRegistry::of(world).and_then(|known| Ok((known, Reserve::of(world)?)))
-    {
-        Ok(known) => known,
-        Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
-    };
-    let LoadSettings { mode, options, budget } = settings;
+    let (registry, reserve) =
+        match SaveRegistry::of(world).and_then(|known| Ok((known, IdReserve::of(world)?))) {
+            Ok(known) => known,
+            Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
+        };
+    let budget = options.budget;
     let limits = || world.resource::<Saves>().saver.slots().limits().clone();
-    let options = options.unwrap_or_else(|| LoadOptions { limits: limits(), ..LoadOptions::default() });
-    if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &mode {
+    let limits = options.limits.get_or_insert_with(limits).clone();
+    if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &options.mode {
         selection.prepare(world);
     }
-    let open = Snapshot::options().limits(options.limits.clone());
+    let open = Snapshot::options().limits(limits);
     let (inner, preparation) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
     saves.saver.load_then(source.clone(), open, inner, move |save, watch| {
         let watch = |what, done, total| watch.set(progress_of(what, done, total));
-        let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
-        Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
+        let load = PreparedLoad::new(save.snapshot, registry, &reserve, options, &watch)?;
+        Ok(Arc::new(Mutex::new(Some(Preparation { load, skipped: save.skipped }))))
     });
     saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
 }
 
-fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
+fn progress_of(what: LoadPhase, done: u64, total: u64) -> Progress {
     match what {
-        Preparing::Migrating => Progress::new(Stage::Migrating, done, total),
-        Preparing::Decoding => Progress::new(Stage::Decoding, done, total),
+        LoadPhase::Migrating => Progress::new(Stage::Migrating, done, total),
+        LoadPhase::Decoding => Progress::new(Stage::Decoding, done, total),
         // Progress does not go back for it.
-        Preparing::Copying => Progress::new(Stage::Decoding, 1, 1),
+        LoadPhase::Copying => Progress::new(Stage::Decoding, 1, 1),
     }
 }
 
@@ -126,18 +127,18 @@ pub(super) fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
                 world.resource_mut::<Saves>().loading = Some(loading);
                 return wait.is_none();
             };
-            let prepare = result.and_then(|parcel| {
-                let prepare = parcel.lock().unwrap_or_else(PoisonError::into_inner).take();
-                prepare.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+            let prepared = result.and_then(|slot| {
+                let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                prepared.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
             });
-            match prepare {
-                Ok(Prepare { prepared, skipped }) => match budget.filter(|_| wait.is_none()) {
+            match prepared {
+                Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
                     Some(budget) => {
-                        let slices = Box::new(Slices::new(prepared));
+                        let slices = Box::new(LoadSlices::new(load));
                         commit(world, Commit { source, skipped, budget, slices, promise });
                     }
                     None => {
-                        let result = prepared.commit(world).map(Arc::new);
+                        let result = load.commit(world).map(Arc::new);
                         end_load(world, source, skipped, result, promise);
                     }
                 },
@@ -172,7 +173,7 @@ struct Commit {
     source: SaveTarget,
     skipped: Vec<Skipped>,
     budget: Duration,
-    slices: Box<Slices>,
+    slices: Box<LoadSlices>,
     promise: Promise<Arc<Loaded>>,
 }
 
@@ -228,9 +229,9 @@ pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, 
     let result = removed.and_then(|removed| {
         let beginning = match initial {
             Some(snapshot) => snapshot,
-            None => SnapshotWriter::new(&SaveRegistry::of(world)?.registry).finish()?,
+            None => SnapshotWriter::new(&SaveRegistry::of(world)?.core).finish()?,
         };
-        load::load(world, &beginning, LoadMode::Replace, LoadOptions::default())?;
+        load::load(world, &beginning, LoadOptions::new())?;
         Ok(removed)
     });
     if let Err(error) = &result {

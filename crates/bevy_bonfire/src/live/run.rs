@@ -9,19 +9,18 @@ use bevy_platform::time::Instant;
 use bonfire::Error;
 use bonfire_store::{Promise, SaveReport, SaveTarget};
 
+use super::capture_with_events::capture_with_events;
 use super::journal::{self, Journal};
 use super::loading::{Loading, begin_load, end_load, go_on, start_over};
 use super::request::{Request, WAITING_MAX};
 use super::{Saves, autosave, exit};
-use crate::SaveOptions;
-use crate::event::{LoadFinished, SaveFinished, StartedOver};
-use crate::load::settle;
-use crate::world::save_world;
+use crate::capture::{SaveFinished, SaveOptions};
+use crate::load::{LoadFinished, StartedOver, reclaim};
 
 /// Tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
     // What loads that were given up have left.
-    settle(world);
+    reclaim(world);
     // Observers may take `Saves` out of the world: then nobody saves any more.
     for step in [finish_saves, go_on_a_frame, autosave::run, begin_all, exit::run] {
         if !world.contains_resource::<Saves>() {
@@ -211,7 +210,7 @@ pub(super) fn cancelled(what: &str) -> Error {
 pub(super) fn begin(world: &mut World, request: Request) {
     match request {
         Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
-        Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
+        Request::Load { source, options, promise } => begin_load(world, source, *options, promise),
         Request::Remove { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
             let mut saves = world.resource_mut::<Saves>();
@@ -245,7 +244,7 @@ fn begin_save(
     // The deltas that are appended to this save begin with it.
     let mut journal = saves.begins_journal(&target).then(|| std::mem::take(&mut saves.journal));
     let follow = journal.as_mut().map(Journal::deltas);
-    let captured = save_world(world, options, Some(&target), Some(&mut captures), follow);
+    let captured = capture_with_events(world, options, Some(&target), Some(&mut captures), follow);
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     saves.captures = captures;
     let (snapshot, details) = match captured {

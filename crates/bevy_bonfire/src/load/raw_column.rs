@@ -1,9 +1,9 @@
-//! Staged columns on their way into a world, by pointer.
+//! Staged columns on their way into a world: rows of a component, by pointer.
 //!
-//! Invariant: every value of a [`MovedColumn`] is moved or dropped at most once. The column itself never drops one
+//! Invariant: every value of a [`RawColumn`] is moved or dropped at most once. The column itself never drops one
 //! again, so whatever is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
-//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`MovedColumn::overwrite`];
-//! [`MovedColumn::split_off`], which makes it a row of another column; or [`MovedColumn::discard`].
+//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`RawColumn::overwrite`];
+//! [`RawColumn::split_off`], which makes it a row of another column; or [`RawColumn::discard`].
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -14,15 +14,15 @@ use bevy_ecs::ptr::OwningPtr;
 use bevy_ecs::world::World;
 use bonfire::{AlignedBuf, Descriptor, Result, StagedColumn};
 
-use super::row::RowSource;
-use crate::registry::{LoadResource, Registered};
+use super::batch_spawn::ColumnRows;
+use crate::registry::{ComponentRegistry, InsertMode, LoadResource};
 
 const ABSENT: u32 = u32::MAX;
 
 /// The rows of one component, for the entities of one archetype.
-pub(super) struct MovedColumn<'s> {
-    pub(super) number: usize,
-    pub(super) id: ComponentId,
+pub(crate) struct RawColumn<'s> {
+    pub(crate) number: usize,
+    pub(crate) id: ComponentId,
     storage: StorageType,
     drop: Option<unsafe fn(OwningPtr<'_>)>,
     first: NonNull<u8>,
@@ -38,11 +38,11 @@ pub(super) struct MovedColumn<'s> {
 #[expect(unsafe_code, reason = "rows without their types")]
 // SAFETY: the rows are values of a component of Bevy (`new` compares their type with the world's record of it), and those
 // are `Send`. The pointer is to rows that the column owns. What else it has is `Send` by itself.
-unsafe impl Send for MovedColumn<'static> {}
+unsafe impl Send for RawColumn<'static> {}
 #[expect(unsafe_code, reason = "rows without their types")]
 // SAFETY: as above; components are `Sync`, and nothing is changed through a shared column but by functions that ask for the
 // only use of a row.
-unsafe impl Sync for MovedColumn<'static> {}
+unsafe impl Sync for RawColumn<'static> {}
 
 /// What keeps the rows of a column where they are.
 enum Memory<'s> {
@@ -72,11 +72,11 @@ impl Parts {
     }
 }
 
-impl<'s> MovedColumn<'s> {
+impl<'s> RawColumn<'s> {
     /// Takes over all rows of a staged column for `rows` entities.
-    pub(super) fn new(
+    pub(crate) fn new(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         column: StagedColumn<'s>,
         rows: usize,
@@ -84,10 +84,10 @@ impl<'s> MovedColumn<'s> {
         Self::of(world, registry, number, column, rows, None)
     }
 
-    /// As [`MovedColumn::new`], for rows that are overwritten or split off: they may stay in several places.
-    pub(super) fn in_parts(
+    /// As [`RawColumn::new`], for rows that are overwritten or split off: they may stay in several places.
+    pub(crate) fn in_parts(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         column: StagedColumn<'s>,
         rows: usize,
@@ -98,7 +98,7 @@ impl<'s> MovedColumn<'s> {
 
     fn of(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         mut column: StagedColumn<'s>,
         rows: usize,
@@ -126,27 +126,27 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// Whether an entity of the archetype has a value here.
-    pub(super) fn has(&self, row: usize) -> bool {
+    pub(crate) fn has(&self, row: usize) -> bool {
         self.places.as_ref().is_none_or(|places| places[row] != ABSENT)
     }
 
     /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
-    pub(super) fn goes_on(&self, row: usize) -> bool {
+    pub(crate) fn is_contiguous(&self, row: usize) -> bool {
         self.place(row).zip(self.place(row + 1)).is_some_and(|(place, next)| place + 1 == next)
     }
 
     /// Whether all entities have one.
-    pub(super) fn is_everywhere(&self) -> bool {
+    pub(crate) fn is_everywhere(&self) -> bool {
         self.places.is_none()
     }
 
     /// Whether all entities have one, and all are the same.
-    pub(super) fn is_tag(&self) -> bool {
+    pub(crate) fn is_tag(&self) -> bool {
         self.stride == 0 && self.drop.is_none() && self.is_everywhere()
     }
 
     /// Takes a row out of what batches spawn; somebody else moves it.
-    pub(super) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
+    pub(crate) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
         let place = self.place(row)?;
         let len = self.len as u32;
         self.places.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
@@ -154,7 +154,7 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// Drops the value of a row, if it has one.
-    pub(super) fn discard_row(&mut self, row: usize) {
+    pub(crate) fn discard_row(&mut self, row: usize) {
         if self.drop.is_some()
             && let Some(row) = self.take_row(row)
         {
@@ -163,7 +163,7 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// Drops the values of some rows.
-    pub(super) fn discard_rows(&mut self, rows: Range<usize>) {
+    pub(crate) fn discard_rows(&mut self, rows: Range<usize>) {
         if self.drop.is_some() {
             rows.for_each(|row| self.discard_row(row));
         }
@@ -203,15 +203,15 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// The values from this row on, which must have one each.
-    pub(super) fn source(&self, row: usize) -> RowSource {
+    pub(crate) fn source(&self, row: usize) -> ColumnRows {
         assert!(self.parts.is_none(), "batches take columns that lie in one place");
         let first = self.place(row).map_or(self.first, |place| self.pointer(place));
-        RowSource { first, stride: self.stride, storage: self.storage }
+        ColumnRows { first, stride: self.stride, storage: self.storage }
     }
 
     /// The target of a relationship, read from its component.
     #[expect(unsafe_code, reason = "reads a field of a value without its type")]
-    pub(super) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
+    pub(crate) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
         let value = self.pointer(self.place(row)?);
         // SAFETY: the value is a live one of the component's type, which has an `Entity` at this offset: the
         // component's own accessor says so.
@@ -228,7 +228,7 @@ impl<'s> MovedColumn<'s> {
 
     /// Moves some rows, as far as they have a value, into a column of their own. They are not used here any more.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    pub(super) fn split_off(&mut self, rows: &[usize]) -> MovedColumn<'static> {
+    pub(crate) fn split_off(&mut self, rows: &[usize]) -> RawColumn<'static> {
         let (buffer, first) = room(rows.len() * self.stride, self.align);
         let (mut places, mut len) = (Vec::new(), 0);
         for &row in rows {
@@ -250,7 +250,7 @@ impl<'s> MovedColumn<'s> {
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
         let places = (len < rows.len()).then_some(places);
         let (&mut Self { number, id, storage, drop, stride, align, .. }, parts) = (self, None);
-        MovedColumn { number, id, storage, drop, first, parts, stride, align, len, places, memory }
+        RawColumn { number, id, storage, drop, first, parts, stride, align, len, places, memory }
     }
 
     /// Puts rows in the place of values in a world, which are dropped.
@@ -259,7 +259,7 @@ impl<'s> MovedColumn<'s> {
     /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
     /// live values of the component's type, that nobody else uses meanwhile.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    pub(super) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
+    pub(crate) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
         let Some(first) = self.place(rows.start) else { return };
         self.for_stretches(first, rows.len(), |done, from, rows| {
             // SAFETY: the caller vouches for all rows, of which these are some.
@@ -267,7 +267,7 @@ impl<'s> MovedColumn<'s> {
         });
     }
 
-    /// As [`MovedColumn::overwrite`], for rows that lie one after the other.
+    /// As [`RawColumn::overwrite`], for rows that lie one after the other.
     #[expect(unsafe_code, reason = "moves values without their type")]
     unsafe fn overwrite_stretch(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
         let bytes = self.stride * rows;
@@ -299,7 +299,7 @@ impl<'s> MovedColumn<'s> {
     /// # Safety
     /// At `live` there are as many live values of the component's type, which nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "reads values without their type")]
-    pub(super) unsafe fn differing(
+    pub(crate) unsafe fn differing(
         &self,
         descriptor: &Descriptor,
         rows: Range<usize>,
@@ -318,7 +318,7 @@ impl<'s> MovedColumn<'s> {
 
     /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
-    pub(super) fn discard(&self, row: TakenRow) {
+    pub(crate) fn discard(&self, row: TakenRow) {
         if let Some(drop) = self.drop.filter(|_| self.has_values()) {
             // SAFETY: the memory is ours, and the row was taken, so this is its only use.
             unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
@@ -338,31 +338,31 @@ fn room(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
 }
 
 /// A value that was taken out of its column and must be inserted or discarded, by the same column.
-pub(super) struct TakenRow(u32);
+pub(crate) struct TakenRow(u32);
 
 /// Inserts a value into an entity that exists, by Bevy's documented calls, and applies the commands of its hooks. If the
 /// entity is gone, the value is dropped.
 #[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(super) fn insert(world: &mut World, entity: Entity, column: &MovedColumn<'_>, row: TakenRow) {
+pub(crate) fn insert(world: &mut World, entity: Entity, column: &RawColumn<'_>, row: TakenRow) {
     let Ok(mut target) = world.get_entity_mut(entity) else { return column.discard(row) };
     // SAFETY: the id is of this world, the value of its type, and the row was taken, so this is its only use.
     unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
 }
 
-/// Inserts a row of a segment that is not spawned by a batch: all its values at once, or `one_by_one`.
+/// Inserts a row of a segment that is not spawned by a batch: all its values at once, or one by one.
 ///
 /// # Safety
 /// `ids` are those of `columns`, each of which has a value for `row` that is used here and nowhere else.
 #[expect(unsafe_code, reason = "moves values by pointer")]
-pub(super) unsafe fn insert_row(
+pub(crate) unsafe fn insert_row(
     world: &mut World,
     entity: Entity,
     ids: &[ComponentId],
-    columns: &[&MovedColumn<'_>],
+    columns: &[&RawColumn<'_>],
     row: usize,
-    one_by_one: bool,
+    mode: InsertMode,
 ) {
-    let place = |column: &MovedColumn<'_>| column.place(row).map(|place| column.pointer(place));
+    let place = |column: &RawColumn<'_>| column.place(row).map(|place| column.pointer(place));
     let Ok(mut target) = world.get_entity_mut(entity) else {
         let taken =
             columns.iter().filter_map(|column| column.place(row).map(|place| (column, TakenRow(place))));
@@ -372,7 +372,7 @@ pub(super) unsafe fn insert_row(
         // SAFETY: the caller vouches that this is the value's only use.
         unsafe { OwningPtr::new(pointer) }
     });
-    if one_by_one {
+    if mode == InsertMode::OneByOne {
         for (&id, pointer) in ids.iter().zip(pointers) {
             // A hook may have despawned the entity: then there is nobody to take the rest, which is leaked.
             let Ok(mut target) = world.get_entity_mut(entity) else { return };
@@ -387,9 +387,9 @@ pub(super) unsafe fn insert_row(
 
 /// Puts a resource into the world.
 #[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(super) fn insert_resource(
+pub(crate) fn insert_resource(
     world: &mut World,
-    column: &mut MovedColumn<'_>,
+    column: &mut RawColumn<'_>,
     load: Option<&LoadResource>,
 ) -> Result<()> {
     let Some(row) = column.take_row(0) else { return Ok(()) };
@@ -404,15 +404,4 @@ pub(super) fn insert_resource(
             Ok(())
         }
     }
-}
-
-/// A function that takes a resource, as one that takes a pointer to it. It is stored with the component whose type is
-/// `T`, and gets values of that component only.
-#[cfg(any(feature = "state", feature = "time"))]
-#[expect(unsafe_code, reason = "gives a pointer its type back")]
-pub(crate) fn typed_resource<T: 'static>(
-    load: impl Fn(&mut World, T) -> Result<()> + Send + Sync + 'static,
-) -> impl Fn(&mut World, OwningPtr<'_>) -> Result<()> + Send + Sync + 'static {
-    // SAFETY: the pointer owns a value of the component that the function was stored with, whose type is `T`.
-    move |world, value| load(world, unsafe { value.read::<T>() })
 }
