@@ -107,9 +107,9 @@ fn play(
     };
     println!("\n{how}:");
     // `LoadOptions::new()` alone is a load in one go.
-    let settings = LoadOptions { budget: *budget, ..LoadOptions::new() };
+    let options = LoadOptions { budget: *budget, ..LoadOptions::new() };
     *screen = Screen {
-        load: Some(saves.load_with("forest", settings)),
+        load: Some(saves.load_with("forest", options)),
         loads_begun: screen.loads_begun + 1,
         drawn: None,
     };

@@ -390,8 +390,8 @@ fn a_load_that_is_going_on_when_the_app_exits_is_done_before_the_saves_that_wait
     settle(&mut app);
     set_score(&mut app, 2);
     let held = hold(&mut app);
-    let settings = LoadOptions::new().budget(Duration::ZERO);
-    saves(&mut app).load_with("a", settings);
+    let options = LoadOptions::new().budget(Duration::ZERO);
+    saves(&mut app).load_with("a", options);
     app.update();
     saves(&mut app).save("b");
     app.update();

@@ -170,11 +170,11 @@ impl Schedule {
             }
             8..11 => {
                 let source = self.target();
-                let settings = match self.random.chance(50) {
+                let options = match self.random.chance(50) {
                     true => LoadOptions::new().budget(Duration::ZERO),
                     false => LoadOptions::new(),
                 };
-                let handle = self.saves().load_with(source.clone(), settings);
+                let handle = self.saves().load_with(source.clone(), options);
                 self.asked.push(Ask::Load { source, handle, enabled });
             }
             11 => {

@@ -1,26 +1,27 @@
 #![doc = include_str!("../README.md")]
 
 mod capture;
+mod column;
 mod delta;
+mod free_ids;
 mod load;
-mod place;
+mod registration;
 mod registry;
-mod restore;
+mod replication;
 mod selection;
-mod slots;
-mod sync;
 
 pub use bonfire::*;
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
-pub use bonfire_store::check_schemas;
+pub use bonfire_store::{SaveReport, SaveTarget, check_schemas};
 /// Messages between worlds, without sockets.
-pub use bonfire_sync as replication;
-pub use capture::{SaveOptions, SaveSummary};
+pub use bonfire_sync as sync;
+pub use capture::SaveOptions;
 pub use delta::{AppliedDelta, DeltaCapture, Mirrored};
-pub use load::{LoadMode, Loaded};
-pub use registry::{Bonfire, Saved};
-pub use selection::{SaveScope, Selection};
-pub use sync::{WorldMirror, WorldSource};
+pub use load::{LoadMode, LoadOptions, Loaded};
+pub use registration::Bonfire;
+pub use registry::{SaveScope, Saved};
+pub use replication::{WorldMirror, WorldSource};
+pub use selection::Selection;

@@ -59,7 +59,7 @@ fn through_hecs(snapshot: &Snapshot, mut by: HecsWorld) -> Snapshot {
     if let Some(score) = loaded.take_resource::<Score>() {
         options = options.resource(score);
     }
-    through_bytes(&by.bonfire.save(&by.world, &options).unwrap())
+    through_bytes(&by.bonfire.capture_with_hooks(&by.world, &options).unwrap())
 }
 
 fn through_bevy(snapshot: &Snapshot, mut by: bevy::World) -> Snapshot {
@@ -122,7 +122,7 @@ fn a_world_of_bevy_lives_on_in_hecs_and_goes_back() {
     world.despawn(second).unwrap();
     world.insert_one(first, Team(7)).unwrap();
     let options = SaveOptions::new().resource(score);
-    let back = through_bytes(&hecs.bonfire.save(&hecs.world, &options).unwrap());
+    let back = through_bytes(&hecs.bonfire.capture_with_hooks(&hecs.world, &options).unwrap());
 
     let mut again = bevy::everything(true);
     again.load(&back, bevy::LoadMode::Replace).unwrap();
@@ -156,7 +156,7 @@ fn a_world_of_hecs_lives_on_in_bevy_and_goes_back() {
     source.world.despawn(gone).unwrap();
     let options =
         SaveOptions::new().resource(Score { points: 3, best: Some(boat) }).data("hecs.aim", &boat).unwrap();
-    let snapshot = through_bytes(&source.bonfire.save(&source.world, &options).unwrap());
+    let snapshot = through_bytes(&source.bonfire.capture_with_hooks(&source.world, &options).unwrap());
     assert!(!snapshot.free_list().unwrap().is_empty());
 
     let mut world = bevy::everything(false);
@@ -282,7 +282,7 @@ fn saves_show_their_values_without_the_code_of_a_game() {
     let leader = hecs.world.spawn((Saved, Name("Dolly".into()), Position { x: 0.5, y: -1.25 }));
     hecs.world.spawn((Saved, Follows { leader, others: vec![], last: None }, Mood::Singing("la".into())));
     let options = SaveOptions::new().resource(Score { points: 77, best: Some(leader) });
-    let of_hecs = hecs.bonfire.save(&hecs.world, &options).unwrap().to_bytes().unwrap();
+    let of_hecs = hecs.bonfire.capture_with_hooks(&hecs.world, &options).unwrap().to_bytes().unwrap();
     let mut world = bevy::everything(false);
     world.load(&Snapshot::open(&of_hecs).unwrap(), bevy::LoadMode::Replace).unwrap();
     let of_bevy = bevy::save(&world).to_bytes().unwrap();

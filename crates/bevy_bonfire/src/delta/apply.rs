@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | entities that have come get ids, those that are gone leave the map; everything is staged |
 //! | 2 | what has come is spawned |
-//! | 3 | values are overwritten in place; components are removed and inserted; lists are put in order |
+//! | 3 | values are overwritten in live_row; components are removed and inserted; lists are put in order |
 //! | 4 | what is gone is despawned |
 //! | 5 | resources |
 //!
@@ -21,7 +21,8 @@ use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
 use bonfire::{
-    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedDelta, StagedGroup,
+    Delta, DeltaIds, DeltaSchema, EntityId, EntityMap, Error, Limits, Op, Result, StagedColumn, StagedDelta,
+    StagedGroup,
 };
 
 use super::mark::{Mirrored, MirroredResources};
@@ -76,12 +77,12 @@ pub(crate) fn apply(
     world.resource_mut::<StableIds>().begin_load();
     let work = || {
         let (changes, unwanted) = (StructuralChanges::default(), Vec::new());
-        let mut applying = DeltaApplier { world, registry, map, changes, unwanted };
-        applying.groups(groups, &mut new, mark)?;
+        let mut applier = DeltaApplier { world, registry, map, changes, unwanted };
+        applier.apply_groups(groups, &mut new, mark)?;
         for (number, target, sources) in lists {
-            applying.list(number, target, sources);
+            applier.reorder_list(number, target, sources);
         }
-        applying.despawn(&ids);
+        applier.despawn(&ids);
         Ok(())
     };
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -93,7 +94,7 @@ pub(crate) fn apply(
             resume_unwind(panic);
         }
     }
-    apply_resources(world, registry, resources, delta.is_whole())
+    apply_resources(world, registry, resources, delta)
 }
 
 /// Resources are told as resources and components as components: Bevy would take either for the other, and panic later.
@@ -132,16 +133,17 @@ fn whole_components(
     unsafe { delta.with_whole_components(&registry.core, schema, current) }
 }
 
+/// A delta on its way into a world.
 struct DeltaApplier<'a> {
     world: &'a mut World,
     registry: &'a ComponentRegistry,
     map: &'a EntityMap,
     changes: StructuralChanges,
-    /// What Bevy adds because something requires it, and the sender does not have.
+    /// Components that Bevy adds because another one requires them, and the sender does not have.
     unwanted: Vec<(Entity, ComponentId)>,
 }
 
-/// Where an entity that is known is now.
+/// The row of an entity that exists.
 #[derive(Clone, Copy)]
 struct LiveRow {
     entity: Entity,
@@ -150,27 +152,34 @@ struct LiveRow {
     row: usize,
 }
 
-/// A group, or what is left of it when those that have come are taken out.
+/// The entities of a group that exist.
 struct ExistingGroup<'d> {
-    /// Its entities have what is told, and nothing else.
+    /// Its entities have the components of the group, and no others.
     whole: bool,
     ids: &'d [EntityId],
-    /// Rows of entities that have come.
+    /// Rows of entities that do not exist yet.
     missing: Vec<usize>,
     removed: Vec<ComponentId>,
     pending: PendingArchetype<'d>,
 }
 
 impl DeltaApplier<'_> {
-    fn place(&self, remote: EntityId) -> Option<LiveRow> {
+    /// The row of an entity that exists.
+    fn live_row(&self, remote: EntityId) -> Option<LiveRow> {
         let entity = Entity::from(self.map.get(remote)?);
         let location = self.world.entities().get_spawned(entity).ok()?;
         let (table, row) = (location.table_id, location.table_row.index());
         Some(LiveRow { entity, archetype: location.archetype_id, table, row })
     }
 
-    fn groups(&mut self, groups: Vec<StagedGroup<'_>>, new: &mut [Entity], mark: ComponentId) -> Result<()> {
-        let mut known: Vec<ExistingGroup<'_>> = Vec::new();
+    /// Spawns and updates the entities of all groups.
+    fn apply_groups(
+        &mut self,
+        groups: Vec<StagedGroup<'_>>,
+        new: &mut [Entity],
+        mark: ComponentId,
+    ) -> Result<()> {
+        let mut existing: Vec<ExistingGroup<'_>> = Vec::new();
         let mut spawning: Vec<PendingArchetype<'_>> = Vec::new();
         let mut spawned = 0;
         for group in groups {
@@ -193,8 +202,8 @@ impl DeltaApplier<'_> {
             let mut pending = PendingArchetype { entities: 0..rows, columns, segments: Vec::new() };
             let mut missing = Vec::new();
             if group.spawned {
-                // New ids are not spawned yet, and so have no place.
-                missing.extend((0..rows).filter(|&row| self.place(group.ids[row]).is_none()));
+                // New ids are not spawned yet, and so have no row.
+                missing.extend((0..rows).filter(|&row| self.live_row(group.ids[row]).is_none()));
                 if !missing.is_empty() {
                     let columns =
                         pending.columns.iter_mut().map(|column| column.split_off(&missing)).collect();
@@ -204,37 +213,43 @@ impl DeltaApplier<'_> {
                 }
             }
             if missing.len() < rows {
-                known.push(ExistingGroup { whole: group.spawned, ids: group.ids, missing, removed, pending });
+                existing.push(ExistingGroup {
+                    whole: group.spawned,
+                    ids: group.ids,
+                    missing,
+                    removed,
+                    pending,
+                });
             }
         }
         self.spawn(spawning, new, mark)?;
-        // Only now: what was spawned may have given others a list, and so another place.
-        for (number, known) in known.iter_mut().enumerate() {
-            self.known(number, known);
+        // Only now: what was spawned may have given others a list, and so another row.
+        for (number, group) in existing.iter_mut().enumerate() {
+            self.update_existing(number, group);
         }
-        let pending: Vec<PendingArchetype<'_>> = known.into_iter().map(|known| known.pending).collect();
+        let pending: Vec<PendingArchetype<'_>> = existing.into_iter().map(|group| group.pending).collect();
         std::mem::take(&mut self.changes).apply(self.world, self.registry, &pending);
         self.world.flush();
         self.remove_unwanted();
         Ok(())
     }
 
-    /// Components that are told of and that a column makes Bevy add, by column.
+    /// Replicated components that a column makes Bevy add, by column.
     fn required(&self, pending: &PendingArchetype<'_>) -> Vec<(usize, ComponentId)> {
-        let told = |id: &ComponentId| {
+        let is_replicated = |id: &ComponentId| {
             let number = self.registry.number(*id);
             number.is_some_and(|number| !self.registry.core.descriptors()[number].is_transient())
         };
         let mut required = Vec::new();
-        for (column, moved) in pending.columns.iter().enumerate() {
-            let info = self.world.components().get_info(moved.id);
+        for (column, raw) in pending.columns.iter().enumerate() {
+            let info = self.world.components().get_info(raw.id);
             let ids = info.into_iter().flat_map(|info| info.required_components().iter_ids());
-            required.extend(ids.filter(told).map(|id| (column, id)));
+            required.extend(ids.filter(is_replicated).map(|id| (column, id)));
         }
         required
     }
 
-    /// Notes what Bevy is going to add to entities, row by row, that is not told of them. `has` tells what they have already.
+    /// Notes components that Bevy is going to add to entities, row by row, and the delta has not. `has` says what they have already.
     fn note_required(
         &mut self,
         pending: &PendingArchetype<'_>,
@@ -247,9 +262,9 @@ impl DeltaApplier<'_> {
         }
         for (row, entity) in entities {
             for &(column, id) in required.iter().filter(|(column, _)| pending.columns[*column].has(row)) {
-                let told = pending.columns.iter().any(|column| column.id == id && column.has(row));
+                let is_given = pending.columns.iter().any(|column| column.id == id && column.has(row));
                 let inserted = !has(self.world, entity, pending.columns[column].id);
-                if inserted && !told && !has(self.world, entity, id) {
+                if inserted && !is_given && !has(self.world, entity, id) {
                     self.unwanted.push((entity, id));
                 }
             }
@@ -265,25 +280,26 @@ impl DeltaApplier<'_> {
         self.world.flush();
     }
 
-    /// What changes about entities that are known. Values are overwritten, and the rest is noted: nobody gets another place.
-    fn known(&mut self, number: usize, known: &mut ExistingGroup<'_>) {
-        let ExistingGroup { whole, ids, missing, removed, pending } = known;
-        let mut places: Vec<Option<LiveRow>> = ids.iter().map(|id| self.place(*id)).collect();
-        missing.iter().for_each(|&row| places[row] = None);
+    /// Overwrites values of entities that exist, and notes the rest: no entity changes its row.
+    fn update_existing(&mut self, number: usize, group: &mut ExistingGroup<'_>) {
+        let ExistingGroup { whole, ids, missing, removed, pending } = group;
+        let mut live_rows: Vec<Option<LiveRow>> = ids.iter().map(|id| self.live_row(*id)).collect();
+        missing.iter().for_each(|&row| live_rows[row] = None);
         if *whole {
-            self.lose_the_rest(pending, &places);
+            self.remove_others(pending, &live_rows);
         }
-        for place in places.iter().flatten().filter(|_| !removed.is_empty()) {
-            let archetype = &self.world.archetypes()[place.archetype];
+        for live_row in live_rows.iter().flatten().filter(|_| !removed.is_empty()) {
+            let archetype = &self.world.archetypes()[live_row.archetype];
             let lost = removed.iter().filter(|id| archetype.contains(**id));
-            self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
+            self.changes.removed.extend(lost.map(|id| (live_row.entity, *id)));
         }
-        let known = places.iter().enumerate().filter_map(|(row, place)| Some((row, place.as_ref()?.entity)));
+        let known =
+            live_rows.iter().enumerate().filter_map(|(row, live_row)| Some((row, live_row.as_ref()?.entity)));
         self.note_required(pending, known, |world, entity, id| {
             world.get_entity(entity).is_ok_and(|entity| entity.contains_id(id))
         });
         for column in 0..pending.columns.len() {
-            self.column(number, column, &mut pending.columns[column], &places);
+            self.update_column(number, column, &mut pending.columns[column], &live_rows);
         }
     }
 
@@ -324,28 +340,28 @@ impl DeltaApplier<'_> {
         }
     }
 
-    /// An entity that is told whole has nothing else.
-    fn lose_the_rest(&mut self, pending: &PendingArchetype<'_>, places: &[Option<LiveRow>]) {
-        for place in places.iter().flatten() {
-            let archetype = &self.world.archetypes()[place.archetype];
+    /// Notes the components to remove from entities that a delta has as a whole.
+    fn remove_others(&mut self, pending: &PendingArchetype<'_>, live_rows: &[Option<LiveRow>]) {
+        for live_row in live_rows.iter().flatten() {
+            let archetype = &self.world.archetypes()[live_row.archetype];
             for entry in self.registry.entries.iter().filter(|entry| archetype.contains(entry.id)) {
                 let number = self.registry.number(entry.id);
                 let transient =
                     number.is_none_or(|number| self.registry.core.descriptors()[number].is_transient());
                 if !transient && !pending.columns.iter().any(|column| column.id == entry.id) {
-                    self.changes.removed.push((place.entity, entry.id));
+                    self.changes.removed.push((live_row.entity, entry.id));
                 }
             }
         }
     }
 
-    /// Gives the values of one component to entities that are known.
-    fn column(
+    /// Gives the values of one component to entities that exist.
+    fn update_column(
         &mut self,
         group: usize,
         number: usize,
         column: &mut RawColumn<'_>,
-        places: &[Option<LiveRow>],
+        live_rows: &[Option<LiveRow>],
     ) {
         let (id, entry) = (column.id, &self.registry.entries[column.number]);
         let descriptor = &self.registry.core.descriptors()[column.number];
@@ -354,69 +370,76 @@ impl DeltaApplier<'_> {
         let in_place = info.mutable() && relation.is_none() && !self.registry.indexed.contains(&id);
         // Rows in a table whose archetype has the component.
         let mut row = 0;
-        while row < places.len() {
+        while row < live_rows.len() {
             let first = row;
             row += 1;
-            let Some(place) = places[first] else {
+            let Some(live_row) = live_rows[first] else {
                 column.discard_row(first);
                 continue;
             };
-            let has = self.world.archetypes()[place.archetype].contains(id);
-            let nothing = relation
+            let has = self.world.archetypes()[live_row.archetype].contains(id);
+            let has_no_target = relation
                 .is_some_and(|relation| column.target(first, relation.offset) == Some(Entity::PLACEHOLDER));
-            if nothing {
+            if has_no_target {
                 column.discard_row(first);
             }
-            if nothing || !column.has(first) {
+            if has_no_target || !column.has(first) {
                 if has {
-                    self.changes.removed.push((place.entity, id));
+                    self.changes.removed.push((live_row.entity, id));
                 }
                 continue;
             }
             let inserted =
-                Insertion { late, archetype: group, row: first, column: number, entity: place.entity };
+                Insertion { late, archetype: group, row: first, column: number, entity: live_row.entity };
             if !has {
                 self.changes.inserted.push(inserted);
             } else if !in_place {
-                match overwrite::differs(self.world, place.entity, column, descriptor, first) {
+                match overwrite::differs(self.world, live_row.entity, column, descriptor, first) {
                     true => self.changes.inserted.push(inserted),
                     false => column.discard_row(first),
                 }
             } else if storage == StorageType::SparseSet {
-                overwrite::overwrite_one(self.world, place.entity, column, descriptor, first, Ticks::All);
+                overwrite::overwrite_one(self.world, live_row.entity, column, descriptor, first, Ticks::All);
             } else {
-                row = self.table_rows(column, places, first);
+                row = self.overwrite_table_rows(column, live_rows, first);
             }
         }
     }
 
     /// Overwrites values in a table, from this row on for as long as they are in the same one. Returns the first row that is not.
-    fn table_rows(&mut self, column: &RawColumn<'_>, places: &[Option<LiveRow>], first: usize) -> usize {
-        let Some(start) = places[first] else { return first + 1 };
+    fn overwrite_table_rows(
+        &mut self,
+        column: &RawColumn<'_>,
+        live_rows: &[Option<LiveRow>],
+        first: usize,
+    ) -> usize {
+        let Some(start) = live_rows[first] else { return first + 1 };
         let Some(live) = LiveColumn::new(self.world, start.table, column.id) else { return first + 1 };
         let mut row = first;
-        while row < places.len() {
+        while row < live_rows.len() {
             let from = row;
-            let Some(place) = places[from].filter(|place| place.table == start.table && column.has(from))
+            let Some(live_row) =
+                live_rows[from].filter(|live_row| live_row.table == start.table && column.has(from))
             else {
                 break;
             };
             row += 1;
             // What lies side by side is one copy.
-            while row < places.len()
+            while row < live_rows.len()
                 && column.is_contiguous(row - 1)
-                && places[row]
-                    .is_some_and(|next| next.table == place.table && next.row == place.row + (row - from))
+                && live_rows[row].is_some_and(|next| {
+                    next.table == live_row.table && next.row == live_row.row + (row - from)
+                })
             {
                 row += 1;
             }
-            live.overwrite(column, from..row, place.row);
+            live.overwrite(column, from..row, live_row.row);
         }
         live.finish();
         row
     }
 
-    fn list(&mut self, number: usize, target: EntityId, sources: &[EntityId]) {
+    fn reorder_list(&mut self, number: usize, target: EntityId, sources: &[EntityId]) {
         let Some(relation) = self.registry.entries[number].relation else { return };
         let Some(target) = self.map.get(target).map(Entity::from) else { return };
         let sources: Vec<Entity> =
@@ -462,14 +485,14 @@ impl DeltaApplier<'_> {
 fn apply_resources(
     world: &mut World,
     registry: &ComponentRegistry,
-    resources: Vec<(usize, Option<bonfire::StagedColumn<'_>>)>,
-    whole: bool,
+    resources: Vec<(usize, Option<StagedColumn<'_>>)>,
+    delta: &Delta,
 ) -> Result<()> {
-    if whole {
-        let told: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
+    if delta.is_whole() {
+        let given: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
         for (number, entry) in registry.entries.iter().enumerate() {
             let mirrored = world.get_resource::<MirroredResources>();
-            if !told.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
+            if !given.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
                 world.remove_resource_by_id(entry.id);
             }
         }

@@ -77,7 +77,7 @@ pub struct DeltaCapture {
     scope: DeltaScope,
     detection: ChangeDetection,
     tracked: Option<TrackedWorld>,
-    /// The world as it was told, for those who compare.
+    /// The world at the last delta, for comparisons.
     shadow: IncrementalCapture,
     last: Option<Snapshot>,
     unseen: Vec<UnseenChange>,
@@ -95,11 +95,11 @@ struct TrackedWorld {
     /// By number in the registry, whether the world had the resource.
     resources: Vec<bool>,
     data: Vec<DataEntry>,
-    /// So many of the data were carried.
+    /// How many entries of the data are carried.
     carried: usize,
-    /// Whether anything was.
+    /// Whether anything is carried.
     carries: bool,
-    /// What the options of the last save put beside the world.
+    /// The metadata of the last save.
     metadata: Vec<(String, Value)>,
 }
 
@@ -351,8 +351,11 @@ impl DeltaCapture {
         for &entity in &changes.despawned {
             writer.despawned(entity.into());
         }
-        let all =
-            if entered(world, &chosen, &changes, ticks) { with_references(registry) } else { Vec::new() };
+        let all = if has_older_entities(world, &chosen, &changes, ticks) {
+            with_references(registry)
+        } else {
+            Vec::new()
+        };
         let mut groups = Groups::new(world, registry, ticks, &all);
         for (chosen, entered) in chosen.iter().zip(&changes.entered) {
             groups.add(chosen, entered, &mut self.bits);
@@ -426,7 +429,7 @@ impl TrackedWorld {
     }
 }
 
-/// Whether a load has brought things that this build does not know, or taken some away: they are no part of deltas.
+/// Returns true if a load has changed what is carried for the next save: that is no part of deltas.
 fn carries_others(world: &World, tracked: &TrackedWorld, ticks: TickRange) -> bool {
     let Some(carried) = world.get_resource_ref::<Carried>() else { return tracked.carries };
     ticks.has(carried.last_changed()) && (tracked.carries || !carried.0.is_empty())
@@ -438,8 +441,14 @@ fn is_mirrored(world: &World, registry: &ComponentRegistry, key: &str) -> bool {
     mirrored.zip(number).is_some_and(|(mirrored, number)| mirrored.contains(registry.entries[number].id))
 }
 
-/// Whether an entity is told for the first time that was there before. Others may refer to it already, which could not be told.
-fn entered(world: &World, chosen: &[ChosenArchetype<'_>], changes: &EntityChanges, ticks: TickRange) -> bool {
+/// Returns true if an entity is in a delta for the first time that is older than the delta. Others may refer to it already, and
+/// those references could not be written before.
+fn has_older_entities(
+    world: &World,
+    chosen: &[ChosenArchetype<'_>],
+    changes: &EntityChanges,
+    ticks: TickRange,
+) -> bool {
     chosen.iter().zip(&changes.entered).any(|(chosen, entered)| {
         let spawned = entered.iter().filter(|(_, origin)| *origin == RowOrigin::Spawned);
         { spawned }.any(|(row, _)| {
@@ -456,7 +465,7 @@ fn with_references(registry: &ComponentRegistry) -> Vec<usize> {
     (0..descriptors.len()).filter(|&number| descriptors[number].schema().has_entities()).collect()
 }
 
-/// What a comparison tells that ticks do not.
+/// The changes that a comparison finds and ticks do not.
 fn unseen(touched: &Delta, compared: &Delta) -> Vec<UnseenChange> {
     let mut told: HashSet<(EntityId, String)> = HashSet::new();
     for group in touched.groups() {

@@ -102,73 +102,102 @@ fn progress_of(what: LoadPhase, done: u64, total: u64) -> Progress {
     }
 }
 
-/// Goes on with the load that is going on. With a time, waits so long for the other thread and then commits in one go. Returns
-/// whether there is hope.
-pub(super) fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
+/// Advances the load that is going on. With `wait`, blocks up to that long for the other thread, and then commits at once.
+/// Returns false if the time was not enough.
+pub(super) fn advance(world: &mut World, wait: Option<Duration>) -> bool {
     if world.resource::<Saves>().loading.is_none() {
         return true;
     }
     let Some(loading) = world.resource_mut::<Saves>().loading.take() else { return true };
-    match loading {
+    let waiting = match loading {
         Loading::Preparing { source, budget, preparation, promise } => {
-            if promise.is_cancelled() {
-                // What the other thread makes of it is nobody's, and is dropped.
-                preparation.cancel();
-                end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
-                return true;
-            }
-            let result = match wait {
-                Some(time) => preparation.wait_timeout(time),
-                None => preparation.result(),
-            };
-            promise.set_progress(preparation.progress());
-            let Some(result) = result else {
-                let loading = Loading::Preparing { source, budget, preparation, promise };
-                world.resource_mut::<Saves>().loading = Some(loading);
-                return wait.is_none();
-            };
-            let prepared = result.and_then(|slot| {
-                let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-                prepared.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
-            });
-            match prepared {
-                Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
-                    Some(budget) => {
-                        let slices = Box::new(LoadSlices::new(load));
-                        commit(world, Commit { source, skipped, budget, slices, promise });
-                    }
-                    None => {
-                        let result = load.commit(world).map(Arc::new);
-                        end_load(world, source, skipped, result, promise);
-                    }
-                },
-                Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
-            }
+            advance_preparation(world, source, budget, preparation, promise, wait)
         }
         Loading::Committing { source, skipped, budget, slices, promise } => {
             let budget = wait.map_or(budget, |_| Duration::MAX);
             commit(world, Commit { source, skipped, budget, slices, promise });
+            None
         }
         Loading::StartingOver { slot, removal, promise } => {
-            if promise.is_cancelled() {
-                removal.cancel();
-            }
-            let result = match wait {
-                Some(time) => removal.wait_timeout(time),
-                None => removal.result(),
-            };
-            let Some(result) = result else {
-                world.resource_mut::<Saves>().loading =
-                    Some(Loading::StartingOver { slot, removal, promise });
-                return wait.is_none();
-            };
-            start_over(world, slot, result, promise);
+            advance_start_over(world, slot, removal, promise, wait)
         }
+    };
+    match waiting {
+        Some(loading) => {
+            world.resource_mut::<Saves>().loading = Some(loading);
+            wait.is_none()
+        }
+        None => true,
     }
-    true
 }
 
-/// A load that lacks only its place in the world.
+/// The result of the other thread, if it is there in time.
+fn result_of<T: Clone>(handle: &Handle<T>, wait: Option<Duration>) -> Option<Result<T>> {
+    match wait {
+        Some(time) => handle.wait_timeout(time),
+        None => handle.result(),
+    }
+}
+
+/// Commits what the other thread has prepared, or gives the load back if it is not ready.
+fn advance_preparation(
+    world: &mut World,
+    source: SaveTarget,
+    budget: Option<Duration>,
+    preparation: Handle<PreparationSlot>,
+    promise: Promise<Arc<Loaded>>,
+    wait: Option<Duration>,
+) -> Option<Loading> {
+    if promise.is_cancelled() {
+        // What the other thread makes of it is dropped.
+        preparation.cancel();
+        end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
+        return None;
+    }
+    let result = result_of(&preparation, wait);
+    promise.set_progress(preparation.progress());
+    let Some(result) = result else {
+        return Some(Loading::Preparing { source, budget, preparation, promise });
+    };
+    let prepared = result.and_then(|slot| {
+        let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        prepared.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+    });
+    match prepared {
+        Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
+            Some(budget) => {
+                let slices = Box::new(LoadSlices::new(load));
+                commit(world, Commit { source, skipped, budget, slices, promise });
+            }
+            None => {
+                let result = load.commit(world).map(Arc::new);
+                end_load(world, source, skipped, result, promise);
+            }
+        },
+        Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
+    }
+    None
+}
+
+/// Starts over when the saves are removed, or gives the request back if they are not.
+fn advance_start_over(
+    world: &mut World,
+    slot: String,
+    removal: Handle<u64>,
+    promise: Promise<u64>,
+    wait: Option<Duration>,
+) -> Option<Loading> {
+    if promise.is_cancelled() {
+        removal.cancel();
+    }
+    let Some(result) = result_of(&removal, wait) else {
+        return Some(Loading::StartingOver { slot, removal, promise });
+    };
+    start_over(world, slot, result, promise);
+    None
+}
+
+/// A load that is committed in slices.
 struct Commit {
     source: SaveTarget,
     skipped: Vec<Skipped>,
@@ -177,7 +206,7 @@ struct Commit {
     promise: Promise<Arc<Loaded>>,
 }
 
-/// As much as fits into this frame.
+/// Commits as much as fits into this frame.
 fn commit(world: &mut World, commit: Commit) {
     let Commit { source, skipped, budget, mut slices, promise } = commit;
     if promise.is_cancelled() {
@@ -216,14 +245,14 @@ pub(super) fn end_load(
     world.flush();
 }
 
-/// The world is another one: what has changed about it is everything.
+/// Makes the next save of the journal a whole one: the world has been replaced.
 fn forget_journal(world: &mut World) {
     if let Some(mut saves) = world.get_resource_mut::<Saves>() {
         saves.journal.forget();
     }
 }
 
-/// The saves are gone: back to the beginning.
+/// Takes the world back to its beginning, after its saves were removed.
 pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, promise: Promise<u64>) {
     let initial = world.get_resource::<Saves>().and_then(|saves| saves.initial.clone());
     let result = removed.and_then(|removed| {

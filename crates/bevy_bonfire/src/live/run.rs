@@ -11,7 +11,7 @@ use bonfire_store::{Promise, SaveReport, SaveTarget};
 
 use super::capture_with_events::capture_with_events;
 use super::journal::{self, Journal};
-use super::loading::{Loading, begin_load, end_load, go_on, start_over};
+use super::loading::{Loading, advance, begin_load, end_load, start_over};
 use super::request::{Request, WAITING_MAX};
 use super::{Saves, autosave, exit};
 use crate::capture::{SaveFinished, SaveOptions};
@@ -22,7 +22,7 @@ pub(crate) fn run(world: &mut World) {
     // What loads that were given up have left.
     reclaim(world);
     // Observers may take `Saves` out of the world: then nobody saves any more.
-    for step in [finish_saves, go_on_a_frame, autosave::run, begin_all, exit::run] {
+    for step in [finish_saves, advance_load, autosave::run, begin_all, exit::run] {
         if !world.contains_resource::<Saves>() {
             return;
         }
@@ -30,8 +30,8 @@ pub(crate) fn run(world: &mut World) {
     }
 }
 
-fn go_on_a_frame(world: &mut World) {
-    go_on(world, None);
+fn advance_load(world: &mut World) {
+    advance(world, None);
 }
 
 /// What observers ask for meanwhile is for the next tick.
@@ -59,7 +59,7 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
     let loading = |world: &World| world.get_resource::<Saves>().is_some_and(|saves| saves.loading.is_some());
     for _ in 0..ROUNDS_MAX {
         while in_time && loading(world) {
-            in_time = go_on(world, Some(left()));
+            in_time = advance(world, Some(left()));
         }
         if !in_time {
             break;
@@ -149,7 +149,7 @@ impl Refused {
         }
     }
 
-    fn tell(self, world: &mut World) {
+    fn notify(self, world: &mut World) {
         match self {
             Self::Load(source, error) => {
                 log::error!("the load of {source} failed: {error}");
@@ -178,7 +178,7 @@ pub(crate) fn finish_saves(world: &mut World) {
     if !done.is_empty() {
         saves.timer.restart();
     }
-    refused.into_iter().for_each(|refused| refused.tell(world));
+    refused.into_iter().for_each(|refused| refused.notify(world));
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {

@@ -251,10 +251,10 @@ pub(crate) fn take_late(
 ) -> Vec<LateValue> {
     let mut late = Vec::new();
     for (archetype, pending) in pending.iter_mut().enumerate() {
-        for (column, moved) in pending.columns.iter_mut().enumerate() {
-            if registry.entries[moved.number].late {
+        for (column, raw) in pending.columns.iter_mut().enumerate() {
+            if registry.entries[raw.number].late {
                 for (row, &entity) in entities[pending.entities.clone()].iter().enumerate() {
-                    late.extend(moved.take_row(row).map(|row| LateValue { entity, archetype, column, row }));
+                    late.extend(raw.take_row(row).map(|row| LateValue { entity, archetype, column, row }));
                 }
             }
         }
@@ -270,36 +270,35 @@ pub(crate) fn choose_segments(
     pending: &mut [PendingArchetype<'_>],
     tags: &[ComponentId],
 ) {
-    for archetype in &mut *pending {
-        let rows = archetype.entities.len();
-        let columns = &archetype.columns;
-        let sparse: Vec<&RawColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
-        let alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
-        let mut start = 0;
-        while start < rows {
-            let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
-            let end = match sparse.is_empty() {
-                true => rows,
-                false => (start + 1..rows).find(|&row| !alike(start, row)).unwrap_or(rows),
-            };
-            archetype.segments.push(Segment { rows: start..end, columns: with, slot: None });
-            start = end;
-        }
-    }
+    pending.iter_mut().for_each(PendingArchetype::cut_segments);
     let Batches { sets_max, rows_min } = registry.batches;
     let slots_max = sets_max.min(SLOTS);
     if slots_max == 0 || !batch_spawn::is_supported() {
         return;
     }
-    let set = |archetype: &PendingArchetype<'_>, segment: &Segment| -> Vec<ComponentId> {
-        archetype.set(segment, tags).map(|(id, _)| id).collect()
-    };
     let mut sizes: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     for archetype in &*pending {
         for segment in &archetype.segments {
-            *sizes.entry(set(archetype, segment)).or_default() += segment.rows.len();
+            *sizes.entry(archetype.component_ids(segment, tags)).or_default() += segment.rows.len();
         }
     }
+    let slots = choose_slots(world, sizes, slots_max, rows_min);
+    for archetype in pending {
+        for number in 0..archetype.segments.len() {
+            let set = archetype.component_ids(&archetype.segments[number], tags);
+            archetype.segments[number].slot = slots.get(&set).copied();
+        }
+    }
+}
+
+/// The slots of sets of components: those that the world has on record, and free ones for the largest others. `sizes` are the
+/// rows of each set.
+fn choose_slots(
+    world: &World,
+    sizes: HashMap<Vec<ComponentId>, usize>,
+    slots_max: usize,
+    rows_min: usize,
+) -> HashMap<Vec<ComponentId>, usize> {
     let mut slots: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     let mut free = Vec::new();
     for slot in 0..slots_max {
@@ -316,12 +315,7 @@ pub(crate) fn choose_segments(
         .collect();
     wanted.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
     slots.extend(wanted.into_iter().map(|(set, _)| set).zip(free));
-    for archetype in pending {
-        for number in 0..archetype.segments.len() {
-            let slot = slots.get(&set(archetype, &archetype.segments[number])).copied();
-            archetype.segments[number].slot = slot;
-        }
-    }
+    slots
 }
 
 /// Spawns all entities and applies the commands of their hooks. Those that are spawned by batches get the tags. Returns whether all ids are right; if not, `entities` are
@@ -397,9 +391,31 @@ impl<'s> PendingArchetype<'s> {
 }
 
 impl PendingArchetype<'_> {
+    /// Cuts its rows into segments with the same components.
+    fn cut_segments(&mut self) {
+        let (rows, columns) = (self.entities.len(), &self.columns);
+        let sparse: Vec<&RawColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
+        let are_alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
+        let mut start = 0;
+        while start < rows {
+            let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
+            let end = match sparse.is_empty() {
+                true => rows,
+                false => (start + 1..rows).find(|&row| !are_alike(start, row)).unwrap_or(rows),
+            };
+            self.segments.push(Segment { rows: start..end, columns: with, slot: None });
+            start = end;
+        }
+    }
+
+    /// The components that entities of a segment are spawned with, sorted.
+    fn component_ids(&self, segment: &Segment, tags: &[ComponentId]) -> Vec<ComponentId> {
+        self.components(segment, tags).map(|(id, _)| id).collect()
+    }
+
     /// The components that entities of a segment are spawned with, sorted, and their columns. Tags have none, unless they
     /// are saved too.
-    fn set<'a>(
+    fn components<'a>(
         &'a self,
         segment: &'a Segment,
         tags: &'a [ComponentId],
@@ -431,11 +447,11 @@ impl PendingArchetype<'_> {
         spare: &mut SpareIds,
     ) -> bool {
         let Some(slot) = segment.slot else { return true };
-        let ids: Vec<ComponentId> = self.set(segment, tags).map(|(id, _)| id).collect();
+        let ids = self.component_ids(segment, tags);
         let source = |column: Option<usize>| {
             column.map_or_else(ColumnRows::tag, |column| self.columns[column].source(rows.start))
         };
-        let sources: Vec<_> = self.set(segment, tags).map(|(_, column)| source(column)).collect();
+        let sources: Vec<_> = self.components(segment, tags).map(|(_, column)| source(column)).collect();
         // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
         // the same for all of them. They are moved here and nowhere else: segments share no rows, a row is spawned once,
         // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Tags
@@ -474,13 +490,13 @@ pub(crate) fn undo(world: &mut World, registry: &ComponentRegistry, entities: &[
     despawn(world, registry, entities.to_vec());
 }
 
-/// What to say of a load that a panic has stopped.
+/// The error of a load that a panic has stopped.
 pub(crate) fn undone(world: &mut World, panic: &(dyn Any + Send)) -> Error {
     *world.resource_mut::<InsertMode>() = InsertMode::OneByOne;
     Error::custom(format!("a hook or an observer panicked, the load was undone: {}", panic_message(panic)))
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

@@ -31,7 +31,7 @@ pub(crate) struct RawColumn<'s> {
     align: usize,
     len: usize,
     /// By row of the archetype, which value it has, if not each has its own.
-    places: Option<Vec<u32>>,
+    indexes: Option<Vec<u32>>,
     memory: Memory<'s>,
 }
 
@@ -108,10 +108,10 @@ impl<'s> RawColumn<'s> {
         let info = world.components().get_info(id)?;
         assert_eq!(info.type_id(), Some(column.row_type()), "a staged column has the component's type");
         assert_eq!(info.layout().size(), column.stride());
-        let places = column.presence().map(|present| {
-            let mut places = vec![ABSENT; rows];
-            present.iter().zip(0..).for_each(|(row, place)| places[row] = place);
-            places
+        let indexes = column.presence().map(|present| {
+            let mut indexes = vec![ABSENT; rows];
+            present.iter().zip(0..).for_each(|(row, index)| indexes[row] = index);
+            indexes
         });
         let first = match &parts {
             Some(parts) => parts.firsts[0],
@@ -122,22 +122,22 @@ impl<'s> RawColumn<'s> {
         let (storage, drop) = (info.storage_type(), info.drop());
         let (stride, align) = (column.stride(), info.layout().align());
         let memory = Memory::Staged(column);
-        Some(Self { number, id, storage, drop, first, parts, stride, align, len, places, memory })
+        Some(Self { number, id, storage, drop, first, parts, stride, align, len, indexes, memory })
     }
 
     /// Whether an entity of the archetype has a value here.
     pub(crate) fn has(&self, row: usize) -> bool {
-        self.places.as_ref().is_none_or(|places| places[row] != ABSENT)
+        self.indexes.as_ref().is_none_or(|indexes| indexes[row] != ABSENT)
     }
 
     /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
     pub(crate) fn is_contiguous(&self, row: usize) -> bool {
-        self.place(row).zip(self.place(row + 1)).is_some_and(|(place, next)| place + 1 == next)
+        self.value_index(row).zip(self.value_index(row + 1)).is_some_and(|(index, next)| index + 1 == next)
     }
 
     /// Whether all entities have one.
     pub(crate) fn is_everywhere(&self) -> bool {
-        self.places.is_none()
+        self.indexes.is_none()
     }
 
     /// Whether all entities have one, and all are the same.
@@ -147,10 +147,10 @@ impl<'s> RawColumn<'s> {
 
     /// Takes a row out of what batches spawn; somebody else moves it.
     pub(crate) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
-        let place = self.place(row)?;
+        let index = self.value_index(row)?;
         let len = self.len as u32;
-        self.places.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
-        Some(TakenRow(place))
+        self.indexes.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
+        Some(TakenRow(index))
     }
 
     /// Drops the value of a row, if it has one.
@@ -169,32 +169,33 @@ impl<'s> RawColumn<'s> {
         }
     }
 
-    fn place(&self, row: usize) -> Option<u32> {
-        match &self.places {
-            Some(places) => Some(places[row]).filter(|&place| place != ABSENT),
+    /// The number of the value of a row, if it has one.
+    fn value_index(&self, row: usize) -> Option<u32> {
+        match &self.indexes {
+            Some(indexes) => Some(indexes[row]).filter(|&index| index != ABSENT),
             None => Some(row as u32),
         }
     }
 
     #[expect(unsafe_code, reason = "values without their type")]
-    fn pointer(&self, place: u32) -> NonNull<u8> {
-        let place = place as usize;
-        assert!(place < self.len);
-        let (first, place) = match &self.parts {
-            None => (self.first, place),
-            Some(parts) => (parts.firsts[place / parts.rows], place % parts.rows),
+    fn pointer(&self, index: u32) -> NonNull<u8> {
+        let index = index as usize;
+        assert!(index < self.len);
+        let (first, index) = match &self.parts {
+            None => (self.first, index),
+            Some(parts) => (parts.firsts[index / parts.rows], index % parts.rows),
         };
         // SAFETY: the column, or this part of it, has so many values at this stride.
-        unsafe { first.add(self.stride * place) }
+        unsafe { first.add(self.stride * index) }
     }
 
-    /// Calls `each` with stretches of rows from `place` on that lie one after the other: how many rows come before, where they are, and
+    /// Calls `each` with stretches of rows from `index` on that lie one after the other: how many rows come before, where they are, and
     /// how many there are.
-    fn for_stretches(&self, place: u32, rows: usize, mut each: impl FnMut(usize, NonNull<u8>, usize)) {
-        assert!(place as usize + rows <= self.len);
+    fn for_contiguous(&self, index: u32, rows: usize, mut each: impl FnMut(usize, NonNull<u8>, usize)) {
+        assert!(index as usize + rows <= self.len);
         let mut done = 0;
         while done < rows {
-            let at = place + done as u32;
+            let at = index + done as u32;
             let here = self.parts.as_ref().map_or(rows, |parts| parts.rows - at as usize % parts.rows);
             let here = here.min(rows - done);
             each(done, self.pointer(at), here);
@@ -205,14 +206,14 @@ impl<'s> RawColumn<'s> {
     /// The values from this row on, which must have one each.
     pub(crate) fn source(&self, row: usize) -> ColumnRows {
         assert!(self.parts.is_none(), "batches take columns that lie in one place");
-        let first = self.place(row).map_or(self.first, |place| self.pointer(place));
+        let first = self.value_index(row).map_or(self.first, |index| self.pointer(index));
         ColumnRows { first, stride: self.stride, storage: self.storage }
     }
 
     /// The target of a relationship, read from its component.
     #[expect(unsafe_code, reason = "reads a field of a value without its type")]
     pub(crate) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
-        let value = self.pointer(self.place(row)?);
+        let value = self.pointer(self.value_index(row)?);
         // SAFETY: the value is a live one of the component's type, which has an `Entity` at this offset: the
         // component's own accessor says so.
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
@@ -229,18 +230,18 @@ impl<'s> RawColumn<'s> {
     /// Moves some rows, as far as they have a value, into a column of their own. They are not used here any more.
     #[expect(unsafe_code, reason = "moves values without their type")]
     pub(crate) fn split_off(&mut self, rows: &[usize]) -> RawColumn<'static> {
-        let (buffer, first) = room(rows.len() * self.stride, self.align);
-        let (mut places, mut len) = (Vec::new(), 0);
+        let (buffer, first) = aligned_buffer(rows.len() * self.stride, self.align);
+        let (mut indexes, mut len) = (Vec::new(), 0);
         for &row in rows {
-            let Some(place) = self.place(row) else {
-                places.push(ABSENT);
+            let Some(index) = self.value_index(row) else {
+                indexes.push(ABSENT);
                 continue;
             };
             // SAFETY: the buffer has room for all rows, at this stride.
             unsafe {
-                first.add(len * self.stride).copy_from_nonoverlapping(self.pointer(place), self.stride);
+                first.add(len * self.stride).copy_from_nonoverlapping(self.pointer(index), self.stride);
             };
-            places.push(len as u32);
+            indexes.push(len as u32);
             len += 1;
         }
         if self.drop.is_some() {
@@ -248,39 +249,39 @@ impl<'s> RawColumn<'s> {
             rows.iter().for_each(|&row| _ = self.take_row(row));
         }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
-        let places = (len < rows.len()).then_some(places);
+        let indexes = (len < rows.len()).then_some(indexes);
         let (&mut Self { number, id, storage, drop, stride, align, .. }, parts) = (self, None);
-        RawColumn { number, id, storage, drop, first, parts, stride, align, len, places, memory }
+        RawColumn { number, id, storage, drop, first, parts, stride, align, len, indexes, memory }
     }
 
-    /// Puts rows in the place of values in a world, which are dropped.
+    /// Overwrites values in a world, which are dropped.
     ///
     /// # Safety
     /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
     /// live values of the component's type, that nobody else uses meanwhile.
     #[expect(unsafe_code, reason = "moves values without their type")]
     pub(crate) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
-        let Some(first) = self.place(rows.start) else { return };
-        self.for_stretches(first, rows.len(), |done, from, rows| {
+        let Some(first) = self.value_index(rows.start) else { return };
+        self.for_contiguous(first, rows.len(), |done, from, rows| {
             // SAFETY: the caller vouches for all rows, of which these are some.
-            unsafe { self.overwrite_stretch(from, rows, to.add(done * self.stride)) };
+            unsafe { self.overwrite_contiguous(from, rows, to.add(done * self.stride)) };
         });
     }
 
     /// As [`RawColumn::overwrite`], for rows that lie one after the other.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    unsafe fn overwrite_stretch(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
+    unsafe fn overwrite_contiguous(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
         let bytes = self.stride * rows;
         let Some(drop) = self.drop else {
             // SAFETY: the caller vouches for both sides, and what is there has nothing to drop.
             return unsafe { from.copy_to_nonoverlapping(to, bytes) };
         };
-        // Values that have something to drop change places, so that nothing is there twice when a drop panics.
+        // Values that have something to drop change indexes, so that nothing is there twice when a drop panics.
         let copy;
         let from = if self.has_values() {
             from
         } else {
-            copy = room(bytes, self.align);
+            copy = aligned_buffer(bytes, self.align);
             // SAFETY: it has room for as many bytes. Copies of plain rows are values of our own.
             unsafe { from.copy_to_nonoverlapping(copy.1, bytes) };
             copy.1
@@ -306,8 +307,8 @@ impl<'s> RawColumn<'s> {
         live: NonNull<u8>,
         mut found: impl FnMut(usize),
     ) {
-        let Some(first) = self.place(rows.start) else { return };
-        self.for_stretches(first, rows.len(), |done, from, rows| {
+        let Some(first) = self.value_index(rows.start) else { return };
+        self.for_contiguous(first, rows.len(), |done, from, rows| {
             // SAFETY: the caller vouches for the world; our side holds as many values of the descriptor's type.
             unsafe {
                 let live = live.add(done * self.stride);
@@ -328,7 +329,7 @@ impl<'s> RawColumn<'s> {
 
 /// Memory for values without their type.
 #[expect(unsafe_code, reason = "an aligned place in a buffer")]
-fn room(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
+fn aligned_buffer(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
     let mut buffer = AlignedBuf::zeroed(bytes + align);
     let start = NonNull::from(buffer.as_mut()).cast::<u8>();
     let offset = start.align_offset(align);
@@ -362,13 +363,14 @@ pub(crate) unsafe fn insert_row(
     row: usize,
     mode: InsertMode,
 ) {
-    let place = |column: &RawColumn<'_>| column.place(row).map(|place| column.pointer(place));
+    let index = |column: &RawColumn<'_>| column.value_index(row).map(|index| column.pointer(index));
     let Ok(mut target) = world.get_entity_mut(entity) else {
-        let taken =
-            columns.iter().filter_map(|column| column.place(row).map(|place| (column, TakenRow(place))));
+        let taken = columns
+            .iter()
+            .filter_map(|column| column.value_index(row).map(|index| (column, TakenRow(index))));
         return taken.for_each(|(column, row)| column.discard(row));
     };
-    let pointers = columns.iter().filter_map(|column| place(column)).map(|pointer| {
+    let pointers = columns.iter().filter_map(|column| index(column)).map(|pointer| {
         // SAFETY: the caller vouches that this is the value's only use.
         unsafe { OwningPtr::new(pointer) }
     });

@@ -20,10 +20,9 @@ use crate::registry::{ComponentRegistry, Relation, RelationshipSources, live_tar
 fn columns(registry: &ComponentRegistry, pending: &[PendingArchetype<'_>]) -> Vec<(usize, usize, Relation)> {
     let mut columns = Vec::new();
     for (archetype, pending) in pending.iter().enumerate() {
-        for (column, moved) in pending.columns.iter().enumerate() {
-            columns.extend(
-                registry.entries[moved.number].relation.map(|relation| (archetype, column, relation)),
-            );
+        for (column, raw) in pending.columns.iter().enumerate() {
+            columns
+                .extend(registry.entries[raw.number].relation.map(|relation| (archetype, column, relation)));
         }
     }
     columns

@@ -6,8 +6,9 @@ use bonfire::{ComponentTable, Delta, DeltaSchema, EntityMap, Limits, Result};
 use bonfire_sync::{Mirror, Source};
 use hecs::World;
 
+use crate::capture::SaveOptions;
 use crate::delta::{AppliedDelta, DeltaCapture};
-use crate::{Bonfire, SaveOptions};
+use crate::registration::Bonfire;
 
 /// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).
 pub struct WorldSource<'w> {
