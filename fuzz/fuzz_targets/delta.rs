@@ -2,9 +2,8 @@
 //! same, and can be staged, composed, split and shown.
 #![no_main]
 
-use bonfire::engine::DeltaScope;
 use bonfire::{Delta, EntityId, Limits, Persist, Registry, Result};
-use bonfire::engine::{DeltaSchema, EntityMap, SnapshotWriter};
+use bonfire::engine::{DeltaSchema, DeltaScope, EntityMap, SnapshotWriter};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 

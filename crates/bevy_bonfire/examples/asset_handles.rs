@@ -67,7 +67,7 @@ fn main() -> Result<()> {
     print("the world:", world);
 
     println!("a save:");
-    let bytes = world.save(&SaveOptions::new())?.encode(&EncodeOptions::default())?.to_vec();
+    let bytes = world.capture_with_events(&SaveOptions::new())?.encode(&EncodeOptions::default())?.to_vec();
 
     // Another process. A world that loads handles has an asset server, and the load starts loading what they lead to.
     let mut other = game();

@@ -81,17 +81,17 @@ fn main() -> Result<()> {
     world.spawn(Name::new("Camera (not marked as Saved)"));
     print("the world:", world);
 
-    let everything = world.save(&SaveOptions::new())?;
+    let everything = world.capture_with_events(&SaveOptions::new())?;
     print_snapshot("saved, with all that is marked:", &everything)?;
 
     // By keys, for choices that are data: here what has health and is no player.
     let filter = Filter::new().include("game.health").exclude("game.player");
-    let monsters = world.save(&SaveOptions::new().filter(filter))?;
+    let monsters = world.capture_with_events(&SaveOptions::new().filter(filter))?;
     print_snapshot("saved, with a filter by key:", &monsters)?;
 
     // By a query filter of Bevy, for choices in code. The same selection says what a load replaces.
     let players = Selection::new().matching::<With<Player>>();
-    let player = world.save(&SaveOptions::new().selection(players.clone()))?;
+    let player = world.capture_with_events(&SaveOptions::new().selection(players.clone()))?;
     print_snapshot("saved, with a query filter:", &player)?;
 
     for mut health in world.query::<&mut Health>().iter_mut(world) {

@@ -103,7 +103,7 @@ fn main() -> Result<()> {
     let mut app = game();
     fill(app.world_mut());
     print("saved:", app.world_mut());
-    let snapshot = app.world_mut().save(&SaveOptions::new())?;
+    let snapshot = app.world_mut().capture_with_events(&SaveOptions::new())?;
 
     let mut other = game();
     let world = other.world_mut();

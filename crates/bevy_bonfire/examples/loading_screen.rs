@@ -106,10 +106,10 @@ fn play(
         return;
     };
     println!("\n{how}:");
-    // `LoadSettings::new()` alone is a load in one go.
-    let settings = LoadSettings { budget: *budget, ..LoadSettings::new() };
+    // `LoadOptions::new()` alone is a load in one go.
+    let options = LoadOptions { budget: *budget, ..LoadOptions::new() };
     *screen = Screen {
-        load: Some(saves.load_with("forest", settings)),
+        load: Some(saves.load_with("forest", options)),
         loads_begun: screen.loads_begun + 1,
         drawn: None,
     };

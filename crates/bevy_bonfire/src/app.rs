@@ -1,7 +1,5 @@
 //! Registration: what a game says once about each of its types.
 
-use std::sync::Arc;
-
 use bevy_app::{App, Last};
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityMapper};
@@ -15,7 +13,7 @@ use bonfire::{
 };
 
 use crate::index::{Index, Key};
-use crate::registry::{Layer, SaveRegistry};
+use crate::registry::{Layer, SaveRegistry, or_panic};
 
 /// Registers what is saved, on an [`App`] or on a bare [`World`].
 ///
@@ -65,7 +63,7 @@ pub trait PersistExt: Sized {
     /// ```
     #[track_caller]
     fn persist_as<T: Component>(&mut self, descriptor: Descriptor) -> &mut Self {
-        checked(SaveRegistry::edit(self.save_world(), |world, registry| {
+        or_panic(SaveRegistry::edit(self.save_world(), |world, registry| {
             registry.add::<T>(world, descriptor)
         }));
         self
@@ -101,7 +99,7 @@ pub trait PersistExt: Sized {
     /// ```
     #[track_caller]
     fn persist_relationship<R: Relationship + Keyed>(&mut self) -> &mut Self {
-        checked(SaveRegistry::edit(self.save_world(), |world, registry| {
+        or_panic(SaveRegistry::edit(self.save_world(), |world, registry| {
             registry.add_relationship::<R>(world, Descriptor::of::<R>())
         }));
         self
@@ -136,7 +134,7 @@ pub trait PersistExt: Sized {
     #[cfg(feature = "state")]
     #[track_caller]
     fn persist_state<S: bevy_state::state::FreelyMutableState + Keyed>(&mut self) -> &mut Self {
-        checked(crate::builtin::state::register::<S>(self.save_world()));
+        or_panic(crate::builtin::state::register::<S>(self.save_world()));
         self
     }
 
@@ -145,7 +143,7 @@ pub trait PersistExt: Sized {
     #[cfg(feature = "time")]
     #[track_caller]
     fn persist_time(&mut self) -> &mut Self {
-        checked(crate::builtin::time::register(self.save_world()));
+        or_panic(crate::builtin::time::register(self.save_world()));
         self
     }
 
@@ -203,7 +201,7 @@ pub trait PersistExt: Sized {
     /// components yet.)
     #[track_caller]
     fn load_late<T: Component>(&mut self) -> &mut Self {
-        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+        or_panic(SaveRegistry::edit(self.save_world(), |_, registry| {
             let number = registry.require::<T>()?;
             registry.entries[number].late = true;
             Ok(())
@@ -215,7 +213,7 @@ pub trait PersistExt: Sized {
     /// or an atomic, or by `bypass_change_detection`: captures that share memory with earlier ones copy it whole each time.
     #[track_caller]
     fn changes_unseen<T: Component>(&mut self) -> &mut Self {
-        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+        or_panic(SaveRegistry::edit(self.save_world(), |_, registry| {
             let number = registry.require::<T>()?;
             registry.entries[number].unseen = true;
             Ok(())
@@ -227,9 +225,9 @@ pub trait PersistExt: Sized {
     /// such as `Transform`: keep them (the default), report them, or fail.
     #[track_caller]
     fn persist_non_finite<T: Component>(&mut self, policy: NonFinite) -> &mut Self {
-        checked(SaveRegistry::edit(self.save_world(), |_, registry| {
+        or_panic(SaveRegistry::edit(self.save_world(), |_, registry| {
             let number = registry.require::<T>()?;
-            registry.registry.set_non_finite(number, policy);
+            registry.core.set_non_finite(number, policy);
             Ok(())
         }));
         self
@@ -247,14 +245,14 @@ pub trait PersistExt: Sized {
     /// Adds a step between two versions of the component with this key, for changes that no pair of types expresses.
     #[track_caller]
     fn save_upgrader(&mut self, key: &str, upgrader: Upgrader) -> &mut Self {
-        checked(self.edit_registry(|registry| registry.upgrade(key, upgrader)));
+        or_panic(self.edit_registry(|registry| registry.upgrade(key, upgrader)));
         self
     }
 
     /// Names a version line of the game, or of a plugin that saves state of its own: every save lists it.
     #[track_caller]
     fn save_track(&mut self, name: &str, version: u32) -> &mut Self {
-        checked(self.edit_registry(|registry| registry.track(name, version)));
+        or_panic(self.edit_registry(|registry| registry.track(name, version)));
         self
     }
 
@@ -267,32 +265,22 @@ pub trait PersistExt: Sized {
         to: u32,
         migrate: impl Fn(&mut WorldEdit) -> Result<()> + Send + Sync + 'static,
     ) -> &mut Self {
-        checked(self.edit_registry(|registry| registry.migration(track, from, to, migrate)));
+        or_panic(self.edit_registry(|registry| registry.migration(track, from, to, migrate)));
         self
     }
 
     #[doc(hidden)]
     fn edit_registry<T>(&mut self, edit: impl FnOnce(&mut Registry) -> T) -> T {
-        SaveRegistry::edit(self.save_world(), |_, registered| edit(&mut registered.registry))
+        SaveRegistry::edit(self.save_world(), |_, registered| edit(&mut registered.core))
     }
 
     /// Reads an entity's layer (0 to 31) from one of its components, for saves that choose by layer. Entities without
     /// the component are on no layer and are always chosen.
     fn save_layer<T: Component>(&mut self, layer: impl Fn(&T) -> u8 + Send + Sync + 'static) -> &mut Self {
         SaveRegistry::edit(self.save_world(), |world, registry| {
-            let id = world.register_component::<T>();
-            registry.layer = Some(Layer { id, read: Arc::new(crate::capture::column::typed(layer)) });
+            registry.layer = Some(Layer::of::<T>(world, layer));
         });
         self
-    }
-}
-
-/// Registration finds mistakes of the program, not of the player.
-#[track_caller]
-fn checked<T>(result: Result<T>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => panic!("{error}"),
     }
 }
 

@@ -19,7 +19,7 @@ use bevy_ecs::system::{Query, ResMut};
 use bevy_ecs::world::{Mut, World};
 use bonfire::{Error, Result};
 
-use crate::load::{Arrivals, Arriving};
+use crate::pending::{Pending, PendingEntities};
 
 /// Entities by a key that is read from their component `C`. Made by [`PersistExt::index_by`](crate::PersistExt::index_by).
 ///
@@ -48,8 +48,8 @@ pub struct Index<C: Component, K: Key> {
     next: u64,
 }
 
-/// Entities that are in the world, disabled or not, and not on their way there.
-type InWorld = (Allow<Disabled>, Without<Arriving>);
+/// Entities that are not pending, disabled or not.
+type InWorld = (Allow<Disabled>, Without<Pending>);
 
 /// What an [`Index`] can go by: text, numbers, and everything like them.
 pub trait Key: Eq + Hash + Clone + Debug + Send + Sync + 'static {}
@@ -114,7 +114,7 @@ impl<C: Component, K: Key> Index<C, K> {
         if world.get_resource::<Self>().is_none() {
             world.add_observer(Self::inserted);
             world.add_observer(Self::discarded);
-            world.get_resource_or_init::<Arrivals>().listen(Self::arrived);
+            world.get_resource_or_init::<PendingEntities>().listen(Self::activated);
         }
         world.insert_resource(index);
     }
@@ -129,8 +129,8 @@ impl<C: Component, K: Key> Index<C, K> {
         index.take(event.entity);
     }
 
-    /// Entities of a load are part of the world now.
-    fn arrived(world: &mut World, entities: &[Entity]) {
+    /// Adds entities that are pending no longer.
+    fn activated(world: &mut World, entities: &[Entity]) {
         world.resource_scope(|world, mut index: Mut<'_, Self>| {
             for &entity in entities {
                 if let Some(component) = world.get::<C>(entity) {

@@ -4,10 +4,11 @@
 mod app;
 mod builtin;
 mod capture;
-mod event;
+mod delta;
 mod index;
 mod live;
 mod load;
+mod pending;
 mod plugin;
 mod registry;
 mod replication;
@@ -22,8 +23,8 @@ pub use bonfire as core;
 pub use bonfire::__private;
 pub use bonfire::{
     Adapter, AsText, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions, EntityId, Error,
-    Filter, Granularity, Keyed, Limits, LoadContext, LoadOptions, LoadReport, NonFinite, OpenOptions,
-    Outcome, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
+    Filter, Granularity, Keyed, Limits, LoadContext, LoadReport, NonFinite, OpenOptions, Outcome, Result,
+    SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
@@ -39,20 +40,19 @@ pub use bonfire_store::{
 pub use bonfire_sync as sync;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
-pub use capture::{DeltaCapture, IncrementalCapture, SaveOptions, UnseenChange};
-pub use event::{LoadFinished, LoadStarting, SaveCaptured, SaveFinished, SaveStarting, StartedOver};
+pub use capture::{IncrementalCapture, SaveCaptured, SaveFinished, SaveOptions, SaveStarting};
+pub use delta::{DeltaCapture, Mirrored, Replicated, UnseenChange, WorldDeltaExt};
 pub use index::{Index, Key};
 pub use live::{
-    Autosave, Checkpoints, LoadHandle, LoadSettings, OnExit, SavePolicy, SavedOnExit, Saves, SimulationSet,
+    Autosave, Checkpoints, LoadHandle, OnExit, SavePolicy, SaveSystems, SavedOnExit, Saves, SimulationSet,
 };
-pub use load::{LoadMode, Loaded, SlicedLoad, Ticks};
-pub use plugin::{BonfirePlugin, SaveSystems, Saved};
+pub use load::{LoadFinished, LoadMode, LoadOptions, LoadStarting, Loaded, SlicedLoad, StartedOver, Ticks};
+pub use plugin::BonfirePlugin;
 pub use replication::{
-    ClientId, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated, ReplicationClient,
-    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems, TwoApps,
-    WorldDeltaExt, WorldMirror, WorldSource,
+    ClientId, MessageApplied, MessageRefused, ReplicateExt, ReplicationClient, ReplicationClientPlugin,
+    ReplicationServer, ReplicationServerPlugin, ReplicationSystems, TwoApps, WorldMirror, WorldSource,
 };
-pub use selection::{SaveScope, Selection};
+pub use selection::{SaveScope, Saved, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 
@@ -61,7 +61,7 @@ pub mod prelude {
     #[cfg(feature = "asset")]
     pub use crate::AssetRef;
     pub use crate::{
-        Autosave, BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadSettings, LoadStarting, OnExit,
+        Autosave, BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadOptions, LoadStarting, OnExit,
         Persist, PersistExt, SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, Saves,
         SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };

@@ -1,35 +1,17 @@
-//! The plugin and the mark.
+//! The plugin.
 
 use bevy_app::{
     App, First, FixedFirst, FixedLast, FixedPostUpdate, FixedPreUpdate, FixedUpdate, Last, Plugin,
     PostUpdate, PreUpdate, Update,
 };
-use bevy_ecs::component::Component;
-use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel, SystemSet};
+use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel};
 use bonfire_store::Slots;
 
-use crate::SaveScope;
-use crate::live::{self, Autosave, OnExit, SavePolicy, Saves, SimulationSet};
+use crate::live::{self, Autosave, OnExit, SavePolicy, SaveSystems, Saves, SimulationSet};
 use crate::registry::{Batches, SaveRegistry};
-
-/// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
-///
-/// ```
-/// # use bevy_ecs::prelude::*;
-/// # use bevy_bonfire::prelude::*;
-/// #[derive(Component, Persist)]
-/// #[require(Saved)] // every Health is part of the save
-/// #[persist(key = "game.health")]
-/// struct Health(f32);
-/// ```
-#[derive(Component, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
-pub struct Saved;
-
-#[cfg(feature = "reflect")]
-use bevy_ecs::reflect::ReflectComponent;
-#[cfg(feature = "reflect")]
-use bevy_reflect::prelude::ReflectDefault;
+use crate::selection::SaveScope;
+#[cfg(any(doc, feature = "reflect"))]
+use crate::selection::Saved;
 
 /// Saves and loads the world of an app. Registers nothing of the game's own: see [`PersistExt`](crate::PersistExt).
 #[derive(Clone, Default)]
@@ -110,11 +92,6 @@ impl Plugin for BonfirePlugin {
         app.register_type::<Saved>();
     }
 }
-
-/// When saves are captured, loads committed and observers told: the end of the tick, in [`Last`]. What must be part of a save
-/// comes before.
-#[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SaveSystems;
 
 /// Stops the simulation wherever a game may have it.
 fn pause_with(app: &mut App) {

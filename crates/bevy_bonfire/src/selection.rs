@@ -1,10 +1,29 @@
 //! Which entities a save is about.
 
+use bevy_ecs::component::Component;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::query::{Allow, QueryFilter};
+#[cfg(feature = "reflect")]
+use bevy_ecs::reflect::ReflectComponent;
 use bevy_ecs::world::World;
+#[cfg(feature = "reflect")]
+use bevy_reflect::prelude::ReflectDefault;
 use bonfire::{Error, Filter, Result};
+
+/// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// #[derive(Component, Persist)]
+/// #[require(Saved)] // every Health is part of the save
+/// #[persist(key = "game.health")]
+/// struct Health(f32);
+/// ```
+#[derive(Component, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
+pub struct Saved;
 
 /// Which entities are saved if nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -124,5 +143,21 @@ impl FromIterator<Entity> for EntitySet {
         let mut set = Self::default();
         entities.into_iter().for_each(|entity| set.insert(entity));
         set
+    }
+}
+
+/// All entities of an archetype, or some of them.
+#[derive(Clone)]
+pub(crate) enum EntityChoice {
+    All,
+    Some(EntitySet),
+}
+
+impl EntityChoice {
+    pub(crate) fn contains(&self, entity: Entity) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(entities) => entities.contains(entity),
+        }
     }
 }

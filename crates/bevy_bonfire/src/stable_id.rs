@@ -9,7 +9,8 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashMap};
@@ -18,7 +19,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::DeferredWorld;
 use bonfire::Persist;
 
-use crate::load::Arriving;
+use crate::pending::Pending;
 
 /// An id of an entity that never changes and is never given out twice. New ones are made by [`StableId::new`], which is
 /// also the default, so that `#[require(StableId)]` gives one to every entity of a kind.
@@ -105,8 +106,8 @@ pub struct StableIds {
     holders: HashMap<StableId, Holders>,
     /// A load puts new entities beside those that they replace: no reason to warn.
     loading: bool,
-    /// What entities of a load that is not complete will hold.
-    arriving: EntityHashMap<StableId>,
+    /// The ids of pending entities.
+    pending: EntityHashMap<StableId>,
 }
 
 #[derive(Debug)]
@@ -129,8 +130,12 @@ impl StableIds {
         self.holders.is_empty()
     }
 
-    pub(crate) fn loading(&mut self, loading: bool) {
-        self.loading = loading;
+    pub(crate) fn begin_load(&mut self) {
+        self.loading = true;
+    }
+
+    pub(crate) fn end_load(&mut self) {
+        self.loading = false;
     }
 
     pub(crate) fn insert(&mut self, id: StableId, entity: Entity) {
@@ -152,14 +157,14 @@ impl StableIds {
         }
     }
 
-    /// Entities of a load are now part of the world: what they have leads to them.
-    pub(crate) fn arrived(&mut self, entities: &[Entity]) {
-        if self.arriving.is_empty() {
+    /// Lets the ids of entities that were pending lead to them.
+    pub(crate) fn activate(&mut self, entities: &[Entity]) {
+        if self.pending.is_empty() {
             return;
         }
         let loading = std::mem::replace(&mut self.loading, true);
         for &entity in entities {
-            if let Some(id) = self.arriving.remove(&entity) {
+            if let Some(id) = self.pending.remove(&entity) {
                 self.insert(id, entity);
             }
         }
@@ -167,7 +172,7 @@ impl StableIds {
     }
 
     fn remove(&mut self, id: StableId, entity: Entity) {
-        if self.arriving.remove(&entity).is_some() {
+        if self.pending.remove(&entity).is_some() {
             return;
         }
         let Entry::Occupied(mut taken) = self.holders.entry(id) else { return };
@@ -183,12 +188,12 @@ impl StableIds {
 }
 
 fn inserted(mut world: DeferredWorld<'_>, context: HookContext) {
-    let arriving = world.get::<Arriving>(context.entity).is_some();
+    let is_pending = world.get::<Pending>(context.entity).is_some();
     if let Some(id) = world.get::<StableId>(context.entity).copied()
         && let Some(mut ids) = world.get_resource_mut::<StableIds>()
     {
-        match arriving {
-            true => _ = ids.arriving.insert(context.entity, id),
+        match is_pending {
+            true => _ = ids.pending.insert(context.entity, id),
             false => ids.insert(id, context.entity),
         }
     }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{Compression, Delta, LoadOptions, Registry, Result, Snapshot};
+use bonfire::{Compression, Registry, Result, Snapshot};
 use bonfire_store::engine::{Promise, SaveRequest, submit_save};
-use bonfire_store::{Details, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
+use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 
-use crate::capture::{Sharing, capture};
-use crate::event::{Additions, LoadFinished, SaveCaptured, SaveFinished, SaveStarting};
-use crate::live::{self, LoadHandle, LoadSettings, Request};
-use crate::load::{self, LoadMode, Loaded};
+use crate::capture::{CaptureAdditions, CaptureInput, SaveFinished, SaveOptions, Sharing, capture};
+#[cfg(doc)]
+use crate::capture::{SaveCaptured, SaveStarting};
+use crate::live::{self, LoadHandle, Request, Saves, capture_with_events};
+#[cfg(doc)]
+use crate::load::LoadFinished;
+use crate::load::{LoadOptions, Loaded, load_with_events};
 use crate::registry::SaveRegistry;
-use crate::{DeltaCapture, IncrementalCapture, SaveOptions, Saves};
 
 /// Saving and loading, on a [`World`].
 ///
@@ -30,7 +32,7 @@ use crate::{DeltaCapture, IncrementalCapture, SaveOptions, Saves};
 /// world.persist::<Health>();
 /// world.spawn((Health(3.0), Saved));
 ///
-/// let snapshot = world.save(&SaveOptions::new())?;
+/// let snapshot = world.capture(&SaveOptions::new())?;
 /// world.query::<&mut Health>().single_mut(&mut world)?.0 = 0.0;
 /// world.load(&snapshot, LoadMode::Replace)?;
 /// assert_eq!(world.query::<&Health>().single(&world)?.0, 3.0);
@@ -44,49 +46,35 @@ pub trait WorldSaveExt {
     /// What is registered, for [`preflight`](crate::preflight) and for a [`SchemaLock`](crate::SchemaLock).
     fn save_registry(&self) -> Result<Registry>;
 
-    /// Captures the world, with the observers of [`SaveStarting`] and [`SaveCaptured`].
-    fn save(&mut self, options: &SaveOptions) -> Result<Snapshot>;
+    /// Captures the world and triggers [`SaveStarting`] and [`SaveCaptured`]: observers may attach data and exclude entities.
+    fn capture_with_events(&mut self, options: &SaveOptions) -> Result<Snapshot>;
 
     /// Saves to a file, which is replaced as a whole or not at all, and waits for it: in an app, for what was asked for before,
     /// too. [`SaveFinished`] tells observers how it went.
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport>;
 
-    /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went.
-    fn load(&mut self, snapshot: &Snapshot, mode: LoadMode) -> Result<Arc<Loaded>> {
-        self.load_with(snapshot, mode, LoadOptions::default())
-    }
+    /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went. A
+    /// [`LoadMode`](crate::LoadMode) will do as options.
+    fn load(&mut self, snapshot: &Snapshot, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>>;
 
-    /// Loads a snapshot, with a choice for what is unknown and for references to nothing.
-    fn load_with(&mut self, snapshot: &Snapshot, mode: LoadMode, options: LoadOptions)
-    -> Result<Arc<Loaded>>;
-
-    /// Loads a file. If this fails, the world is as it was.
-    fn load_from(&mut self, path: impl AsRef<Path>, mode: LoadMode) -> Result<Arc<Loaded>> {
-        self.load_from_with(path, mode, LoadOptions::default())
-    }
-
-    /// Loads a file, with a choice for what is unknown and for references to nothing.
-    fn load_from_with(
-        &mut self,
-        path: impl AsRef<Path>,
-        mode: LoadMode,
-        options: LoadOptions,
-    ) -> Result<Arc<Loaded>>;
+    /// Loads a file: see [`load`](Self::load).
+    fn load_from(&mut self, path: impl AsRef<Path>, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>>;
 }
 
 impl WorldSaveExt for World {
     fn save_registry(&self) -> Result<Registry> {
-        Ok(SaveRegistry::of(self)?.registry.clone())
+        Ok(SaveRegistry::of(self)?.core.clone())
     }
 
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot> {
         let registry = SaveRegistry::of(self)?;
-        capture(self, &registry, options, &Additions::default(), Sharing::Alone)
-            .map(|capture| capture.snapshot)
+        let added = &CaptureAdditions::default();
+        capture(self, CaptureInput { registry: &registry, options, added }, Sharing::Alone)
+            .map(|captured| captured.snapshot)
     }
 
-    fn save(&mut self, options: &SaveOptions) -> Result<Snapshot> {
-        save_world(self, options, None, None, None).map(|(snapshot, _)| snapshot)
+    fn capture_with_events(&mut self, options: &SaveOptions) -> Result<Snapshot> {
+        capture_with_events(self, options, None, None, None).map(|(snapshot, _)| snapshot)
     }
 
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
@@ -94,111 +82,36 @@ impl WorldSaveExt for World {
         let mut options = options.clone();
         let encode = options.encode.clone().unwrap_or_default();
         options.checksums = encode.compression == Compression::None;
-        let result = save_world(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
-            // Behind what was asked for before: an older save must not come last.
-            if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
-                let (promise, handle) = Promise::new();
-                submit_save(
-                    &saver,
-                    SaveRequest {
-                        target: target.clone(),
-                        snapshot,
-                        details,
-                        encode: Some(encode),
-                        promises: vec![promise],
-                    },
-                );
-                return handle.wait();
-            }
-            let rope = snapshot.encode(&encode)?;
-            bonfire_store::write(path.as_ref(), &rope)?;
-            Ok(SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count()))
-        });
+        let result =
+            capture_with_events(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
+                // Behind what was asked for before: an older save must not come last.
+                if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
+                    let (promise, handle) = Promise::new();
+                    let promises = vec![promise];
+                    let target = target.clone();
+                    submit_save(
+                        &saver,
+                        SaveRequest { target, snapshot, details, encode: Some(encode), promises },
+                    );
+                    return handle.wait();
+                }
+                let rope = snapshot.encode(&encode)?;
+                bonfire_store::write(path.as_ref(), &rope)?;
+                Ok(SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count()))
+            });
         self.trigger(SaveFinished { target, result: result.clone() });
         result
     }
 
-    fn load_with(
-        &mut self,
-        snapshot: &Snapshot,
-        mode: LoadMode,
-        options: LoadOptions,
-    ) -> Result<Arc<Loaded>> {
-        let result = load::load(self, snapshot, mode, options).map(Arc::new);
-        finish(self, None, result)
+    fn load(&mut self, snapshot: &Snapshot, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>> {
+        load_with_events(self, None, Ok(snapshot), options.into())
     }
 
-    fn load_from_with(
-        &mut self,
-        path: impl AsRef<Path>,
-        mode: LoadMode,
-        options: LoadOptions,
-    ) -> Result<Arc<Loaded>> {
-        let path = path.as_ref();
-        let result = bonfire_store::read(path, &options.limits)
-            .and_then(|snapshot| load::load(self, &snapshot, mode, options))
-            .map(Arc::new);
-        finish(self, Some(path.into()), result)
+    fn load_from(&mut self, path: impl AsRef<Path>, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>> {
+        let (path, options) = (path.as_ref(), options.into());
+        let snapshot = bonfire_store::read(path, &options.limits.clone().unwrap_or_default());
+        load_with_events(self, Some(path.into()), snapshot.as_ref().map_err(Clone::clone), options)
     }
-}
-
-fn finish(world: &mut World, source: Option<LoadSource>, result: Result<Arc<Loaded>>) -> Result<Arc<Loaded>> {
-    world.trigger(LoadFinished { source, skipped: Vec::new(), result: result.clone() });
-    result
-}
-
-/// Captures a world with its observers: over the last capture, if there is one. Returns what a menu shall show of it, too.
-pub(crate) fn save_world(
-    world: &mut World,
-    options: &SaveOptions,
-    target: Option<&SaveTarget>,
-    captures: Option<&mut IncrementalCapture>,
-    follow: Option<&mut DeltaCapture>,
-) -> Result<(Snapshot, Details)> {
-    let span = tracing::info_span!("bonfire.capture", entities = tracing::field::Empty);
-    let _in_span = span.enter();
-    world.flush();
-    options.selection.prepare(world);
-    let mut starting = SaveStarting::new(target.cloned(), options.details.clone());
-    world.trigger_ref(&mut starting);
-    world.flush();
-    let details = std::mem::take(&mut starting.details);
-    let added = starting.finish(world)?;
-    let now = world.change_tick();
-    let captured = match captures {
-        Some(captures) => captures.capture_with(world, options, &added)?,
-        None => {
-            let registry = SaveRegistry::of(world)?;
-            capture(world, &registry, options, &added, Sharing::Alone)?
-        }
-    };
-    if let Some(deltas) = follow {
-        deltas.follow_capture(world, options, &added, &captured.snapshot, now)?;
-    }
-    span.record("entities", captured.snapshot.entity_count());
-    world.trigger(SaveCaptured {
-        prelude: captured.snapshot.prelude(),
-        notes: captured.snapshot.notes().to_vec(),
-        unregistered: captured.unregistered,
-    });
-    Ok((captured.snapshot, details))
-}
-
-/// What has changed since a capture, with what observers add to it.
-pub(crate) fn save_changes(
-    world: &mut World,
-    options: &SaveOptions,
-    target: &SaveTarget,
-    deltas: &mut DeltaCapture,
-) -> Result<Delta> {
-    let span = tracing::info_span!("bonfire.changes");
-    let _in_span = span.enter();
-    world.flush();
-    let mut starting = SaveStarting::new(Some(target.clone()), options.details.clone());
-    world.trigger_ref(&mut starting);
-    world.flush();
-    let added = starting.finish(world)?;
-    deltas.changes_with(world, options, &added)
 }
 
 /// Saving and loading, as [`Commands`]. In an app with [`BonfirePlugin`](crate::BonfirePlugin) this is what [`Saves`](crate::Saves) does:
@@ -220,16 +133,16 @@ pub trait CommandsSaveExt {
     }
     /// Loads the newest good save of a slot, or the save at a path or in a store, in the place of what is there.
     fn load(&mut self, source: impl Into<LoadSource>) -> LoadHandle {
-        self.load_with(source, LoadSettings::new())
+        self.load_with(source, LoadOptions::new())
     }
     /// The same, with a choice of how.
-    fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle;
+    fn load_with(&mut self, source: impl Into<LoadSource>, options: impl Into<LoadOptions>) -> LoadHandle;
     /// Loads a file in the place of what is there.
     fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
         self.load(path.into())
     }
     /// Removes all saves of a slot that are not locked.
-    fn delete_save(&mut self, slot: impl Into<String>) -> Handle<u64>;
+    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64>;
     /// Removes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
     fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64>;
 }
@@ -244,16 +157,16 @@ impl CommandsSaveExt for Commands<'_, '_> {
         handle
     }
 
-    fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle {
+    fn load_with(&mut self, source: impl Into<LoadSource>, options: impl Into<LoadOptions>) -> LoadHandle {
         let (promise, handle) = Promise::new();
-        let (source, settings) = (source.into(), Box::new(settings));
+        let (source, options) = (source.into(), Box::new(options.into()));
         self.queue(move |world: &mut World| {
-            live::request(world, |saves| saves.request(Request::Load { source, settings, promise }));
+            live::request(world, |saves| saves.request(Request::Load { source, options, promise }));
         });
         handle
     }
 
-    fn delete_save(&mut self, slot: impl Into<String>) -> Handle<u64> {
+    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         let slot = slot.into();
         self.queue(move |world: &mut World| {

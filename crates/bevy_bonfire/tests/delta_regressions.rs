@@ -2,17 +2,16 @@
 
 mod common;
 
-use bevy_bonfire::core::engine::DeltaScope;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use bevy_bonfire::core::engine::{ComponentTable, DeltaSchema, EntityMap};
+use bevy_bonfire::core::engine::{ComponentTable, DeltaSchema, DeltaScope, EntityMap};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::{
     Delta, DeltaCapture, EntityId, Limits, Mirrored, ReplicateExt, Replicated, Snapshot, WorldDeltaExt,
 };
-use bevy_ecs::prelude::*;
 use bonfire_testkit::{Dice, hostile_content, scale};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bevy_ecs::prelude::*;
 use bytes::Bytes;
 use common::*;
 

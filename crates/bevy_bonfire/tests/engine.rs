@@ -48,7 +48,7 @@ fn states_come_back_by_a_transition() {
     let mut app = phases();
     app.world_mut().resource_mut::<NextState<Phase>>().set(Phase::Playing { level: 3 });
     app.update();
-    let snapshot = reopened(&app.world_mut().save(&SaveOptions::new()).unwrap());
+    let snapshot = reopened(&app.world_mut().capture_with_events(&SaveOptions::new()).unwrap());
 
     let mut fresh = phases();
     let loaded = fresh.world_mut().load(&snapshot, LoadMode::Replace).unwrap();
@@ -80,7 +80,7 @@ fn clocks_go_on_where_they_were() {
     fixed.advance_by(Duration::from_secs(12));
     fixed.accumulate_overstep(Duration::from_millis(45));
     source.insert_resource(fixed);
-    let snapshot = reopened(&source.save(&SaveOptions::new()).unwrap());
+    let snapshot = reopened(&source.capture_with_events(&SaveOptions::new()).unwrap());
 
     let mut target = World::new();
     target.persist_time();
@@ -111,7 +111,7 @@ fn a_clock_that_would_overflow_is_refused() {
     let mut fast = Time::<Virtual>::default();
     fast.set_relative_speed_f64(1e300);
     world.insert_resource(fast);
-    let snapshot = world.save(&SaveOptions::new()).unwrap();
+    let snapshot = world.capture_with_events(&SaveOptions::new()).unwrap();
     let error = world.load(&snapshot, LoadMode::Replace).unwrap_err();
     assert_eq!(error.key(), Some("bevy.time.virtual"), "{error}");
 }
@@ -204,7 +204,7 @@ fn handles_are_saved_as_paths_and_uuids_and_those_without_are_reported() {
             .0
             .extend(captured.notes.iter().map(|note| format!("{} {} {}", note.key, note.count, note.remark)));
     });
-    let snapshot = reopened(&world.save(&SaveOptions::new()).unwrap());
+    let snapshot = reopened(&world.capture_with_events(&SaveOptions::new()).unwrap());
     let notes = &world.resource::<Notes>().0;
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(notes.iter().all(|note| note.contains(" 1 ") && note.contains("without a path")), "{notes:?}");
@@ -269,7 +269,7 @@ fn reflected_components_come_back_with_their_references() {
     };
     let entities: Vec<Entity> =
         kinds.iter().map(|kind| source.spawn((Saved, value(kind, friend))).id()).collect();
-    let snapshot = reopened(&source.save(&SaveOptions::new()).unwrap());
+    let snapshot = reopened(&source.capture_with_events(&SaveOptions::new()).unwrap());
     let mut target = World::new();
     target.persist_reflect::<Reflected>("test.reflected");
     target.spawn_batch((0..10).map(|_| ()));
@@ -292,7 +292,7 @@ fn transforms_are_saved_and_what_is_computed_from_them_is_not() {
     let entity = source.spawn((Saved, transform)).id();
     let others: Vec<Entity> =
         (0..500).map(|i| source.spawn((Saved, Transform::from_xyz(i as f32, 0.0, 0.0))).id()).collect();
-    let snapshot = reopened(&source.save(&SaveOptions::new()).unwrap());
+    let snapshot = reopened(&source.capture_with_events(&SaveOptions::new()).unwrap());
     assert_eq!(
         snapshot.component_rows().keys().copied().collect::<Vec<_>>(),
         ["bevy.transform", "bonfire.saved"]

@@ -33,7 +33,8 @@ fn observers_attach_data_exclude_entities_and_get_their_data_back() {
     source.add_observer(|captured: On<SaveCaptured>, mut heard: ResMut<Heard>| {
         heard.0.push(format!("captured {}", captured.prelude.entity_count));
     });
-    let snapshot = source.save(&SaveOptions::new().data("caller.data", &true).unwrap()).unwrap();
+    let snapshot =
+        source.capture_with_events(&SaveOptions::new().data("caller.data", &true).unwrap()).unwrap();
     assert_eq!(source.resource::<Heard>().0, ["captured 1"]);
     // What one observer attaches keeps its order; which observer comes first is Bevy's business.
     let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
@@ -41,7 +42,7 @@ fn observers_attach_data_exclude_entities_and_get_their_data_back() {
     assert_eq!(weather, [&"weather.wind", &"weather.vane"]);
     assert!(keys.len() == 4 && keys.contains(&"other.plugin") && keys[3] == "caller.data", "{keys:?}");
     // Exclusions and data are of one save: the next does not repeat them.
-    assert_eq!(source.save(&SaveOptions::new()).unwrap().data().len(), 3);
+    assert_eq!(source.capture_with_events(&SaveOptions::new()).unwrap().data().len(), 3);
     assert_eq!(save(&source).entity_count(), 2, "a capture without observers has everything");
 
     let mut world = world();
@@ -140,7 +141,7 @@ fn an_error_of_an_observer_fails_the_save() {
     }
     let mut world = world();
     world.add_observer(|mut starting: On<SaveStarting>| starting.attach("bad.data", &Unsaveable));
-    let error = world.save(&SaveOptions::new()).unwrap_err();
+    let error = world.capture_with_events(&SaveOptions::new()).unwrap_err();
     assert_eq!(error.key(), Some("bad.data"));
 }
 

@@ -25,8 +25,8 @@ fn references_by_stable_id_wait_for_their_target() {
     let door_entity = source.spawn((Saved, Enemy, door)).id();
     source.spawn((Saved, Team(1), Opens(door.into())));
     assert_eq!(source.resource::<StableIds>().get(door), Some(door_entity));
-    let keys = source.save(&SaveOptions::new().matching::<With<Team>>()).unwrap();
-    let doors = source.save(&SaveOptions::new().matching::<With<Enemy>>()).unwrap();
+    let keys = source.capture_with_events(&SaveOptions::new().matching::<With<Team>>()).unwrap();
+    let doors = source.capture_with_events(&SaveOptions::new().matching::<With<Enemy>>()).unwrap();
     let reopened = |snapshot: &Snapshot| {
         Snapshot::open(&snapshot.encode(&EncodeOptions::default()).unwrap().to_vec()).unwrap()
     };

@@ -10,7 +10,7 @@ use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{Details, DirStore, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadSettings, LoadSource, OnExit, Phase, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
+    Autosave, LoadOptions, LoadSource, OnExit, Phase, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
     StartedOver,
 };
 use bevy_ecs::prelude::*;
@@ -191,7 +191,7 @@ fn requests_are_done_in_their_order() {
     saves_.save("b");
     saves_.load("a");
     saves_.save("c");
-    saves_.delete("a");
+    saves_.remove_saves("a");
     let gone = saves_.load("a");
     settle(&mut app);
     assert_eq!((saved_score(&app, "b"), saved_score(&app, "c")), (2, 1));
@@ -392,8 +392,8 @@ fn a_load_that_is_going_on_when_the_app_exits_is_done_before_the_saves_that_wait
     settle(&mut app);
     set_score(&mut app, 2);
     let held = hold(&mut app);
-    let settings = LoadSettings::new().budget(Duration::ZERO);
-    saves(&mut app).load_with("a", settings);
+    let options = LoadOptions::new().budget(Duration::ZERO);
+    saves(&mut app).load_with("a", options);
     app.update();
     saves(&mut app).save("b");
     app.update();
@@ -419,7 +419,7 @@ fn a_load_in_slices_shows_its_progress_and_can_be_cancelled() {
     let changed = canonical(app.world());
     for cancelled in [true, false] {
         heard(&mut app);
-        let load = saves(&mut app).load_with("big", LoadSettings::new().budget(Duration::ZERO));
+        let load = saves(&mut app).load_with("big", LoadOptions::new().budget(Duration::ZERO));
         assert!(load.wait().is_err_and(|error| error.is_misuse()), "ticks are needed for it");
         let (mut last, mut slices) = (0.0, 0);
         while !load.is_complete() {
@@ -473,7 +473,7 @@ fn a_slot_is_deleted_and_the_world_begins_again() {
     // A slot that is not there is no reason to fail; without a beginning, what is saved goes.
     saves(&mut app).set_initial(None);
     let restart = saves(&mut app).start_over("never");
-    let deleted = saves(&mut app).delete("never");
+    let deleted = saves(&mut app).remove_saves("never");
     settle(&mut app);
     assert_eq!((restart.result().unwrap().unwrap(), deleted.result().unwrap().unwrap()), (0, 0));
     assert_eq!(save(app.world()).entity_count(), 0);

@@ -245,7 +245,7 @@ fn restores_and_loads_that_the_game_does_itself_are_followed() {
         app.world_mut().spawn((Team(n), Burning(format!("{n}")), Saved, ChildOf(parent)));
     }
     app.world_mut().insert_resource(Score { points: 1, best: Some(parent) });
-    let checkpoint = app.world_mut().save(&SaveOptions::new()).unwrap();
+    let checkpoint = app.world_mut().capture_with_events(&SaveOptions::new()).unwrap();
     let same = |app: &mut App| assert_eq!(state(&mut loaded(&slots)), state(app.world_mut()));
     save(&mut app);
     let world = app.world_mut();
@@ -276,7 +276,7 @@ fn what_a_load_carries_is_in_the_next_save() {
     app.world_mut().spawn((Position::default(), Saved));
     let mut other = empty_world();
     other.spawn((Position { x: 3.0, y: 0.0 }, Inventory { items: vec!["lamp".into()], gold: None }, Saved));
-    let from_elsewhere = other.save(&SaveOptions::new()).unwrap();
+    let from_elsewhere = other.capture_with_events(&SaveOptions::new()).unwrap();
     save(&mut app);
     app.world_mut().load(&from_elsewhere, LoadMode::Merge).unwrap();
     save(&mut app);
@@ -295,7 +295,7 @@ fn after_the_slot_was_emptied_the_next_save_is_whole() {
     app.world_mut().spawn((Position::default(), Saved));
     save(&mut app);
     save(&mut app);
-    let removed = app.world_mut().resource_mut::<Saves>().delete("autosave");
+    let removed = app.world_mut().resource_mut::<Saves>().remove_saves("autosave");
     let next = app.world_mut().resource_mut::<Saves>().save("autosave");
     app.update();
     assert!(removed.wait().unwrap() > 0);

@@ -9,7 +9,7 @@ use bevy_app::{App, AppExit, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, MemoryStore, Slots};
-use bevy_bonfire::{Autosave, IncrementalCapture, LoadOptions, OnExit, SaveTarget, SavedOnExit, SlicedLoad};
+use bevy_bonfire::{Autosave, IncrementalCapture, OnExit, SaveTarget, SavedOnExit, SlicedLoad};
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::prelude::*;
@@ -155,8 +155,7 @@ fn systems_see_what_a_load_in_slices_added() {
         let snapshot = save(&other);
         app.update();
         if sliced {
-            let mut load =
-                SlicedLoad::new(app.world(), snapshot, LoadMode::Replace, LoadOptions::default()).unwrap();
+            let mut load = SlicedLoad::new(app.world(), snapshot, LoadMode::Replace).unwrap();
             while load.step(app.world_mut(), Duration::ZERO).unwrap().is_none() {
                 app.update();
             }
@@ -255,7 +254,7 @@ fn an_index_that_panics_when_entities_arrive_leaves_the_world_as_it_was() {
         world.spawn((Saved, Position { x: x as f32, y: 0.0 }));
     }
     let snapshot = save(&world);
-    let mut load = SlicedLoad::new(&world, snapshot, LoadMode::Replace, LoadOptions::default()).unwrap();
+    let mut load = SlicedLoad::new(&world, snapshot, LoadMode::Replace).unwrap();
     armed.store(true, std::sync::atomic::Ordering::Relaxed);
     let before = canonical(&world);
     while let Ok(None) = load.step(&mut world, Duration::ZERO) {}
@@ -545,7 +544,7 @@ fn captures_during_a_load_in_slices_are_right() {
         world.spawn((Saved, Position { x: n as f32, y: 0.0 }, Inventory::default()));
     }
     let mut captures = IncrementalCapture::new();
-    let mut load = SlicedLoad::new(&world, snapshot, LoadMode::Replace, LoadOptions::default()).unwrap();
+    let mut load = SlicedLoad::new(&world, snapshot, LoadMode::Replace).unwrap();
     let mut number = 0;
     loop {
         let done = load.step(&mut world, Duration::ZERO).unwrap().is_some();

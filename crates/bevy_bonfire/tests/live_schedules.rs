@@ -12,7 +12,7 @@ use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, Handle, MemoryStore, SaveHandle, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadHandle, LoadSettings, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
+    Autosave, LoadHandle, LoadOptions, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
 };
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::{Fault, FaultyDisk, Plan, Random, Repeat};
@@ -171,17 +171,18 @@ impl Schedule {
             }
             8..11 => {
                 let source = self.target();
-                let settings = match self.random.chance(50) {
-                    true => LoadSettings::new().budget(Duration::ZERO),
-                    false => LoadSettings::new(),
+                let options = match self.random.chance(50) {
+                    true => LoadOptions::new().budget(Duration::ZERO),
+                    false => LoadOptions::new(),
                 };
-                let handle = self.saves().load_with(source.clone(), settings);
+                let handle = self.saves().load_with(source.clone(), options);
                 self.asked.push(Ask::Load { source, handle, enabled });
             }
             11 => {
                 let slot = *self.random.pick(&SLOTS);
                 let over = self.random.chance(50);
-                let handle = if over { self.saves().start_over(slot) } else { self.saves().delete(slot) };
+                let handle =
+                    if over { self.saves().start_over(slot) } else { self.saves().remove_saves(slot) };
                 self.asked.push(Ask::Remove { slot, handle, over, enabled });
             }
             12..15 => {

@@ -9,7 +9,7 @@ use bevy_app::App;
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, Slots};
-use bevy_bonfire::{Autosave, Checkpoints, LoadSettings};
+use bevy_bonfire::{Autosave, Checkpoints, LoadOptions};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
@@ -136,7 +136,7 @@ fn loads_in_slices_leave_nothing_behind_whether_they_are_completed_or_not() {
     let mut random = Random::new(3);
     let mut outcomes = [0, 0];
     soak((hour() / 3).max(40), |number| {
-        let load = saves(&mut app).load_with("quick", LoadSettings::new().budget(Duration::ZERO));
+        let load = saves(&mut app).load_with("quick", LoadOptions::new().budget(Duration::ZERO));
         let patience = random.below(30);
         for tick in 0.. {
             app.update();

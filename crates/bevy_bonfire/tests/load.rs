@@ -9,7 +9,8 @@ use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::prelude::*;
 use bevy_ecs::world::DeferredWorld;
 use common::*;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 fn names(world: &mut World) -> Vec<String> {
     let mut query = world.query_filtered::<&Name, Allow<Disabled>>();
@@ -46,7 +47,7 @@ fn a_selection_is_replaced_alone() {
     world.spawn((Saved, Name::new("level"), Enemy));
     world.spawn((Saved, Name::new("player"), Team(1)));
     let level = || bevy_bonfire::Selection::new().matching::<With<Enemy>>();
-    let snapshot = world.save(&SaveOptions::new().selection(level())).unwrap();
+    let snapshot = world.capture_with_events(&SaveOptions::new().selection(level())).unwrap();
     assert_eq!(snapshot.entity_count(), 1);
     world.spawn((Saved, Name::new("another"), Enemy));
     world.load(&snapshot, LoadMode::ReplaceSelected(level())).unwrap();
@@ -247,7 +248,7 @@ fn a_failed_load_of_every_kind_leaves_the_world_as_it_was() {
         let stray = other.spawn_empty().id();
         other.spawn((Saved, Follows { leader: stray, others: vec![], last: None }));
         let options = LoadOptions { dangling: Dangling::Refuse, ..LoadOptions::default() };
-        world.load_with(&save(&other), LoadMode::Replace, options).map(drop)
+        world.load(&save(&other), options.mode(LoadMode::Replace)).map(drop)
     });
     assert!(error.is_dangling(), "{error}");
 
@@ -259,7 +260,7 @@ fn a_failed_load_of_every_kind_leaves_the_world_as_it_was() {
         other.persist::<Laser>();
         other.spawn((Saved, Laser));
         let options = LoadOptions { unknown: Unknown::Refuse, ..LoadOptions::default() };
-        world.load_with(&save(&other), LoadMode::Replace, options).map(drop)
+        world.load(&save(&other), options.mode(LoadMode::Replace)).map(drop)
     });
     assert!(error.is_unknown(), "{error}");
 }
@@ -288,7 +289,7 @@ fn references_to_nothing_become_placeholders_or_drop_their_component() {
     assert_eq!((follows.leader, follows.last), (Entity::PLACEHOLDER, None));
     assert_eq!(loaded.report.component("test.follows").unwrap().dangling, 3);
     let options = LoadOptions { dangling: Dangling::DropComponent, ..LoadOptions::default() };
-    let loaded = target.load_with(&save(&source), LoadMode::Replace, options).unwrap();
+    let loaded = target.load(&save(&source), options.mode(LoadMode::Replace)).unwrap();
     assert!(target.get::<Follows>(loaded.entity(entity).unwrap()).is_none());
 }
 

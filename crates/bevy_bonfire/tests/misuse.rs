@@ -81,7 +81,7 @@ fn an_unregistered_component_is_named_once_with_the_line_to_add() {
     world.spawn((Saved, Forgotten, Enemy, ChildOf(parent)));
     world.spawn(Unwanted);
     for _ in 0..3 {
-        world.save(&SaveOptions::new()).unwrap();
+        world.capture_with_events(&SaveOptions::new()).unwrap();
     }
     let named = &world.resource::<Named>().0;
     assert_eq!(named.len(), 3, "once per save: {named:?}");

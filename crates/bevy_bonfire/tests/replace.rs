@@ -84,7 +84,7 @@ fn a_selection_keeps_what_is_carried_for_others() {
     let mut without = world();
     without.load(&save(&with_mod), LoadMode::Replace).unwrap();
     let enemies = || Selection::new().matching::<With<Enemy>>();
-    let level = without.save(&SaveOptions::new().selection(enemies())).unwrap();
+    let level = without.capture_with_events(&SaveOptions::new().selection(enemies())).unwrap();
     without.load(&level, LoadMode::ReplaceSelected(enemies())).unwrap();
     let mut again = world();
     again.persist::<Laser>();
@@ -177,14 +177,14 @@ fn a_stable_id_on_two_entities_outlives_one_of_them() {
 fn reserved_keys_are_refused_and_panicking_callbacks_reported() {
     assert!(SaveOptions::new().data("bonfire.order", &5_u32).err().unwrap().is_misuse());
     let mut world = world();
-    let snapshot = world.save(&SaveOptions::new().data("game.seed", &5_u32).unwrap()).unwrap();
+    let snapshot = world.capture_with_events(&SaveOptions::new().data("game.seed", &5_u32).unwrap()).unwrap();
     world.add_observer(|mut starting: On<LoadStarting>| {
         starting.on_data("game.seed", |_, _: u32| panic!("no luck"));
     });
     let loaded = world.load(&snapshot, LoadMode::Replace).unwrap();
     assert!(loaded.report.callback_errors[0].to_string().contains("no luck"));
     world.add_observer(|mut starting: On<SaveStarting>| starting.attach("bonfire.mine", &1_u8));
-    assert!(world.save(&SaveOptions::new()).unwrap_err().is_misuse());
+    assert!(world.capture_with_events(&SaveOptions::new()).unwrap_err().is_misuse());
 }
 
 #[test]

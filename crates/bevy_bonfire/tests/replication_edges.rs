@@ -235,7 +235,7 @@ fn a_world_that_is_cleared_or_restored_is_followed() {
         for n in 0..70 {
             world.spawn((at(n as f32), Burning("x".into()), Team(1), Replicated, Saved, ChildOf(parent)));
         }
-        let saved = world.save(&SaveOptions::new()).unwrap();
+        let saved = world.capture_with_events(&SaveOptions::new()).unwrap();
         step(&mut apps);
         let world = apps.server.world_mut();
         let all: Vec<Entity> = world.query_filtered::<Entity, With<Team>>().iter(world).collect();

@@ -3,7 +3,8 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::{Dangling, Descriptor, EntityId, Filter, LoadOptions, Selection, Snapshot};
@@ -390,7 +391,7 @@ fn a_failed_restore_leaves_the_world_as_it_was() {
     let error = world.load(&unlucky, LoadMode::Restore(Ticks::All)).unwrap_err();
     assert_eq!(error.key(), Some("test.sprite"));
     let refuse = LoadOptions { dangling: Dangling::Refuse, ..LoadOptions::default() };
-    assert!(world.load_with(&dangling, LoadMode::Restore(Ticks::All), refuse).unwrap_err().is_dangling());
+    assert!(world.load(&dangling, refuse.mode(LoadMode::Restore(Ticks::All))).unwrap_err().is_dangling());
     assert_eq!((bytes(&world), world.entities().count_spawned()), (before, entities));
 }
 
@@ -415,7 +416,7 @@ fn a_selection_is_restored_alone() {
         |world: &mut World, team: u8, x: f32| world.spawn((Saved, Team(team), Position { x, y: 0.0 })).id();
     let (a, b, c) = (spawn(&mut world, 1, 1.0), spawn(&mut world, 2, 2.0), spawn(&mut world, 1, 3.0));
     let first = || Selection::new().filter(Filter::new().layers([1]).unwrap());
-    let snapshot = world.save(&SaveOptions::new().selection(first())).unwrap();
+    let snapshot = world.capture_with_events(&SaveOptions::new().selection(first())).unwrap();
     assert_eq!(snapshot.entity_count(), 2);
     world.query::<&mut Position>().iter_mut(&mut world).for_each(|mut position| position.x = 0.0);
     let late = spawn(&mut world, 1, 9.0);
@@ -509,7 +510,8 @@ fn references_to_what_lives_but_is_not_saved_stay() {
     let entity =
         world.spawn((Saved, Follows { leader: camera, others: vec![gone], last: Some(camera) })).id();
     let later = world.spawn_empty().id();
-    let snapshot = world.save(&SaveOptions::new().data("game.camera", &camera).unwrap()).unwrap();
+    let snapshot =
+        world.capture_with_events(&SaveOptions::new().data("game.camera", &camera).unwrap()).unwrap();
     world.despawn(gone);
     world.get_mut::<Follows>(entity).unwrap().leader = later;
     world.entity_mut(later).insert((Saved, Position::default()));

@@ -62,7 +62,8 @@ fn a_layer_out_of_range_is_an_error_that_names_the_entity() {
 #[test]
 fn query_filters_choose_rows_and_archetypes() {
     let mut world = filled();
-    let chosen = |world: &mut World, options: SaveOptions| names(&world.save(&options).unwrap());
+    let chosen =
+        |world: &mut World, options: SaveOptions| names(&world.capture_with_events(&options).unwrap());
     assert_eq!(chosen(&mut world, SaveOptions::new().matching::<With<Enemy>>()), ["a", "b"]);
     let both = SaveOptions::new().matching::<With<Enemy>>().matching::<Without<Team>>();
     assert_eq!(chosen(&mut world, both), ["a"]);
@@ -121,7 +122,7 @@ fn data_and_metadata_are_kept_in_order() {
         .data("a.first", &"text".to_owned())
         .unwrap()
         .metadata("name", "Before the dragon");
-    let snapshot = world.save(&options).unwrap();
+    let snapshot = world.capture_with_events(&options).unwrap();
     let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
     assert_eq!(keys, ["b.second", "a.first"]);
     assert_eq!(snapshot.metadata(), [("name".to_owned(), Value::from("Before the dragon"))]);
@@ -164,8 +165,8 @@ fn a_file_beyond_the_limits_is_refused_before_memory_is_taken() {
     let size = world.save_to(&path, &SaveOptions::new()).unwrap().bytes;
     let limits = bevy_bonfire::Limits { raw_bytes_max: 1 << 20, ..Default::default() };
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(size + (4 << 20)).unwrap();
-    let options = bevy_bonfire::LoadOptions { limits, ..Default::default() };
-    let error = world.load_from_with(&path, LoadMode::Replace, options).unwrap_err();
+    let options = bevy_bonfire::LoadOptions::new().limits(limits);
+    let error = world.load_from(&path, options).unwrap_err();
     assert!(error.is_limit() && error.to_string().contains("large.save"), "{error}");
 }
 

@@ -3,14 +3,13 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bevy_app::App;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{
-    Descriptor, Index, LoadContext, LoadOptions, Loaded, Result, Selection, SlicedLoad, Snapshot,
-};
+use bevy_bonfire::{Descriptor, Index, LoadContext, Loaded, Result, Selection, SlicedLoad, Snapshot};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::prelude::*;
@@ -69,7 +68,7 @@ fn living(families: u32, from: u32, sets: usize) -> World {
 }
 
 fn sliced(world: &World, snapshot: &Snapshot, mode: LoadMode) -> SlicedLoad {
-    SlicedLoad::new(world, snapshot.clone(), mode, LoadOptions::default()).unwrap()
+    SlicedLoad::new(world, snapshot.clone(), mode).unwrap()
 }
 
 /// Goes on one part at a time, and looks at the world before each.
@@ -257,7 +256,7 @@ fn a_load_is_for_the_world_that_it_was_made_for() {
 #[test]
 fn only_a_part_is_replaced() {
     let mut source = living(50, 0, 128);
-    let snapshot = source.save(&SaveOptions::new().matching::<With<Team>>()).unwrap();
+    let snapshot = source.capture_with_events(&SaveOptions::new().matching::<With<Team>>()).unwrap();
     let (mut at_once, mut world) = (living(10, 3, 128), living(10, 3, 128));
     let mode = || LoadMode::ReplaceSelected(Selection::new().matching::<With<Team>>());
     at_once.load(&snapshot, mode()).unwrap();

@@ -17,7 +17,8 @@ fn visibility_comes_back() {
     let all = [Visibility::Inherited, Visibility::Hidden, Visibility::Visible];
     let entities = all.map(|visibility| source.spawn((Saved, visibility)).id());
     let mut target = world();
-    let loaded = target.load(&source.save(&SaveOptions::new()).unwrap(), LoadMode::Replace).unwrap();
+    let loaded =
+        target.load(&source.capture_with_events(&SaveOptions::new()).unwrap(), LoadMode::Replace).unwrap();
     for (visibility, entity) in all.into_iter().zip(entities) {
         assert_eq!(target.get(loaded.entity(entity).unwrap()), Some(&visibility));
     }

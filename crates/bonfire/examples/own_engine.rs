@@ -2,10 +2,8 @@
 //!
 //! Run it with `cargo run -p bonfire --example own_engine`.
 
-use bonfire::engine::SnapshotWriter;
-use bonfire::engine::{Carry, EntityMap, LoadPlan};
-use bonfire::{EntityId, LoadOptions, LoadReport};
-use bonfire::{Persist, Registry, Result, Snapshot};
+use bonfire::engine::{Carry, EntityMap, LoadPlan, SnapshotWriter};
+use bonfire::{EntityId, LoadOptions, LoadReport, Persist, Registry, Result, Snapshot};
 
 /// The engine's handle: a slot and its generation. It holds an `EntityId`, so loads map it wherever it is a field.
 #[derive(Clone, Copy, Persist)]

@@ -3,8 +3,7 @@
 #[path = "delta/worlds.rs"]
 mod worlds;
 
-use bonfire::engine::DeltaScope;
-use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, SentValues};
+use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, DeltaScope, SentValues};
 use bonfire::{Delta, EntityId, Granularity, Limits, Registry, Snapshot};
 use bonfire_testkit::{ModelWorld, scale};
 use bytes::Bytes;

@@ -1,7 +1,8 @@
 //! Deltas: what broke once.
 
-use bonfire::engine::{ComponentTable, DeltaOp, DeltaSchema, DeltaWriter, SentValues, SnapshotWriter};
-use bonfire::engine::{DeltaScope, GroupKind};
+use bonfire::engine::{
+    ComponentTable, DeltaOp, DeltaSchema, DeltaScope, DeltaWriter, GroupKind, SentValues, SnapshotWriter,
+};
 use bonfire::{
     Delta, Descriptor, EntityId, Granularity, Limits, LoadContext, Persist, Registry, Snapshot, Writer,
 };

@@ -1,12 +1,13 @@
 //! What the derive makes of each kind of type: the schema, the column kind, and values that come back.
 #![forbid(unsafe_code)] // a game that forbids unsafe code can still derive
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::num::{NonZeroI64, NonZeroU8};
 use std::ops::{Range, RangeInclusive};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{borrow::Cow, rc::Rc};
 
 use bonfire::engine::*;
 use bonfire::inspect::*;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bevy_bonfire::store::{Keep, MemoryStore, Slots};
 use bevy_bonfire::{
-    Autosave, BonfirePlugin, Checkpoints, IncrementalCapture, LoadMode, LoadOptions, PersistExt, SaveOptions,
-    Saves, SlicedLoad, Snapshot, Ticks, WorldSaveExt,
+    Autosave, BonfirePlugin, Checkpoints, IncrementalCapture, LoadMode, PersistExt, SaveOptions, Saves,
+    SlicedLoad, Snapshot, Ticks, WorldSaveExt,
 };
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::Component;
@@ -241,8 +241,8 @@ fn sliced(entities: usize, budget: Duration) -> (f64, String) {
     let snapshot = crate::bevy_rows::captured(&world);
     let mut worst: Vec<(f64, f64, usize)> = Vec::new();
     for _ in 0..7 {
-        let mut load = SlicedLoad::new(&world, snapshot.clone(), LoadMode::Replace, LoadOptions::default())
-            .expect("it was just captured");
+        let mut load =
+            SlicedLoad::new(&world, snapshot.clone(), LoadMode::Replace).expect("it was just captured");
         let mut frames = Vec::new();
         loop {
             let mut done = false;

@@ -3,9 +3,8 @@
 //! A lock has schemas and no code. So there are three answers for a component: it loads, it cannot be loaded, or it is of an
 //! older version, and only the game has the steps from there.
 
-use std::fmt;
-use std::io;
 use std::path::Path;
+use std::{fmt, io};
 
 use bonfire::engine::{LoadPlan, Resolution};
 use bonfire::{Error, LoadOptions, Preflight, Registry, SchemaLock, Snapshot, TrackState, preflight};

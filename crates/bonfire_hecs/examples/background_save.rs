@@ -82,7 +82,8 @@ impl Game {
     /// Only the capture happens here: a copy of the world at the speed of memory.
     fn save(&mut self, slot: &'static str) -> Result<()> {
         let tick = self.clock.tick;
-        let snapshot = self.bonfire.save(&self.world, &SaveOptions::new().resource(self.clock))?;
+        let snapshot =
+            self.bonfire.capture_with_hooks(&self.world, &SaveOptions::new().resource(self.clock))?;
         let details = Details::new().label(format!("tick {tick}")).custom("tick", tick);
         self.saves.push((tick, slot, self.saver.save(slot, snapshot, details)));
         Ok(())

@@ -50,7 +50,7 @@ impl Game {
     }
 
     fn save(&mut self, slot: &str, label: &str) -> Result<u64> {
-        let snapshot = self.bonfire.save(&self.world, &SaveOptions::new())?;
+        let snapshot = self.bonfire.capture_with_hooks(&self.world, &SaveOptions::new())?;
         // When this returns, the save is on the disk: a power cut leaves the old save or the new one.
         let saved = self.slots.save(slot, &snapshot, &self.details(label)).wait()?;
         Ok(saved.generation)
@@ -97,7 +97,7 @@ fn run(directory: &Path) -> Result<()> {
     game.slots.lock("camp", 1).wait()?;
     game.play(1000);
     // Now and then, in case the game does not come to save.
-    let snapshot = game.bonfire.save(&game.world, &SaveOptions::new())?;
+    let snapshot = game.bonfire.capture_with_hooks(&game.world, &SaveOptions::new())?;
     game.slots.save_recovery("quick", &snapshot, &game.details("After the dragon")).wait()?;
     println!("the menu:");
     game.menu()?;

@@ -1,14 +1,17 @@
 //! World to snapshot, from `&World`: archetype by archetype, column by column.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::engine::{ArchetypeWriter, RESERVED_PREFIX, SnapshotWriter};
+use bonfire::engine::{RESERVED_PREFIX, SnapshotWriter};
 use bonfire::{Compression, DataEntry, EncodeOptions, Error, Filter, Persist, Result, Snapshot, Value};
-use hecs::{Archetype, Component, Query, World};
+use bonfire_store::{SaveReport, SaveTarget};
+use hecs::{Component, Query, World};
 
-use crate::registry::Bonfire;
-use crate::selection::{Chosen, Selection, choose};
-use crate::slots;
+use crate::free_ids;
+use crate::registration::Bonfire;
+use crate::registry::ComponentRegistry;
+use crate::selection::{ChosenArchetype, Selection, choose};
 
 type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + Sync>;
 
@@ -62,9 +65,7 @@ impl SaveOptions {
     }
     /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
     pub fn data<T: Persist>(mut self, key: &str, value: &T) -> Result<Self> {
-        if key.starts_with(RESERVED_PREFIX) {
-            return Err(reserved(key));
-        }
+        check_key(key)?;
         self.data.push(DataEntry::new(key, value).map_err(|error| error.in_key(key))?);
         Ok(self)
     }
@@ -91,73 +92,96 @@ impl SaveOptions {
     }
 }
 
-pub(crate) fn reserved(key: &str) -> Error {
-    Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key)
+fn check_key(key: &str) -> Result<()> {
+    match key.starts_with(RESERVED_PREFIX) {
+        true => Err(Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key)),
+        false => Ok(()),
+    }
 }
 
-/// What a finished save has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SaveSummary {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Entities in it.
-    pub entities: usize,
+/// Data and exclusions that hooks add to a capture.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CaptureAdditions<'a> {
+    data: &'a [DataEntry],
+    /// Numbers of components whose entities are left out.
+    excluded: &'a [usize],
 }
 
-pub(crate) fn capture(
-    bonfire: &Bonfire,
-    world: &World,
-    options: &SaveOptions,
-    attached: &[DataEntry],
-    excluded: &[usize],
-) -> Result<Snapshot> {
-    let mut all = world.query();
-    let chosen = choose(bonfire, world, &mut all, &options.selection, excluded)?;
-    let mut writer =
-        SnapshotWriter::new(&bonfire.registry).pool(&bonfire.pool).reserve(estimate(bonfire, &chosen));
-    if options.checksums {
-        writer = writer.checksums();
+impl Bonfire {
+    /// Captures the world and nothing else: no hook runs. All memory that it needs comes from a pool and goes back there
+    /// with the snapshot.
+    pub fn capture(&self, world: &World, options: &SaveOptions) -> Result<Snapshot> {
+        self.capture_with(world, options, CaptureAdditions::default())
     }
-    writer.world(bonfire.world);
-    writer.next_entity_id(u64::from(slots::slot_count(world)));
-    for (name, value) in &options.metadata {
-        writer.metadata(name.clone(), value.clone());
+
+    /// Captures the world, with data that hooks attach and without entities that they exclude.
+    pub fn capture_with_hooks(&mut self, world: &World, options: &SaveOptions) -> Result<Snapshot> {
+        self.with_hooks(|bonfire, hooks| {
+            let starting = hooks.run_save(world, &bonfire.registry.core)?;
+            starting.data().iter().try_for_each(|entry| check_key(entry.key()))?;
+            let added = CaptureAdditions { data: starting.data(), excluded: starting.excluded() };
+            bonfire.capture_with(world, options, added)
+        })
     }
-    for chosen in &chosen {
-        let mut out = writer.archetype_with(chosen.len(), |ids| chosen.write_ids(world, ids))?;
-        let saved = |&&number: &&usize| !bonfire.registry.descriptors()[number].is_transient();
-        for &number in chosen.numbers.iter().filter(saved) {
-            (bonfire.entries[number].write)(&mut out, chosen.archetype, chosen.rows.as_deref())?;
+
+    /// Saves to a file, which is replaced as a whole or not at all. Hooks run as for
+    /// [`capture_with_hooks`](Self::capture_with_hooks).
+    pub fn save_to(
+        &mut self,
+        world: &World,
+        path: impl AsRef<Path>,
+        options: &SaveOptions,
+    ) -> Result<SaveReport> {
+        let path = path.as_ref();
+        let mut options = options.clone();
+        options.checksums = options.encode.compression == Compression::None;
+        let snapshot = self.capture_with_hooks(world, &options)?;
+        let rope = snapshot.encode(&options.encode)?;
+        bonfire_store::write(path, &rope)?;
+        Ok(SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count()))
+    }
+
+    fn capture_with(
+        &self,
+        world: &World,
+        options: &SaveOptions,
+        added: CaptureAdditions<'_>,
+    ) -> Result<Snapshot> {
+        let registry = &self.registry;
+        let mut all = world.query();
+        let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
+        let mut writer =
+            SnapshotWriter::new(&registry.core).pool(&self.pool).reserve(estimate(registry, &chosen));
+        if options.checksums {
+            writer = writer.checksums();
         }
-    }
-    for write in &options.resources {
-        write(&mut writer)?;
-    }
-    writer.free_list(slots::free_list(world, &chosen))?;
-    for entry in attached.iter().chain(&options.data) {
-        writer.data_entry(entry.clone());
-    }
-    writer.carry(&bonfire.carry);
-    writer.finish()
-}
-
-/// Writes one component of some rows.
-pub(crate) fn write_column<T: Component>(
-    out: &mut ArchetypeWriter<'_, '_>,
-    archetype: &Archetype,
-    rows: Option<&[u32]>,
-) -> Result<()> {
-    let Some(column) = archetype.get::<&T>() else { return Ok(()) };
-    match rows {
-        None => out.column::<T>(&column),
-        Some(rows) => out.column_refs(&rows.iter().map(|&row| &column[row as usize]).collect::<Vec<&T>>()),
+        writer.world(self.world);
+        writer.next_entity_id(u64::from(free_ids::slot_count(world)));
+        for (name, value) in &options.metadata {
+            writer.metadata(name.clone(), value.clone());
+        }
+        for chosen in &chosen {
+            let mut out = writer.archetype_with(chosen.len(), |ids| chosen.write_ids(world, ids))?;
+            let is_saved = |&&number: &&usize| !registry.core.descriptors()[number].is_transient();
+            for &number in chosen.numbers.iter().filter(is_saved) {
+                (registry.entries[number].write)(&mut out, chosen.archetype, chosen.rows.as_deref())?;
+            }
+        }
+        for write in &options.resources {
+            write(&mut writer)?;
+        }
+        writer.free_list(free_ids::free_list(world, &chosen))?;
+        for entry in added.data.iter().chain(&options.data) {
+            writer.data_entry(entry.clone());
+        }
+        writer.carry(&self.carry);
+        writer.finish()
     }
 }
 
 /// About how many bytes a capture has, so that it gets one buffer.
-fn estimate(bonfire: &Bonfire, chosen: &[Chosen<'_>]) -> usize {
-    let stride = |&number: &usize| bonfire.registry.descriptors()[number].row_layout().stride as usize;
-    let row = |chosen: &Chosen<'_>| 8 + chosen.numbers.iter().map(stride).sum::<usize>();
+fn estimate(registry: &ComponentRegistry, chosen: &[ChosenArchetype<'_>]) -> usize {
+    let stride = |&number: &usize| registry.core.descriptors()[number].row_layout().stride as usize;
+    let row = |chosen: &ChosenArchetype<'_>| 8 + chosen.numbers.iter().map(stride).sum::<usize>();
     chosen.iter().map(|chosen| chosen.len() * row(chosen) + 64 * (chosen.numbers.len() + 1)).sum()
 }

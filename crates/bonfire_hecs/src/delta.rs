@@ -6,12 +6,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedColumn, StagedDelta};
+use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedDelta, StagedGroup};
 use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
-use hecs::{Component, Entity, Without, World};
+use hecs::{Entity, Without, World};
 
-use crate::capture::{self, SaveOptions};
-use crate::registry::{Bonfire, NewComponents, Saved};
+use crate::capture::SaveOptions;
+use crate::column::{NewComponents, Resources};
+use crate::registration::Bonfire;
+use crate::registry::Saved;
 
 /// On an entity that follows one of another world. It comes and goes as that one does. A stream of this world does not tell of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,65 +40,69 @@ pub struct Mirrored;
 /// # Ok::<(), bonfire_hecs::Error>(())
 /// ```
 pub struct DeltaCapture {
-    about: About,
+    scope: DeltaScope,
     last: Option<Snapshot>,
     tick: u64,
 }
 
+/// The entities that deltas are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum About {
+enum DeltaScope {
+    /// Everything that is saved.
     Saves,
-    Replication { mirrored: bool },
+    /// Everything that is replicated, without mirrored entities.
+    Replicated,
+    /// Everything that is replicated, with mirrored entities.
+    Relayed,
+    /// What is mirrored, and nothing else.
     Mirror,
 }
 
 impl DeltaCapture {
     /// Deltas of everything that is saved.
     pub fn of_saves() -> Self {
-        Self { about: About::Saves, last: None, tick: 0 }
+        Self { scope: DeltaScope::Saves, last: None, tick: 0 }
     }
 
     /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
     pub fn of_replication() -> Self {
-        Self { about: About::Replication { mirrored: false }, ..Self::of_saves() }
+        Self { scope: DeltaScope::Replicated, ..Self::of_saves() }
     }
 
     /// Deltas of everything that follows another world: for those who compare both sides.
     pub fn of_mirror() -> Self {
-        Self { about: About::Mirror, ..Self::of_saves() }
+        Self { scope: DeltaScope::Mirror, ..Self::of_saves() }
     }
 
     /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
-        if let About::Replication { mirrored } = &mut self.about {
-            *mirrored = true;
+        if self.scope == DeltaScope::Replicated {
+            self.scope = DeltaScope::Relayed;
         }
         self
     }
 
     /// The components that deltas are about.
     pub fn schema(&self, bonfire: &Bonfire) -> Arc<DeltaSchema> {
-        match self.about {
-            About::Saves => Arc::new(DeltaSchema::new(&bonfire.registry)),
-            About::Replication { .. } | About::Mirror => bonfire.replication_schema(),
+        match self.scope {
+            DeltaScope::Saves => Arc::new(DeltaSchema::new(&bonfire.registry.core)),
+            DeltaScope::Replicated | DeltaScope::Relayed | DeltaScope::Mirror => bonfire.replication_schema(),
         }
     }
 
     fn capture(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        match self.about {
-            About::Replication { mirrored: false } => {
+        match self.scope {
+            DeltaScope::Replicated => {
                 let options = options.clone().matching::<Without<(), &Mirrored>>();
-                capture::capture(bonfire, world, &options, &[], &[])
+                bonfire.capture(world, &options)
             }
-            About::Mirror => {
-                capture::capture(bonfire, world, &options.clone().matching::<&Mirrored>(), &[], &[])
-            }
-            _ => capture::capture(bonfire, world, options, &[], &[]),
+            DeltaScope::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
+            _ => bonfire.capture(world, options),
         }
     }
 
     fn finish(&self, delta: Delta) -> Delta {
-        if self.about == About::Saves { delta } else { delta.for_mirrors() }
+        if self.scope == DeltaScope::Saves { delta } else { delta.for_mirrors() }
     }
 
     /// Everything, as it is now. The next delta is still one since the last.
@@ -121,7 +127,7 @@ impl DeltaCapture {
 /// What a delta brought that does not lie in the world.
 #[derive(Default)]
 pub struct AppliedDelta {
-    resources: Vec<Box<dyn Any + Send + Sync>>,
+    resources: Resources,
     /// Keys of what is gone.
     pub removed_resources: Vec<String>,
     /// It was everything: what exists once and is not among its resources is gone, too.
@@ -131,16 +137,15 @@ pub struct AppliedDelta {
 impl AppliedDelta {
     /// Takes out something that exists once, beside the world.
     pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
-        let index = self.resources.iter().position(|value| value.is::<T>())?;
-        self.resources.swap_remove(index).downcast().ok().map(|value| *value)
+        self.resources.take()
     }
 }
 
 impl Bonfire {
     /// The components that are told to mirrors: all but the mark of saves.
     pub fn replication_schema(&self) -> Arc<DeltaSchema> {
-        let mark = self.registry.index_of::<Saved>();
-        Arc::new(DeltaSchema::without(&self.registry, mark))
+        let mark = self.registry.core.index_of::<Saved>();
+        Arc::new(DeltaSchema::without(&self.registry.core, mark))
     }
 
     /// Applies a delta for mirrors. `map` has the ids of the world that the delta is about and what they are here: it grows and
@@ -168,7 +173,7 @@ impl Bonfire {
         let new: Vec<Entity> = world.reserve_entities(count).collect();
         let staged = ids.assign(map, new.iter().map(|entity| (*entity).into())).and_then(|()| {
             let context: Option<&dyn Any> = Some(&*world);
-            delta.stage(&self.registry, schema, map, limits, context)
+            delta.stage(&self.registry.core, schema, map, limits, context)
         });
         match staged {
             Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids, &new)),
@@ -190,9 +195,9 @@ impl Bonfire {
         schema: &DeltaSchema,
     ) -> Result<Delta> {
         let current =
-            |number: usize, id: EntityId| (self.entries[number].pointer)(world, map.get(id)?.into());
+            |number: usize, id: EntityId| (self.registry.entries[number].pointer)(world, map.get(id)?.into());
         // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
-        unsafe { delta.with_whole_components(&self.registry, schema, current) }
+        unsafe { delta.with_whole_components(&self.registry.core, schema, current) }
     }
 
     /// From here on nothing fails.
@@ -209,45 +214,9 @@ impl Bonfire {
         for &entity in new {
             let _ = world.insert_one(entity, Mirrored);
         }
-        let descriptors = self.registry.descriptors();
+        let descriptors = self.registry.core.descriptors();
         for group in staged.groups {
-            let entities: Vec<Option<Entity>> = group
-                .ids
-                .iter()
-                .map(|id| map.get(*id).map(Entity::from).filter(|id| world.contains(*id)))
-                .collect();
-            if group.spawned {
-                let told: Vec<usize> = group.changes.iter().map(|change| change.component).collect();
-                let rest = (0..descriptors.len())
-                    .filter(|number| !told.contains(number) && !descriptors[*number].is_transient());
-                for number in rest.filter(|number| self.registry.index_of::<Saved>() != Some(*number)) {
-                    entities
-                        .iter()
-                        .flatten()
-                        .for_each(|entity| (self.entries[number].remove)(world, *entity));
-                }
-            }
-            let mut inserted = NewComponents::new();
-            for change in group.changes {
-                let entry = &self.entries[change.component];
-                let absent: Vec<usize> = match &change.column {
-                    Some(column) if change.op != DeltaOp::Removed => {
-                        (0..entities.len()).filter(|&row| !column.is_present(row)).collect()
-                    }
-                    _ => (0..entities.len()).collect(),
-                };
-                for entity in absent.into_iter().filter_map(|row| entities[row]) {
-                    (entry.remove)(world, entity);
-                }
-                if let Some(column) = change.column.filter(|_| change.op != DeltaOp::Removed) {
-                    (entry.update)(column, world, &entities, &mut inserted);
-                }
-            }
-            for (row, mut builder) in inserted {
-                if let Some(entity) = entities[row] {
-                    let _ = world.insert(entity, builder.build());
-                }
-            }
+            self.commit_group(world, group, map);
         }
         for local in ids.to_despawn() {
             let _ = world.despawn(local.into());
@@ -255,31 +224,58 @@ impl Bonfire {
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
         for (number, column) in staged.resources {
             match column {
-                Some(column) => applied.resources.extend((self.entries[number].resource)(column)),
+                Some(column) => applied.resources.add((self.registry.entries[number].resource)(column)),
                 None => applied.removed_resources.push(descriptors[number].key().to_owned()),
             }
         }
         debug_assert!(delta.is_whole() || delta.since() <= delta.now());
         applied
     }
-}
 
-/// Gives the values of a column to entities: in the place of what they have, or together with others that they get.
-pub(crate) fn update_column<T: Component>(
-    column: StagedColumn<'_>,
-    world: &mut World,
-    entities: &[Option<Entity>],
-    inserted: &mut NewComponents,
-) {
-    let rows: Vec<usize> = (0..entities.len()).filter(|&row| column.is_present(row)).collect();
-    let Ok(values) = column.into_values::<T>() else {
-        unreachable!("a staged column has its component's type")
-    };
-    for (row, value) in rows.into_iter().zip(values) {
-        let Some(entity) = entities[row] else { continue };
-        match world.get::<&mut T>(entity) {
-            Ok(mut live) => *live = value,
-            Err(_) => _ = inserted.entry(row).or_default().add(value),
+    fn commit_group(&self, world: &mut World, group: StagedGroup<'_>, map: &EntityMap) {
+        let entities: Vec<Option<Entity>> = group
+            .ids
+            .iter()
+            .map(|id| map.get(*id).map(Entity::from).filter(|id| world.contains(*id)))
+            .collect();
+        if group.spawned {
+            self.remove_others(world, &group, &entities);
+        }
+        let mut inserted = NewComponents::new();
+        for change in group.changes {
+            let entry = &self.registry.entries[change.component];
+            let absent: Vec<usize> = match &change.column {
+                Some(column) if change.op != DeltaOp::Removed => {
+                    (0..entities.len()).filter(|&row| !column.is_present(row)).collect()
+                }
+                _ => (0..entities.len()).collect(),
+            };
+            for entity in absent.into_iter().filter_map(|row| entities[row]) {
+                (entry.remove)(world, entity);
+            }
+            if let Some(column) = change.column.filter(|_| change.op != DeltaOp::Removed) {
+                (entry.update)(column, world, &entities, &mut inserted);
+            }
+        }
+        for (row, mut builder) in inserted {
+            if let Some(entity) = entities[row] {
+                let _ = world.insert(entity, builder.build());
+            }
+        }
+    }
+
+    /// Removes the components that a group of whole entities does not have.
+    fn remove_others(&self, world: &mut World, group: &StagedGroup<'_>, entities: &[Option<Entity>]) {
+        let descriptors = self.registry.core.descriptors();
+        let mark = self.registry.core.index_of::<Saved>();
+        for (number, descriptor) in descriptors.iter().enumerate() {
+            let is_listed = group.changes.iter().any(|change| change.component == number);
+            if is_listed || descriptor.is_transient() || mark == Some(number) {
+                continue;
+            }
+            for &entity in entities.iter().flatten() {
+                (self.registry.entries[number].remove)(world, entity);
+            }
         }
     }
 }

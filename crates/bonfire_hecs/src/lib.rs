@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod capture;
+mod column;
 mod delta;
+mod free_ids;
 mod load;
-mod place;
+mod registration;
 mod registry;
-mod restore;
+mod replication;
 mod selection;
-mod slots;
-mod sync;
 
 /// The core, for everything that this crate's root leaves out.
 pub use bonfire as core;
@@ -16,9 +16,8 @@ pub use bonfire as core;
 pub use bonfire::__private;
 pub use bonfire::{
     Adapter, AsText, ComponentReport, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions,
-    EntityId, Error, Filter, Granularity, Keyed, Limits, LoadContext, LoadOptions, LoadReport, NonFinite,
-    OpenOptions, Outcome, Registry, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit,
-    preflight,
+    EntityId, Error, Filter, Granularity, Keyed, Limits, LoadContext, LoadReport, NonFinite, OpenOptions,
+    Outcome, Registry, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
@@ -27,12 +26,13 @@ pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras}
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
-pub use bonfire_store::check_schemas;
+pub use bonfire_store::{SaveReport, SaveTarget, check_schemas};
 /// Messages between worlds, without sockets.
-pub use bonfire_sync as replication;
-pub use capture::{SaveOptions, SaveSummary};
+pub use bonfire_sync as sync;
+pub use capture::SaveOptions;
 pub use delta::{AppliedDelta, DeltaCapture, Mirrored};
-pub use load::{LoadMode, Loaded};
-pub use registry::{Bonfire, Saved};
-pub use selection::{SaveScope, Selection};
-pub use sync::{WorldMirror, WorldSource};
+pub use load::{LoadMode, LoadOptions, Loaded};
+pub use registration::Bonfire;
+pub use registry::{SaveScope, Saved};
+pub use replication::{WorldMirror, WorldSource};
+pub use selection::Selection;

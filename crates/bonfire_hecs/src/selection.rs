@@ -6,18 +6,7 @@ use bonfire::engine::{LAYER_COUNT, ResolvedFilter};
 use bonfire::{Error, Filter, Result};
 use hecs::{Archetype, Batch, Entity, Query, QueryBorrow, World};
 
-use crate::Saved;
-use crate::registry::{Bonfire, Layer};
-
-/// Which entities are saved if nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SaveScope {
-    /// Those that have a registered component. A hecs world holds what the game spawned and nothing else.
-    #[default]
-    Persisted,
-    /// Those that have the component [`Saved`].
-    Marked,
-}
+use crate::registry::{ComponentRegistry, Layer, Saved};
 
 /// A choice among the entities that would be saved.
 ///
@@ -56,7 +45,7 @@ impl Selection {
 }
 
 /// An archetype, and the rows of it that are meant.
-pub(crate) struct Chosen<'w> {
+pub(crate) struct ChosenArchetype<'w> {
     pub(crate) archetype: &'w Archetype,
     /// Some of its rows, or all.
     pub(crate) rows: Option<Vec<u32>>,
@@ -67,7 +56,7 @@ pub(crate) struct Chosen<'w> {
     pub(crate) batch: Cell<Option<Batch<'w, Entity>>>,
 }
 
-impl Chosen<'_> {
+impl ChosenArchetype<'_> {
     pub(crate) fn len(&self) -> usize {
         self.rows.as_ref().map_or(self.archetype.len() as usize, Vec::len)
     }
@@ -80,20 +69,19 @@ impl Chosen<'_> {
 
 /// All archetypes of a world that have entities; `all` is a query for all of them.
 pub(crate) fn archetypes<'w>(
-    bonfire: &Bonfire,
+    registry: &ComponentRegistry,
     world: &'w World,
     all: &'w mut QueryBorrow<'_, Entity>,
-) -> impl Iterator<Item = Chosen<'w>> {
+) -> impl Iterator<Item = ChosenArchetype<'w>> {
     let archetypes = world.archetypes().filter(|archetype| !archetype.is_empty());
     archetypes.zip(all.iter_batched(u32::MAX)).map(|(archetype, batch)| {
-        let numbers =
-            archetype.component_types().filter_map(|id| bonfire.registry.index_of_type(id)).collect();
-        Chosen { archetype, rows: None, numbers, batch: Cell::new(Some(batch)) }
+        let numbers = archetype.component_types().filter_map(|id| registry.core.index_of_type(id)).collect();
+        ChosenArchetype { archetype, rows: None, numbers, batch: Cell::new(Some(batch)) }
     })
 }
 
 /// What a save would have of an archetype.
-pub(crate) enum Choice {
+pub(crate) enum ArchetypeChoice {
     Nothing,
     All,
     /// These rows, in ascending order.
@@ -102,33 +90,39 @@ pub(crate) enum Choice {
 
 /// A selection that is applied to one archetype after the other.
 pub(crate) struct Chooser<'a> {
-    bonfire: &'a Bonfire,
+    registry: &'a ComponentRegistry,
     selection: &'a Selection,
     filter: ResolvedFilter,
     layer: Option<&'a Layer>,
 }
 
 impl<'a> Chooser<'a> {
-    pub(crate) fn new(bonfire: &'a Bonfire, selection: &'a Selection, excluded: &[usize]) -> Result<Self> {
-        let filter = selection.filter.resolve(&bonfire.registry, excluded)?;
-        let layer = bonfire.layer.as_ref().filter(|_| filter.has_layers());
+    pub(crate) fn new(
+        registry: &'a ComponentRegistry,
+        selection: &'a Selection,
+        excluded: &[usize],
+    ) -> Result<Self> {
+        let filter = selection.filter.resolve(&registry.core, excluded)?;
+        let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
         if filter.has_layers() && layer.is_none() {
             return Err(Error::misuse(
                 "the filter names layers, but no component has them: call `save_layer` first",
             ));
         }
-        Ok(Self { bonfire, selection, filter, layer })
+        Ok(Self { registry, selection, filter, layer })
     }
 
-    pub(crate) fn choose(&self, candidate: &Chosen<'_>) -> Result<Choice> {
-        let Chosen { archetype, numbers, .. } = candidate;
+    pub(crate) fn choose(&self, candidate: &ChosenArchetype<'_>) -> Result<ArchetypeChoice> {
+        let ChosenArchetype { archetype, numbers, .. } = candidate;
         let in_scope =
-            archetype.has::<Saved>() || numbers.iter().any(|&number| self.bonfire.is_reason(number));
+            archetype.has::<Saved>() || numbers.iter().any(|&number| self.registry.is_reason(number));
         let matches = || self.selection.matching.iter().all(|matches| matches(archetype));
         if !in_scope || !self.filter.accepts(|number| numbers.contains(&number)) || !matches() {
-            return Ok(Choice::Nothing);
+            return Ok(ArchetypeChoice::Nothing);
         }
-        let Some(layers) = self.layer.and_then(|layer| layer(archetype)) else { return Ok(Choice::All) };
+        let Some(layers) = self.layer.and_then(|layer| layer(archetype)) else {
+            return Ok(ArchetypeChoice::All);
+        };
         if let Some(number) = layers.iter().find(|&&number| number >= LAYER_COUNT) {
             let last = LAYER_COUNT - 1;
             return Err(Error::misuse(format!("an entity is on layer {number}, layers go from 0 to {last}")));
@@ -136,29 +130,29 @@ impl<'a> Chooser<'a> {
         let on_layer = |&row: &u32| self.filter.accepts_layer(Some(layers[row as usize]));
         let picked: Vec<u32> = (0..archetype.len()).filter(on_layer).collect();
         Ok(match picked.len() {
-            0 => Choice::Nothing,
-            all if all == layers.len() => Choice::All,
-            _ => Choice::Some(picked),
+            0 => ArchetypeChoice::Nothing,
+            all if all == layers.len() => ArchetypeChoice::All,
+            _ => ArchetypeChoice::Some(picked),
         })
     }
 }
 
 /// Chooses among the entities of a world; `all` is a query for all of them.
 pub(crate) fn choose<'w>(
-    bonfire: &Bonfire,
+    registry: &ComponentRegistry,
     world: &'w World,
     all: &'w mut QueryBorrow<'_, Entity>,
     selection: &Selection,
     excluded: &[usize],
-) -> Result<Vec<Chosen<'w>>> {
-    let chooser = Chooser::new(bonfire, selection, excluded)?;
+) -> Result<Vec<ChosenArchetype<'w>>> {
+    let chooser = Chooser::new(registry, selection, excluded)?;
     let mut chosen = Vec::new();
-    for candidate in archetypes(bonfire, world, all) {
+    for candidate in archetypes(registry, world, all) {
         match chooser.choose(&candidate)? {
-            Choice::Nothing => {}
-            Choice::All => chosen.push(candidate),
-            Choice::Some(rows) => {
-                chosen.push(Chosen { rows: Some(rows), batch: Cell::new(None), ..candidate });
+            ArchetypeChoice::Nothing => {}
+            ArchetypeChoice::All => chosen.push(candidate),
+            ArchetypeChoice::Some(rows) => {
+                chosen.push(ChosenArchetype { rows: Some(rows), batch: Cell::new(None), ..candidate });
             }
         }
     }

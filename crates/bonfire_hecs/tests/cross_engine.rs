@@ -5,8 +5,7 @@
 mod bevy_common;
 mod common;
 
-use bonfire_hecs::Outcome;
-use bonfire_hecs::{Bonfire, EntityId, LoadMode, Persist, SaveOptions, SaveScope, Saved, Snapshot};
+use bonfire_hecs::{Bonfire, EntityId, LoadMode, Outcome, Persist, SaveOptions, SaveScope, Saved, Snapshot};
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{ScriptWorld, live, scripts};
 use common::*;
@@ -59,12 +58,12 @@ fn through_hecs(snapshot: &Snapshot, mut by: HecsWorld) -> Snapshot {
     if let Some(score) = loaded.take_resource::<Score>() {
         options = options.resource(score);
     }
-    through_bytes(&by.bonfire.save(&by.world, &options).unwrap())
+    through_bytes(&by.bonfire.capture_with_hooks(&by.world, &options).unwrap())
 }
 
 fn through_bevy(snapshot: &Snapshot, mut by: bevy::World) -> Snapshot {
     by.load(&through_bytes(snapshot), bevy::LoadMode::Replace).unwrap();
-    through_bytes(&by.save(&bevy::SaveOptions::new()).unwrap())
+    through_bytes(&by.capture_with_events(&bevy::SaveOptions::new()).unwrap())
 }
 
 fn names_of(world: &bevy::World, list: &[bevy::Entity]) -> Vec<String> {
@@ -122,7 +121,7 @@ fn a_world_of_bevy_lives_on_in_hecs_and_goes_back() {
     world.despawn(second).unwrap();
     world.insert_one(first, Team(7)).unwrap();
     let options = SaveOptions::new().resource(score);
-    let back = through_bytes(&hecs.bonfire.save(&hecs.world, &options).unwrap());
+    let back = through_bytes(&hecs.bonfire.capture_with_hooks(&hecs.world, &options).unwrap());
 
     let mut again = bevy::everything(true);
     again.load(&back, bevy::LoadMode::Replace).unwrap();
@@ -156,7 +155,7 @@ fn a_world_of_hecs_lives_on_in_bevy_and_goes_back() {
     source.world.despawn(gone).unwrap();
     let options =
         SaveOptions::new().resource(Score { points: 3, best: Some(boat) }).data("hecs.aim", &boat).unwrap();
-    let snapshot = through_bytes(&source.bonfire.save(&source.world, &options).unwrap());
+    let snapshot = through_bytes(&source.bonfire.capture_with_hooks(&source.world, &options).unwrap());
     assert!(!snapshot.free_list().unwrap().is_empty());
 
     let mut world = bevy::everything(false);
@@ -167,7 +166,7 @@ fn a_world_of_hecs_lives_on_in_bevy_and_goes_back() {
     let best = world.resource::<bevy::Score>().best.unwrap();
     assert_eq!(names_of(&world, &[best]), ["boat"]);
     world.entity_mut(best).insert(bevy::Team(4));
-    let back = through_bytes(&world.save(&bevy::SaveOptions::new()).unwrap());
+    let back = through_bytes(&world.capture_with_events(&bevy::SaveOptions::new()).unwrap());
 
     let mut again = fresh();
     let mut loaded = again.bonfire.load(&mut again.world, &back, LoadMode::Replace).unwrap();
@@ -282,7 +281,7 @@ fn saves_show_their_values_without_the_code_of_a_game() {
     let leader = hecs.world.spawn((Saved, Name("Dolly".into()), Position { x: 0.5, y: -1.25 }));
     hecs.world.spawn((Saved, Follows { leader, others: vec![], last: None }, Mood::Singing("la".into())));
     let options = SaveOptions::new().resource(Score { points: 77, best: Some(leader) });
-    let of_hecs = hecs.bonfire.save(&hecs.world, &options).unwrap().to_bytes().unwrap();
+    let of_hecs = hecs.bonfire.capture_with_hooks(&hecs.world, &options).unwrap().to_bytes().unwrap();
     let mut world = bevy::everything(false);
     world.load(&Snapshot::open(&of_hecs).unwrap(), bevy::LoadMode::Replace).unwrap();
     let of_bevy = bevy::save(&world).to_bytes().unwrap();

@@ -2,8 +2,7 @@
 
 mod common;
 
-use bonfire_hecs::core::engine::DeltaScope;
-use bonfire_hecs::core::engine::EntityMap;
+use bonfire_hecs::core::engine::{DeltaScope, EntityMap};
 use bonfire_hecs::{
     Bonfire, Delta, DeltaCapture, EntityId, Limits, Mirrored, SaveOptions, SaveScope, Snapshot,
 };

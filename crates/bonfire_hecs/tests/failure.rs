@@ -2,14 +2,14 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicIsize, Ordering::SeqCst};
+use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use bonfire_hecs::core::engine::SnapshotWriter;
 use bonfire_hecs::{
-    Bonfire, Dangling, Descriptor, EntityId, Error, Filter, LoadContext, LoadMode, LoadOptions, Loaded,
-    Persist, Result, SaveOptions, Saved, Selection, Snapshot, Unknown,
+    Bonfire, Dangling, DataEntry, Descriptor, EntityId, Error, Filter, Limits, LoadContext, LoadMode,
+    LoadOptions, Loaded, Persist, Registry, Result, SaveOptions, Saved, Selection, Snapshot, Unknown,
 };
-use bonfire_hecs::{DataEntry, Limits, Registry};
 use common::*;
 use hecs::{Entity, World};
 
@@ -121,28 +121,28 @@ fn a_failed_load_of_every_kind_leaves_the_world_as_it_was() {
             let mut other = busy();
             let stray = other.world.spawn(());
             other.world.spawn((Saved, Follows { leader: stray, others: vec![], last: None }));
-            let options = LoadOptions { dangling: Dangling::Refuse, ..LoadOptions::default() };
+            let options = LoadOptions::new().dangling(Dangling::Refuse);
             let snapshot = save(&other.bonfire, &other.world);
-            it.bonfire.load_with(&mut it.world, &snapshot, mode.clone(), options)
+            it.bonfire.load(&mut it.world, &snapshot, options.mode(mode.clone()))
         });
         assert!(error.is_dangling() && error.key() == Some("test.follows"), "{error}");
 
         let error = assert_unchanged(&what("an unknown component"), |it| {
-            let options = LoadOptions { unknown: Unknown::Refuse, ..LoadOptions::default() };
+            let options = LoadOptions::new().unknown(Unknown::Refuse);
             #[derive(Persist)]
             #[persist(key = "mod.laser")]
             struct Laser;
             let (mut world, mut other) = (World::new(), Bonfire::new());
             other.persist::<Laser>()?;
             world.spawn((Saved, Laser));
-            it.bonfire.load_with(&mut it.world, &save(&other, &world), mode.clone(), options)
+            it.bonfire.load(&mut it.world, &save(&other, &world), options.mode(mode.clone()))
         });
         assert!(error.is_unknown(), "{error}");
 
         let error = assert_unchanged(&what("more memory than allowed"), |it| {
             let limits = Limits { memory_bytes_max: 16, ..Limits::default() };
-            let options = LoadOptions { limits, ..LoadOptions::default() };
-            it.bonfire.load_with(&mut it.world, &save(&busy().bonfire, &busy().world), mode.clone(), options)
+            let options = LoadOptions::new().limits(limits);
+            it.bonfire.load(&mut it.world, &save(&busy().bonfire, &busy().world), options.mode(mode.clone()))
         });
         assert!(error.is_limit(), "{error}");
     }

@@ -3,10 +3,9 @@
 
 mod common;
 
-use bonfire_hecs::Outcome;
 use bonfire_hecs::{
-    Bonfire, Dangling, EntityId, Filter, LoadMode, LoadOptions, Persist, SaveOptions, SaveScope, Saved,
-    Selection, Snapshot, Unknown,
+    Bonfire, Dangling, EntityId, Filter, LoadMode, LoadOptions, Outcome, Persist, SaveOptions, SaveScope,
+    Saved, Selection, Snapshot, Unknown,
 };
 use common::*;
 use hecs::{Entity, World};
@@ -78,7 +77,7 @@ fn a_selection_is_replaced_alone() {
     let level = world.spawn((Saved, name("level"), Enemy));
     let player = world.spawn((Saved, name("player"), Team(1)));
     let enemies = || Selection::new().matching::<&Enemy>();
-    let snapshot = bonfire.save(&world, &SaveOptions::new().selection(enemies())).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(enemies())).unwrap();
     assert_eq!(snapshot.entity_count(), 1);
     world.spawn((Saved, name("another"), Enemy));
     world.get::<&mut Team>(player).unwrap().0 = 2;
@@ -91,7 +90,7 @@ fn a_selection_is_replaced_alone() {
     bonfire.save_layer(|team: &Team| team.0);
     let others = world.spawn_batch((0..4).map(|layer| (Saved, Team(layer), name("row")))).collect::<Vec<_>>();
     let second = || Selection::new().filter(Filter::new().include("test.team").layers([2]).unwrap());
-    let snapshot = bonfire.save(&world, &SaveOptions::new().selection(second())).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(second())).unwrap();
     assert_eq!(snapshot.entity_count(), 2, "the player and a row");
     bonfire.load(&mut world, &snapshot, LoadMode::ReplaceSelected(second())).unwrap();
     let alive: Vec<bool> = others.iter().map(|&entity| world.contains(entity)).collect();
@@ -138,8 +137,8 @@ fn references_to_nothing_dangle_or_drop_their_component() {
         assert_eq!((follows.leader, follows.last), (Entity::DANGLING, None));
     }
     assert_eq!(loaded.report.component("test.follows").unwrap().dangling, 3);
-    let options = LoadOptions { dangling: Dangling::DropComponent, ..LoadOptions::default() };
-    let loaded = bonfire.load_with(&mut world, &snapshot, LoadMode::Replace, options).unwrap();
+    let options = LoadOptions::new().dangling(Dangling::DropComponent);
+    let loaded = bonfire.load(&mut world, &snapshot, options.mode(LoadMode::Replace)).unwrap();
     let new = loaded.entity(follower).unwrap();
     assert!(world.get::<&Follows>(new).is_err() && world.get::<&Enemy>(new).is_ok());
     assert_eq!(loaded.report.component("test.follows").unwrap().left_out, 1);
@@ -185,7 +184,7 @@ fn modded() -> (Snapshot, Entity, Entity) {
     let turret = world.spawn((Saved, name("turret"), Laser(target)));
     world.spawn((Saved, Laser(turret)));
     let options = SaveOptions::new().resource(Settings("bright".into())).data("mod.aim", &turret).unwrap();
-    (with_mod().save(&world, &options).unwrap(), target, turret)
+    (with_mod().capture_with_hooks(&world, &options).unwrap(), target, turret)
 }
 
 #[test]
@@ -230,9 +229,9 @@ fn what_is_unknown_is_carried_and_comes_back_with_its_mod() {
 #[test]
 fn what_is_unknown_can_be_dropped_or_refused() {
     let (snapshot, ..) = modded();
-    let with = |unknown| LoadOptions { unknown, ..LoadOptions::default() };
+    let with = |unknown| LoadOptions::new().unknown(unknown);
     let (mut world, mut without) = (World::new(), bonfire(false));
-    let dropped = without.load_with(&mut world, &snapshot, LoadMode::Replace, with(Unknown::Drop)).unwrap();
+    let dropped = without.load(&mut world, &snapshot, with(Unknown::Drop).mode(LoadMode::Replace)).unwrap();
     assert_eq!(dropped.report.component("mod.laser").unwrap().outcome, Outcome::Dropped);
     assert_eq!(dropped.report.unclaimed_data, ["mod.aim"]);
     let next = save(&without, &world);
@@ -240,7 +239,7 @@ fn what_is_unknown_can_be_dropped_or_refused() {
     assert!(next.data().iter().all(|entry| !entry.key().starts_with("mod.")));
     assert_eq!(next.entity_count(), 3);
 
-    let refused = without.load_with(&mut world, &snapshot, LoadMode::Replace, with(Unknown::Refuse));
+    let refused = without.load(&mut world, &snapshot, with(Unknown::Refuse).mode(LoadMode::Replace));
     let error = refused.unwrap_err();
     assert!(error.is_unknown() && error.key().unwrap().starts_with("mod."), "{error}");
 }
@@ -255,7 +254,7 @@ fn a_build_that_knows_nothing_carries_everything() {
     let (mut again, mut with_mod) = (World::new(), with_mod());
     let mut loaded = with_mod.load(&mut again, &between, LoadMode::Replace).unwrap();
     let settings = loaded.take_resource::<Settings>().unwrap();
-    let saved = with_mod.save(&again, &SaveOptions::new().resource(settings)).unwrap();
+    let saved = with_mod.capture_with_hooks(&again, &SaveOptions::new().resource(settings)).unwrap();
     assert_eq!(canonical(&saved), canonical(&snapshot));
 }
 
@@ -264,7 +263,7 @@ fn resources_are_saved_beside_the_world_and_taken_from_what_was_loaded() {
     let mut source = used_world();
     let best = source.spawn((Saved, name("best")));
     let options = SaveOptions::new().resource(Score { points: 7, best: Some(best) }).resource(Team(3));
-    let snapshot = read_again(&bonfire(false).save(&source, &options).unwrap());
+    let snapshot = read_again(&bonfire(false).capture_with_hooks(&source, &options).unwrap());
     let (mut world, mut bonfire) = (World::new(), bonfire(false));
     let mut loaded = bonfire.load(&mut world, &snapshot, LoadMode::Replace).unwrap();
     let new = loaded.entity(best);

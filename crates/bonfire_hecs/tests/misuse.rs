@@ -87,13 +87,13 @@ fn a_layer_filter_without_a_layer_says_what_to_call() {
 fn what_is_not_registered_is_named() {
     struct Nobody;
     let (world, mut bonfire) = (World::new(), bonfire(false));
-    let error = bonfire.save(&world, &SaveOptions::new().resource(Nobody)).unwrap_err();
+    let error = bonfire.capture_with_hooks(&world, &SaveOptions::new().resource(Nobody)).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("Nobody"), "{error}");
     let error = bonfire.persist_non_finite::<Nobody>(NonFinite::Refuse).err().unwrap();
     let text = error.to_string();
     assert!(error.is_misuse() && text.contains("Nobody") && text.contains("persist::<"), "{text}");
     bonfire.hooks.on_save(|_, starting| starting.exclude::<Nobody>());
-    let error = bonfire.save(&world, &SaveOptions::new()).unwrap_err();
+    let error = bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("Nobody"), "{error}");
 }
 

@@ -45,7 +45,7 @@ fn what_is_carried_is_carried_once_after_a_selection_is_restored() {
     let (mut world, mut without) = (World::new(), bonfire(false));
     without.load(&mut world, &snapshot, LoadMode::Replace).unwrap();
     let teams = || Selection::new().matching::<&Team>();
-    let past = without.save(&world, &SaveOptions::new().selection(teams())).unwrap();
+    let past = without.capture_with_hooks(&world, &SaveOptions::new().selection(teams())).unwrap();
     without.load(&mut world, &past, LoadMode::RestoreSelected(teams())).unwrap();
     let next = save(&without, &world);
     let (mut again, mut with) = (World::new(), with_mod(SaveScope::Marked));
@@ -70,7 +70,7 @@ fn an_entity_that_left_the_selection_keeps_its_id_in_a_restore() {
     let (mut world, mut bonfire) = (World::new(), bonfire(false));
     let convert = world.spawn((Saved, Team(1), Enemy));
     let enemies = || Selection::new().matching::<&Enemy>();
-    let snapshot = bonfire.save(&world, &SaveOptions::new().selection(enemies())).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(enemies())).unwrap();
     world.remove_one::<Enemy>(convert).unwrap();
     let loaded = bonfire.load(&mut world, &snapshot, LoadMode::RestoreSelected(enemies())).unwrap();
     assert_eq!(world.len(), 1, "it is not there twice");
@@ -103,7 +103,7 @@ fn a_selection_that_is_restored_keeps_references_to_the_rest_of_the_world() {
     let player = world.spawn((Saved, Team(1)));
     let enemy = world.spawn((Saved, Enemy, Follows { leader: player, others: vec![], last: None }));
     let enemies = || Selection::new().matching::<&Enemy>();
-    let snapshot = bonfire.save(&world, &SaveOptions::new().selection(enemies())).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(enemies())).unwrap();
     bonfire.load(&mut world, &snapshot, LoadMode::RestoreSelected(enemies())).unwrap();
     assert_eq!(world.get::<&Follows>(enemy).unwrap().leader, player);
 }
@@ -114,12 +114,12 @@ fn data_that_is_carried_keeps_its_references_when_a_selection_is_loaded() {
     let player = source.spawn((Saved, Team(1)));
     source.spawn((Saved, Enemy));
     let options = SaveOptions::new().data("mod.target", &player).unwrap();
-    let snapshot = bonfire(false).save(&source, &options).unwrap();
+    let snapshot = bonfire(false).capture_with_hooks(&source, &options).unwrap();
     let (mut world, mut bonfire) = (World::new(), bonfire(false));
     let loaded = bonfire.load(&mut world, &snapshot, LoadMode::Replace).unwrap();
     let player = loaded.entity(player).unwrap();
     let enemies = || Selection::new().matching::<&Enemy>();
-    let level = bonfire.save(&world, &SaveOptions::new().selection(enemies())).unwrap();
+    let level = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(enemies())).unwrap();
     bonfire.load(&mut world, &level, LoadMode::ReplaceSelected(enemies())).unwrap();
     let next = save(&bonfire, &world);
     let target = next.data().iter().find(|entry| entry.key() == "mod.target").unwrap();
@@ -142,7 +142,7 @@ fn hooks_cannot_take_reserved_keys() {
     let (mut world, mut bonfire) = (World::new(), bonfire(false));
     world.spawn((Saved,));
     bonfire.hooks.on_save(|_, starting| starting.attach("bonfire.mine", &1_u8));
-    assert!(bonfire.save(&world, &SaveOptions::new()).unwrap_err().is_misuse());
+    assert!(bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap_err().is_misuse());
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn hooks_outlive_one_that_panics() {
         assert!(!std::mem::take(&mut first), "once");
         starting.attach("game.seed", &1_u8)
     });
-    let panicked = catch_unwind(AssertUnwindSafe(|| bonfire.save(&world, &SaveOptions::new())));
+    let panicked = catch_unwind(AssertUnwindSafe(|| bonfire.capture_with_hooks(&world, &SaveOptions::new())));
     assert!(panicked.is_err());
-    assert_eq!(bonfire.save(&world, &SaveOptions::new()).unwrap().data().len(), 1);
+    assert_eq!(bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap().data().len(), 1);
 }
 
 #[test]

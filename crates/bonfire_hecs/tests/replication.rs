@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use bonfire_hecs::replication::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
+use bonfire_hecs::sync::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
 use bonfire_hecs::{
     Bonfire, Compression, Delta, DeltaCapture, EntityId, Granularity, SaveOptions, SaveScope, Snapshot,
 };

@@ -226,7 +226,7 @@ fn a_selection_is_restored_alone() {
     let enemies: Vec<Entity> = (0..4).map(|number| world.spawn((Saved, Team(number), Enemy))).collect();
     let player = world.spawn((Saved, Team(9)));
     let selection = || Selection::new().matching::<&Enemy>();
-    let snapshot = bonfire.save(&world, &SaveOptions::new().selection(selection())).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().selection(selection())).unwrap();
     world.despawn(enemies[1]).unwrap();
     let came = world.spawn((Saved, Team(50), Enemy));
     let came_beside = world.spawn((Saved, Team(51)));
@@ -251,7 +251,7 @@ fn a_selection_by_layer_restores_some_rows_of_an_archetype() {
         (0..12).map(|number| world.spawn((Saved, Layer(number % 3), Team(number), sprite("kept")))).collect();
     let layer = |number| Filter::new().layers([number]).unwrap();
     let selection = || Selection::new().filter(layer(1));
-    let snapshot = bonfire.save(&world, &SaveOptions::new().filter(layer(1))).unwrap();
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new().filter(layer(1))).unwrap();
     assert_eq!(snapshot.entity_count(), 4);
     for &entity in &entities {
         world.get::<&mut Team>(entity).unwrap().0 = 99;

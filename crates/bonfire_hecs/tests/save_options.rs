@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use bonfire_hecs::core::schema::{Node, SchemaBuilder, Type};
 use bonfire_hecs::core::{Reader, Writer};
-use bonfire_hecs::{Adapter, Limits, Value};
 use bonfire_hecs::{
-    Bonfire, Compression, DataEntry, Descriptor, EncodeOptions, EntityId, Error, Filter, LoadContext,
-    LoadMode, LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection, Snapshot,
+    Adapter, Bonfire, Compression, DataEntry, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits,
+    LoadContext, LoadMode, LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection,
+    Snapshot, Value,
 };
 use common::*;
 use hecs::{Entity, Or, With, Without, World};
@@ -144,7 +144,8 @@ fn data_and_metadata_are_kept_in_order() {
         .unwrap()
         .metadata("name", "Before the dragon")
         .metadata("hours", 7_u64);
-    let snapshot = Snapshot::open(&bonfire.save(&world, &options).unwrap().to_bytes().unwrap()).unwrap();
+    let snapshot =
+        Snapshot::open(&bonfire.capture_with_hooks(&world, &options).unwrap().to_bytes().unwrap()).unwrap();
     let keys: Vec<&str> = snapshot.data().iter().map(DataEntry::key).collect();
     assert_eq!(keys, ["b.second", "a.first"]);
     let metadata =
@@ -162,9 +163,9 @@ fn options_can_be_used_again_and_cloned() {
         .resource(Score { points: 1, best: None })
         .data("game.seed", &1_u8)
         .unwrap();
-    let first = bonfire.save(&world, &options).unwrap().to_bytes().unwrap();
-    assert_eq!(bonfire.save(&world, &options).unwrap().to_bytes().unwrap(), first);
-    assert_eq!(bonfire.save(&world, &options.clone()).unwrap().to_bytes().unwrap(), first);
+    let first = bonfire.capture_with_hooks(&world, &options).unwrap().to_bytes().unwrap();
+    assert_eq!(bonfire.capture_with_hooks(&world, &options).unwrap().to_bytes().unwrap(), first);
+    assert_eq!(bonfire.capture_with_hooks(&world, &options.clone()).unwrap().to_bytes().unwrap(), first);
 }
 
 #[test]
@@ -213,8 +214,8 @@ fn a_file_beyond_the_limits_is_refused_before_memory_is_taken() {
     let size = bonfire.save_to(&world, &path, &SaveOptions::new()).unwrap().bytes;
     let limits = Limits { raw_bytes_max: 1 << 20, ..Limits::default() };
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(size + (4 << 20)).unwrap();
-    let options = LoadOptions { limits, ..LoadOptions::default() };
-    let error = bonfire.load_from_with(&mut world, &path, LoadMode::Replace, options).unwrap_err();
+    let options = LoadOptions::new().limits(limits);
+    let error = bonfire.load_from(&mut world, &path, options).unwrap_err();
     assert!(error.is_limit() && error.to_string().contains("large.save"), "{error}");
 }
 
@@ -245,7 +246,7 @@ fn hooks_attach_data_exclude_entities_and_get_their_data_back() {
     });
     source.hooks.on_save(|_, starting| starting.attach("other.plugin", &7_u8));
     let options = SaveOptions::new().data("caller.data", &true).unwrap();
-    let snapshot = source.save(&world, &options).unwrap();
+    let snapshot = source.capture_with_hooks(&world, &options).unwrap();
     let keys: Vec<&str> = snapshot.data().iter().map(DataEntry::key).collect();
     assert_eq!(
         keys.iter().filter(|key| **key != "bonfire.free_list").collect::<Vec<_>>(),
@@ -253,7 +254,10 @@ fn hooks_attach_data_exclude_entities_and_get_their_data_back() {
     );
     assert_eq!(names(&snapshot), ["vane"]);
     // Exclusions and data are of one save: nothing piles up. A capture without hooks has everything and no data.
-    assert_eq!(source.save(&world, &SaveOptions::new()).unwrap().data().len(), snapshot.data().len() - 1);
+    assert_eq!(
+        source.capture_with_hooks(&world, &SaveOptions::new()).unwrap().data().len(),
+        snapshot.data().len() - 1
+    );
     let plain = save(&source, &world);
     assert_eq!((plain.entity_count(), plain.data().len()), (3, 0));
 
@@ -329,9 +333,13 @@ fn a_handler_keeps_a_plugins_state_under_one_name() {
     };
     let world = World::new();
     let (mut source, state) = handled();
-    assert_eq!(source.save(&world, &SaveOptions::new()).unwrap().data().len(), 0, "nothing to save");
+    assert_eq!(
+        source.capture_with_hooks(&world, &SaveOptions::new()).unwrap().data().len(),
+        0,
+        "nothing to save"
+    );
     *state.lock().unwrap() = 42;
-    let snapshot = source.save(&world, &SaveOptions::new()).unwrap();
+    let snapshot = source.capture_with_hooks(&world, &SaveOptions::new()).unwrap();
     let (mut target, state) = handled();
     let loaded = target.load(&mut World::new(), &snapshot, LoadMode::Replace).unwrap();
     assert_eq!(*state.lock().unwrap(), 42);
@@ -365,8 +373,8 @@ fn an_error_of_a_hook_fails_the_save_and_the_hooks_are_still_there() {
             starting.attach("game.saves", &saves)
         }
     });
-    assert_eq!(bonfire.save(&world, &SaveOptions::new()).unwrap_err().key(), Some("bad.data"));
-    let snapshot = bonfire.save(&world, &SaveOptions::new()).unwrap();
+    assert_eq!(bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap_err().key(), Some("bad.data"));
+    let snapshot = bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap();
     assert_eq!(snapshot.data()[0].get::<i32>().unwrap(), 2);
     assert!(SaveOptions::new().data("bad.data", &Unsaveable).err().unwrap().key() == Some("bad.data"));
 }

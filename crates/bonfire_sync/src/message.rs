@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use bonfire::engine::ComponentTable;
+use bonfire::engine::{ComponentTable, DeltaScope};
 use bonfire::schema::Fingerprint;
 use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result};
 use bytes::Bytes;
 
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
-use bonfire::engine::DeltaScope;
 
 /// The content of a message of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use bonfire::engine::{ComponentTable, EntityMap};
+use bonfire::engine::{ComponentTable, DeltaScope, EntityMap};
 use bonfire::{Delta, EntityId, Error, Limits, Result};
 use bytes::Bytes;
 
@@ -24,7 +24,6 @@ use crate::limits::MessageLimits;
 use crate::message::{Message, MessageKind};
 use crate::request::CatchUpRequest;
 use crate::world::MirrorWorld;
-use bonfire::engine::DeltaScope;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,14 +13,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bonfire::engine::{ComponentTable, EntityMap};
+use bonfire::engine::{ComponentTable, DeltaScope, EntityMap};
 use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result, Writer};
 use bytes::Bytes;
 
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 use crate::world::MirrorWorld;
-use bonfire::engine::DeltaScope;
 
 /// Whole or not, two ticks, and a length.
 const STEP_BYTES_MIN: usize = 4;

@@ -1,17 +1,36 @@
 //! Components of Bevy that games expect to be saved.
 
+#[cfg(feature = "asset")]
+pub(crate) mod asset;
+#[cfg(feature = "reflect")]
+pub(crate) mod reflect;
+#[cfg(feature = "state")]
+pub(crate) mod state;
+#[cfg(feature = "time")]
+pub(crate) mod time;
+#[cfg(feature = "transform")]
+mod transform;
+#[cfg(feature = "visibility")]
+mod visibility;
+
+use std::sync::Arc;
+
+use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::name::Name;
+use bevy_ecs::query::Allow;
 use bevy_ecs::world::World;
-use bonfire::engine::{Layout, LayoutOf};
+use bonfire::engine::{Layout, LayoutOf, WorldNumber};
 use bonfire::{Adapter, Descriptor, LoadContext, Result, Writer};
 
-use crate::Saved;
-use crate::registry::Registered;
+use crate::pending::PendingEntities;
+use crate::registry::{Carried, ComponentRegistry, InsertMode, SaveRegistry, or_panic};
+use crate::selection::Saved;
+use crate::stable_id::{StableId, StableIds};
 
 /// Components without fields: a column of them is the fact that they are there.
-pub(crate) struct Mark;
+struct Mark;
 
 macro_rules! marks {
     ($($mark:ident),*) => {$(
@@ -62,7 +81,54 @@ impl Adapter<ChildOf> for AsParent {
     }
 }
 
-pub(crate) fn register(world: &mut World, registry: &mut Registered) {
+impl SaveRegistry {
+    /// Makes the registry of a world that does not have one: with the marks of this crate and the components of Bevy that
+    /// games expect to be saved, and without components of the game.
+    pub(crate) fn ensure(world: &mut World) {
+        if !world.contains_resource::<Self>() {
+            let registry = with_builtins(world);
+            world.insert_resource(Self(Arc::new(registry)));
+        }
+    }
+
+    /// Changes the registry of a world, which is made if it is not there yet.
+    pub(crate) fn edit<T>(
+        world: &mut World,
+        edit: impl FnOnce(&mut World, &mut ComponentRegistry) -> T,
+    ) -> T {
+        Self::ensure(world);
+        // A capture or load that holds the registry keeps the one it has.
+        let mut registry = std::mem::take(&mut world.resource_mut::<Self>().0);
+        let result = edit(world, Arc::make_mut(&mut registry));
+        world.resource_mut::<Self>().0 = registry;
+        result
+    }
+}
+
+fn with_builtins(world: &mut World) -> ComponentRegistry {
+    let mut registry = ComponentRegistry::new(WorldNumber::new());
+    register_marks(world, &mut registry);
+    let mut ids = StableIds::default();
+    let mut known = world.query_filtered::<(Entity, &StableId), Allow<Disabled>>();
+    known.iter(world).for_each(|(entity, id)| ids.insert(*id, entity));
+    world.insert_resource(ids);
+    world.init_resource::<Carried>();
+    world.init_resource::<InsertMode>();
+    world.init_resource::<PendingEntities>();
+    register_components(world, &mut registry);
+    registry
+}
+
+fn register_marks(world: &mut World, registry: &mut ComponentRegistry) {
+    let numbers = [
+        registry.add::<Saved>(world, Descriptor::adapted::<Saved, Mark>("bonfire.saved")),
+        registry.add::<StableId>(world, Descriptor::of::<StableId>()),
+        registry.add::<Disabled>(world, Descriptor::adapted::<Disabled, Mark>("bevy.disabled")),
+    ];
+    set_incidental(registry, numbers);
+}
+
+fn register_components(world: &mut World, registry: &mut ComponentRegistry) {
     let numbers = [
         registry.add::<Name>(world, Descriptor::adapted::<Name, AsText>("bevy.name")),
         registry
@@ -72,23 +138,12 @@ pub(crate) fn register(world: &mut World, registry: &mut Registered) {
         #[cfg(feature = "visibility")]
         visibility::register(world, registry),
     ];
-    for number in numbers {
-        match number {
-            Ok(number) => registry.entries[number].incidental = true,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    set_incidental(registry, numbers);
 }
 
-#[cfg(feature = "asset")]
-pub(crate) mod asset;
-#[cfg(feature = "reflect")]
-pub(crate) mod reflect;
-#[cfg(feature = "state")]
-pub(crate) mod state;
-#[cfg(feature = "time")]
-pub(crate) mod time;
-#[cfg(feature = "transform")]
-mod transform;
-#[cfg(feature = "visibility")]
-mod visibility;
+/// The components are saved where they are met, but are no reason to save an entity.
+fn set_incidental(registry: &mut ComponentRegistry, numbers: impl IntoIterator<Item = Result<usize>>) {
+    for number in numbers {
+        registry.entries[or_panic(number)].incidental = true;
+    }
+}

@@ -1,13 +1,10 @@
 //! States. What is saved is the current state; a load asks for it, so that Bevy runs the transition as always.
 
-use std::sync::Arc;
-
 use bevy_ecs::world::World;
 use bevy_state::state::{FreelyMutableState, NextState, State};
 use bonfire::{Adapter, Descriptor, Error, Keyed, LoadContext, Result};
 
-use crate::load::typed_resource;
-use crate::registry::SaveRegistry;
+use crate::registry::{SaveRegistry, load_resource_with};
 
 struct Current;
 
@@ -27,7 +24,7 @@ pub(crate) fn register<S: FreelyMutableState + Keyed>(world: &mut World) -> Resu
     SaveRegistry::edit(world, |world, registry| {
         let descriptor = Descriptor::adapted::<State<S>, Current>(S::KEY).with_version(S::VERSION);
         let number = registry.add::<State<S>>(world, descriptor)?;
-        registry.entries[number].load_resource = Some(Arc::new(typed_resource(ask_for::<S>)));
+        registry.entries[number].load_resource = Some(load_resource_with(ask_for::<S>));
         Ok(())
     })
 }

@@ -1,15 +1,13 @@
 //! The clocks of a game: virtual and fixed time go on where they were. Settings (the longest step, the time step) stay
 //! those of the build.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bevy_ecs::world::World;
 use bevy_time::{Fixed, Time, Virtual};
 use bonfire::{Adapter, Descriptor, Error, LoadContext, Persist, Result};
 
-use crate::load::typed_resource;
-use crate::registry::SaveRegistry;
+use crate::registry::{SaveRegistry, load_resource_with};
 
 /// No game has run for longer; more would overflow a clock.
 const ELAPSED_MAX: Duration = Duration::from_secs(u64::MAX / 1_000_000_000);
@@ -100,7 +98,7 @@ pub(crate) fn register(world: &mut World) -> Result<()> {
     SaveRegistry::edit(world, |world, registry| {
         let descriptor = Descriptor::adapted::<Time<Virtual>, Clock>("bevy.time.virtual");
         let number = registry.add::<Time<Virtual>>(world, descriptor)?;
-        registry.entries[number].load_resource = Some(Arc::new(typed_resource(load_virtual)));
+        registry.entries[number].load_resource = Some(load_resource_with(load_virtual));
         registry.add::<Time<Fixed>>(world, Descriptor::adapted::<Time<Fixed>, Clock>("bevy.time.fixed"))?;
         Ok(())
     })

@@ -7,7 +7,7 @@ use bevy_transform::components::Transform;
 use bonfire::engine::{Layout, LayoutOf};
 use bonfire::{Adapter, Descriptor, LoadContext, Persist, Result};
 
-use crate::registry::Registered;
+use crate::registry::ComponentRegistry;
 
 type Vec3 = glam::Vec3;
 type Quat = glam::Quat;
@@ -50,6 +50,6 @@ impl Adapter<Transform> for ByField {
     }
 }
 
-pub(super) fn register(world: &mut World, registry: &mut Registered) -> Result<usize> {
+pub(super) fn register(world: &mut World, registry: &mut ComponentRegistry) -> Result<usize> {
     registry.add::<Transform>(world, Descriptor::adapted::<Transform, ByField>("bevy.transform"))
 }

@@ -4,7 +4,7 @@ use bevy_camera::visibility::Visibility;
 use bevy_ecs::world::World;
 use bonfire::{Adapter, Descriptor, LoadContext, Persist, Result};
 
-use crate::registry::Registered;
+use crate::registry::ComponentRegistry;
 
 #[derive(Persist)]
 enum SavedVisibility {
@@ -34,6 +34,6 @@ impl Adapter<Visibility> for ByName {
     }
 }
 
-pub(super) fn register(world: &mut World, registry: &mut Registered) -> Result<usize> {
+pub(super) fn register(world: &mut World, registry: &mut ComponentRegistry) -> Result<usize> {
     registry.add::<Visibility>(world, Descriptor::adapted::<Visibility, ByName>("bevy.visibility"))
 }

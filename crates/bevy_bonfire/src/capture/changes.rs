@@ -15,14 +15,15 @@ use bevy_ecs::world::World;
 use bonfire::engine::DirtyRows;
 use bonfire::{DataEntry, EntityId, Snapshot};
 
+use super::INDEX_BITS;
+use super::choose::ChosenArchetype;
 use super::column::Rows;
-use super::{Chosen, INDEX_BITS};
 
 /// Ticks of a baseline that is older than this are not compared: Bevy moves ticks that are older still.
 const AGE_MAX: u32 = 1 << 31;
 
 /// An earlier capture of the same world, and how to tell what has changed since.
-pub(crate) struct Since {
+pub(crate) struct EarlierCapture {
     /// Without its columns.
     pub(crate) snapshot: Snapshot,
     /// Its own order of siblings.
@@ -52,101 +53,13 @@ impl TickRange {
         self.now.wrapping_sub(tick.get()) < self.age()
     }
 
-    /// Marks the blocks in which a tick is newer than the baseline.
-    #[expect(
-        unsafe_code,
-        reason = "ticks lie in cells; what it buys are the rows `bevy_capture_unchanged_*`"
-    )]
-    fn mark(self, ticks: &[UnsafeCell<Tick>], dirty: &mut DirtyRows) {
-        let (now, age) = (self.now, self.age());
-        let newer = |ticks: &[UnsafeCell<Tick>]| {
-            ticks.iter().fold(false, |any, cell| {
-                // SAFETY: a capture has `&World`, so nobody writes ticks meanwhile.
-                let tick = unsafe { *cell.get() };
-                any | (now.wrapping_sub(tick.get()) < age)
-            })
-        };
-        let (blocks, rest) = ticks.as_chunks::<64>();
-        for (number, block) in blocks.iter().enumerate() {
-            if newer(block) {
-                dirty.mark_block(number);
-            }
-        }
-        if newer(rest) {
-            dirty.mark_block(blocks.len());
-        }
-    }
-}
-
-/// Which rows of an archetype were touched, column by column and row by row: for deltas, which tell of rows and not of pages.
-#[derive(Default)]
-pub(crate) struct RowBits {
-    rows: usize,
-    /// Words per column.
-    words: usize,
-    columns: Vec<u64>,
-    /// Rows that were touched in any column.
-    any: Vec<u64>,
-}
-
-impl RowBits {
-    pub(crate) fn reset(&mut self, rows: usize, columns: usize) {
-        (self.rows, self.words) = (rows, rows.div_ceil(64));
-        self.columns.clear();
-        self.columns.resize(self.words * columns, 0);
-        self.any.clear();
-        self.any.resize(self.words, 0);
-    }
-
-    fn set_word(&mut self, column: usize, word: usize, bits: u64) {
-        self.columns[column * self.words + word] |= bits;
-        self.any[word] |= bits;
-    }
-
-    fn set(&mut self, column: usize, row: usize) {
-        self.set_word(column, row / 64, 1 << (row % 64));
-    }
-
-    /// All rows of a column.
-    pub(crate) fn set_all(&mut self, column: usize) {
-        for word in 0..self.words {
-            let rows = (self.rows - word * 64).min(64);
-            self.set_word(column, word, u64::MAX >> (64 - rows));
-        }
-    }
-
-    /// A row that is of interest in no particular column.
-    pub(crate) fn touch(&mut self, row: usize) {
-        self.any[row / 64] |= 1 << (row % 64);
-    }
-
-    /// Calls `found` with each row that was touched, and in which columns, one bit each.
-    pub(crate) fn for_each(&self, mut found: impl FnMut(usize, u128)) {
-        for (word, &any) in self.any.iter().enumerate() {
-            let mut left = any;
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                let mut touched = 0;
-                for (column, words) in self.columns.chunks_exact(self.words).enumerate() {
-                    touched |= u128::from(words[word] >> bit & 1) << column;
-                }
-                found(word * 64 + bit as usize, touched);
-            }
-        }
-    }
-}
-
-impl TickRange {
-    /// Sets the bits of rows whose value of a component may have changed.
-    #[expect(unsafe_code, reason = "ticks lie in cells; what it buys are the rows `bevy_delta_*`")]
-    pub(crate) fn set_bits(
+    /// Marks the rows whose value of a component may have changed.
+    pub(crate) fn mark_changed(
         self,
         world: &World,
         rows: &Rows<'_>,
         id: ComponentId,
-        column: usize,
-        bits: &mut RowBits,
+        changed: &mut impl ChangedRows,
     ) {
         let in_table =
             world.components().get_info(id).is_none_or(|info| info.storage_type() == StorageType::Table);
@@ -154,7 +67,7 @@ impl TickRange {
             let Some(set) = world.storages().sparse_sets.get(id) else { return };
             for (row, &entity) in rows.entities().iter().enumerate() {
                 if set.get_ticks(entity).is_none_or(|found| self.has(found.changed)) {
-                    bits.set(column, row);
+                    changed.mark_row(row);
                 }
             }
             return;
@@ -163,37 +76,60 @@ impl TickRange {
         if table.get_summary_tick(id).is_some_and(|summary| !self.has(summary.get())) {
             return;
         }
-        let Some(changed) = table.get_changed_ticks_slice_for(id) else { return };
-        if let Rows::Picked { rows, .. } = rows {
-            for (place, &row) in rows.iter().enumerate() {
-                if self.has(read(&changed[row as usize])) {
-                    bits.set(column, place);
+        let Some(ticks) = table.get_changed_ticks_slice_for(id) else { return };
+        match rows {
+            Rows::Table(_) => self.mark_blocks(ticks, changed),
+            Rows::Picked { rows, .. } => {
+                for (row, &table_row) in rows.iter().enumerate() {
+                    if self.has(read(&ticks[table_row as usize])) {
+                        changed.mark_row(row);
+                    }
                 }
             }
-            return;
         }
-        let (now, age) = (self.now, self.age());
-        // SAFETY: a capture has `&World`, so nobody writes ticks meanwhile.
-        let newer = |cell: &UnsafeCell<Tick>| now.wrapping_sub(unsafe { *cell.get() }.get()) < age;
-        let mut word = |word: usize, ticks: &[UnsafeCell<Tick>]| {
-            if ticks.iter().fold(false, |any, cell| any | newer(cell)) {
-                let set =
-                    ticks.iter().zip(0..).fold(0, |set, (cell, bit)| set | u64::from(newer(cell)) << bit);
-                bits.set_word(column, word, set);
-            }
-        };
-        let (blocks, rest) = changed.as_chunks::<64>();
-        blocks.iter().enumerate().for_each(|(number, block)| word(number, block));
-        word(blocks.len(), rest);
     }
 
-    /// Whether a resource may have changed.
+    /// Marks the blocks of 64 rows in which a tick is newer than the baseline.
+    fn mark_blocks(self, ticks: &[UnsafeCell<Tick>], changed: &mut impl ChangedRows) {
+        let (now, age) = (self.now, self.age());
+        let is_newer = |cell: &UnsafeCell<Tick>| now.wrapping_sub(read(cell).get()) < age;
+        let mut mark = |number: usize, block: &[UnsafeCell<Tick>]| {
+            if block.iter().fold(false, |any, cell| any | is_newer(cell)) {
+                changed.mark_block(number, || {
+                    block.iter().zip(0..).fold(0, |set, (cell, bit)| set | u64::from(is_newer(cell)) << bit)
+                });
+            }
+        };
+        let (blocks, rest) = ticks.as_chunks::<64>();
+        blocks.iter().enumerate().for_each(|(number, block)| mark(number, block));
+        mark(blocks.len(), rest);
+    }
+
+    /// Returns true if a resource may have changed.
     pub(crate) fn resource_changed(self, world: &World, id: ComponentId) -> bool {
         world.get_resource_change_ticks_by_id(id).is_none_or(|ticks| self.has(ticks.changed))
     }
 }
 
-impl Since {
+/// Takes the rows that a [`TickRange`] finds.
+pub(crate) trait ChangedRows {
+    /// This row may have changed.
+    fn mark_row(&mut self, row: usize);
+    /// Some of the 64 rows of a block may have changed; `bits` computes which.
+    fn mark_block(&mut self, block: usize, bits: impl FnOnce() -> u64);
+}
+
+/// Captures share memory by blocks: single rows do not matter.
+impl ChangedRows for DirtyRows {
+    fn mark_row(&mut self, row: usize) {
+        self.mark(row);
+    }
+    fn mark_block(&mut self, block: usize, _: impl FnOnce() -> u64) {
+        Self::mark_block(self, block);
+    }
+}
+
+impl EarlierCapture {
     /// Marks the rows in which another entity is, or none was. Returns whether all are the same.
     pub(super) fn mark_ids(&self, rows: &Rows<'_>, place: usize, dirty: &mut DirtyRows) -> bool {
         let Some(archetype) = self.snapshot.archetypes().nth(place) else {
@@ -220,51 +156,19 @@ impl Since {
         rows.len() == archetype.len() && !dirty.any()
     }
 
-    /// Marks the rows whose value of a component may have changed.
-    pub(super) fn mark_values(&self, world: &World, rows: &Rows<'_>, id: ComponentId, dirty: &mut DirtyRows) {
-        let ticks = self.ticks;
-        let in_table =
-            world.components().get_info(id).is_none_or(|info| info.storage_type() == StorageType::Table);
-        if !in_table {
-            let Some(set) = world.storages().sparse_sets.get(id) else { return };
-            for (row, &entity) in rows.entities().iter().enumerate() {
-                if set.get_ticks(entity).is_none_or(|found| ticks.has(found.changed)) {
-                    dirty.mark(row);
-                }
-            }
-            return;
-        }
-        let table = rows.table();
-        if table.get_summary_tick(id).is_some_and(|summary| !ticks.has(summary.get())) {
-            return;
-        }
-        let Some(changed) = table.get_changed_ticks_slice_for(id) else { return };
-        match rows {
-            Rows::Table(_) => ticks.mark(changed, dirty),
-            Rows::Picked { rows, .. } => {
-                for (place, &row) in rows.iter().enumerate() {
-                    if ticks.has(read(&changed[row as usize])) {
-                        dirty.mark(place);
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether a component of these entities may have changed.
-    pub(super) fn any_changed(&self, world: &World, chosen: &Chosen<'_>, id: ComponentId) -> bool {
+    pub(super) fn any_changed(&self, world: &World, chosen: &ChosenArchetype<'_>, id: ComponentId) -> bool {
         let mut dirty = DirtyRows::none(chosen.rows.len());
-        self.mark_values(world, &chosen.rows, id, &mut dirty);
+        self.ticks.mark_changed(world, &chosen.rows, id, &mut dirty);
         dirty.any()
-    }
-
-    /// Whether a resource may have changed.
-    pub(super) fn resource_changed(&self, world: &World, id: ComponentId) -> bool {
-        self.ticks.resource_changed(world, id)
     }
 }
 
-#[expect(unsafe_code, reason = "ticks lie in cells")]
+#[expect(
+    unsafe_code,
+    reason = "ticks lie in cells; what it buys are the rows `bevy_capture_unchanged_*` and `bevy_delta_*`"
+)]
+#[inline]
 fn read(cell: &UnsafeCell<Tick>) -> Tick {
     // SAFETY: a capture has `&World`, so nobody writes ticks meanwhile.
     unsafe { *cell.get() }

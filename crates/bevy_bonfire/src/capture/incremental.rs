@@ -8,9 +8,10 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{DataEntry, Result, Snapshot};
 
-use super::{Capture, SaveOptions, Sharing, Since, TickRange, capture};
-use crate::event::Additions;
-use crate::registry::{Registered, SaveRegistry};
+use super::{
+    CaptureAdditions, CaptureInput, CapturedWorld, EarlierCapture, SaveOptions, Sharing, TickRange, capture,
+};
+use crate::registry::{ComponentRegistry, SaveRegistry};
 
 /// Captures a world again and again, at the cost of what has changed.
 ///
@@ -41,19 +42,19 @@ use crate::registry::{Registered, SaveRegistry};
 /// ```
 #[derive(Default)]
 pub struct IncrementalCapture {
-    last: Option<Last>,
+    last: Option<LastCapture>,
     compared: bool,
 }
 
-struct Last {
+struct LastCapture {
     snapshot: Snapshot,
     /// What came later has a larger tick.
     tick: Tick,
     epoch: u64,
     /// Kept, so that a change of it is noticed.
-    registry: Arc<Registered>,
+    registry: Arc<ComponentRegistry>,
     /// By archetype, its number in the snapshot.
-    places: Vec<Option<u32>>,
+    numbers: Vec<Option<u32>>,
     /// Its order of siblings.
     order: Option<DataEntry>,
 }
@@ -84,52 +85,54 @@ impl IncrementalCapture {
     pub fn capture(&mut self, world: &mut World, options: &SaveOptions) -> Result<Snapshot> {
         world.flush();
         options.selection.prepare(world);
-        self.capture_with(world, options, &Additions::default()).map(|capture| capture.snapshot)
+        self.capture_with(world, options, &CaptureAdditions::default()).map(|capture| capture.snapshot)
     }
 
     pub(crate) fn capture_with(
         &mut self,
         world: &mut World,
         options: &SaveOptions,
-        added: &Additions,
-    ) -> Result<Capture> {
+        added: &CaptureAdditions,
+    ) -> Result<CapturedWorld> {
         let registry = SaveRegistry::of(world)?;
-        self.capture_in(world, &registry, options, added)
+        self.capture_in(world, CaptureInput { registry: &registry, options, added })
     }
 
-    /// As [`capture_with`](Self::capture_with), of what another registry has.
-    pub(super) fn capture_in(
-        &mut self,
-        world: &mut World,
-        registry: &Arc<Registered>,
-        options: &SaveOptions,
-        added: &Additions,
-    ) -> Result<Capture> {
+    /// Captures the components of any registry: see [`capture_with`](Self::capture_with).
+    pub(crate) fn capture_in(&mut self, world: &mut World, input: CaptureInput<'_>) -> Result<CapturedWorld> {
         world.check_change_ticks();
         let (epoch, now) = (Epoch::of(world), world.change_tick());
         // A failure forgets it: the next capture stands alone.
-        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, registry));
-        let earlier;
+        let last = self.last.take().filter(|last| Arc::ptr_eq(&last.registry, input.registry));
+        let numbers;
         let sharing = match last {
             None => Sharing::First,
             Some(last) => {
                 let trusted = !self.compared && epoch - last.epoch < Epoch::TRUSTED;
                 let ticks = TickRange::new(last.tick, now).filter(|_| trusted);
                 let since = ticks.map(|ticks| {
-                    Box::new(Since { snapshot: last.snapshot.without_columns(), order: last.order, ticks })
+                    Box::new(EarlierCapture {
+                        snapshot: last.snapshot.without_columns(),
+                        order: last.order,
+                        ticks,
+                    })
                 });
-                earlier = last.places;
-                Sharing::Over { snapshot: Box::new(last.snapshot), since, places: &earlier }
+                numbers = last.numbers;
+                Sharing::Over { snapshot: Box::new(last.snapshot), since, numbers: &numbers }
             }
         };
-        let capture = capture(world, registry, options, added, sharing)?;
+        let captured = capture(world, input, sharing)?;
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
-        let (snapshot, places) = (capture.snapshot.clone(), places(&capture.archetypes));
-        let order = capture.order.clone();
-        let registry = Arc::clone(registry);
-        self.last = Some(Last { snapshot, tick: now, epoch, registry, places, order });
-        Ok(capture)
+        self.last = Some(LastCapture {
+            snapshot: captured.snapshot.clone(),
+            tick: now,
+            epoch,
+            registry: Arc::clone(input.registry),
+            numbers: archetype_numbers(&captured.archetypes),
+            order: captured.order.clone(),
+        });
+        Ok(captured)
     }
 
     /// As if the last capture had been made at this tick.
@@ -145,7 +148,7 @@ impl IncrementalCapture {
 /// one; nobody tells. But Bevy moves the ticks of values that are very old, those of this resource too: if that is not the tick
 /// that it was given, so much time has passed.
 #[derive(Resource, Default)]
-pub(super) struct Epoch {
+pub(crate) struct Epoch {
     count: u64,
     tick: Option<Tick>,
 }
@@ -154,9 +157,9 @@ impl Epoch {
     /// Ticks in one of them.
     const TICKS: u32 = 1 << 29;
     /// What is younger than so many can be compared.
-    pub(super) const TRUSTED: u64 = 4;
+    pub(crate) const TRUSTED: u64 = 4;
 
-    pub(super) fn of(world: &mut World) -> u64 {
+    pub(crate) fn of(world: &mut World) -> u64 {
         let now = world.change_tick();
         let mut epoch = world.get_resource_or_init::<Self>();
         match epoch.tick {
@@ -174,14 +177,15 @@ impl Epoch {
     }
 }
 
-fn places(archetypes: &[ArchetypeId]) -> Vec<Option<u32>> {
-    let mut places = Vec::new();
+/// By archetype, its number among those that were captured.
+fn archetype_numbers(archetypes: &[ArchetypeId]) -> Vec<Option<u32>> {
+    let mut numbers = Vec::new();
     for (&archetype, number) in archetypes.iter().zip(0..) {
         let index = archetype.index();
-        places.resize(places.len().max(index + 1), None);
-        places[index] = Some(number);
+        numbers.resize(numbers.len().max(index + 1), None);
+        numbers[index] = Some(number);
     }
-    places
+    numbers
 }
 
 #[cfg(test)]

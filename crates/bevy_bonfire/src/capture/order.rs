@@ -12,10 +12,9 @@ use bevy_ecs::world::World;
 use bonfire::engine::{LIST_ORDER_KEY, SavedOrder, SnapshotWriter};
 use bonfire::{DataEntry, EntityId, Result};
 
-use super::column::Sources;
-use super::{Chosen, Rows, Since};
-use crate::registry::Registered;
-use crate::selection::EntitySet;
+use super::{ChosenArchetype, EarlierCapture, Rows};
+use crate::registry::{ComponentRegistry, RelationshipSources};
+use crate::selection::EntityChoice;
 
 /// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
 const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";
@@ -24,9 +23,9 @@ const NOT_SAVED: &str = "not saved, though the other end is: a load that replace
 /// list has changed since, it has the right ones.
 pub(super) fn saved(
     world: &World,
-    registry: &Registered,
-    chosen: &[Chosen<'_>],
-    since: Option<&Since>,
+    registry: &ComponentRegistry,
+    chosen: &[ChosenArchetype<'_>],
+    since: Option<&EarlierCapture>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<Option<DataEntry>> {
     // Remarks are counted again.
@@ -38,9 +37,9 @@ pub(super) fn saved(
     let mut order = SavedOrder::new();
     let mut saved: Option<SavedRows> = None;
     for (number, entry) in registry.entries.iter().enumerate() {
-        let descriptor = &registry.registry.descriptors()[number];
+        let descriptor = &registry.core.descriptors()[number];
         let Some(relation) = entry.relation.filter(|_| !descriptor.is_transient()) else { continue };
-        let Some(sources) = Sources::of(world, relation.targets) else { continue };
+        let Some(sources) = RelationshipSources::of(world, relation.targets) else { continue };
         let mut lists = BTreeMap::new();
         let mut not_saved = 0;
         for target in chosen.iter().filter(|chosen| chosen.archetype.contains(relation.targets)) {
@@ -77,7 +76,12 @@ pub(super) fn saved(
 }
 
 /// Whether a list of sources may have changed.
-fn changed(world: &World, registry: &Registered, chosen: &[Chosen<'_>], since: &Since) -> bool {
+fn changed(
+    world: &World,
+    registry: &ComponentRegistry,
+    chosen: &[ChosenArchetype<'_>],
+    since: &EarlierCapture,
+) -> bool {
     let relations = registry.entries.iter().filter_map(|entry| entry.relation);
     { relations }.any(|relation| {
         chosen
@@ -89,25 +93,20 @@ fn changed(world: &World, registry: &Registered, chosen: &[Chosen<'_>], since: &
 
 /// Where saved entities lie: by archetype, if any of it is saved, which entities if not all are, and whether some of
 /// their values may be left out. Engines that load may part such rows.
-struct SavedRows(Vec<Option<(Picked, bool)>>);
-
-enum Picked {
-    All,
-    Some(EntitySet),
-}
+struct SavedRows(Vec<Option<(EntityChoice, bool)>>);
 
 impl SavedRows {
-    fn new(registry: &Registered, chosen: &[Chosen<'_>]) -> Self {
-        let holes = |chosen: &Chosen<'_>| {
-            chosen.numbers(registry).any(|number| registry.registry.descriptors()[number].may_leave_out())
+    fn new(registry: &ComponentRegistry, chosen: &[ChosenArchetype<'_>]) -> Self {
+        let holes = |chosen: &ChosenArchetype<'_>| {
+            chosen.numbers(registry).any(|number| registry.core.descriptors()[number].may_leave_out())
         };
         let mut archetypes = Vec::new();
         for chosen in chosen {
             let index = chosen.archetype.id().index();
             archetypes.resize_with(archetypes.len().max(index + 1), || None);
             let picked = match &chosen.rows {
-                Rows::Table(_) => Picked::All,
-                Rows::Picked { entities, .. } => Picked::Some(entities.iter().copied().collect()),
+                Rows::Table(_) => EntityChoice::All,
+                Rows::Picked { entities, .. } => EntityChoice::Some(entities.iter().copied().collect()),
             };
             archetypes[index] = Some((picked, holes(chosen)));
         }
@@ -123,9 +122,9 @@ impl SavedRows {
         let place = world.entities().get_spawned(entity).ok()?;
         // Whole tables are written in the table's order, picked rows in the archetype's.
         let row = match &self.0.get(place.archetype_id.index())?.as_ref()?.0 {
-            Picked::All => place.table_row.index_u32(),
-            Picked::Some(picked) if picked.contains(entity) => place.archetype_row.index_u32(),
-            Picked::Some(_) => return None,
+            EntityChoice::All => place.table_row.index_u32(),
+            EntityChoice::Some(picked) if picked.contains(entity) => place.archetype_row.index_u32(),
+            EntityChoice::Some(_) => return None,
         };
         Some((place.archetype_id, row))
     }

@@ -8,8 +8,7 @@ use bevy_platform::time::Instant;
 use bonfire_store::SaveTarget;
 
 use super::Saves;
-use crate::SaveOptions;
-use crate::capture;
+use crate::capture::{self, SaveOptions};
 
 /// Saves by itself, now and then.
 ///

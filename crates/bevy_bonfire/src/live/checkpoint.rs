@@ -8,9 +8,9 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 
-use crate::load::{LoadMode, Loaded, Ticks};
+use crate::capture::{IncrementalCapture, SaveOptions};
+use crate::load::{LoadMode, Loaded, Ticks, load_with_events};
 use crate::registry::SaveRegistry;
-use crate::{IncrementalCapture, SaveOptions, WorldSaveExt};
 
 /// The last few captures of a world, to go back to: for rewinding, and for rollback in games over the network.
 ///
@@ -104,26 +104,25 @@ impl Checkpoints {
     /// Takes the world back to one. Later ones are forgotten: they are a future that will not be. Entities and resources that have
     /// come since go.
     pub fn rewind(&mut self, world: &mut World, tick: u64) -> Result<Arc<Loaded>> {
-        let Some(place) = self.place(tick) else {
+        let Some(index) = self.index_of(tick) else {
             let kept = self.ticks().next().zip(self.ticks().last());
             let kept = kept.map_or("none is".to_owned(), |(first, last)| format!("{first} to {last} are"));
             return Err(Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept")));
         };
-        let Checkpoint { snapshot, resources, .. } = &self.ring[place];
+        let Checkpoint { snapshot, resources, .. } = &self.ring[index];
         let mode = match self.options.selection.is_everything() {
             true => LoadMode::Restore(self.changed),
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
         };
-        let loaded = world.load(snapshot, mode)?;
+        let loaded = load_with_events(world, None, Ok(snapshot), mode.into())?;
         let registry = SaveRegistry::of(world)?;
-        for number in loaded.resources_not_saved.iter().filter_map(|key| registry.registry.index_of_key(key))
-        {
+        for number in loaded.resources_not_saved.iter().filter_map(|key| registry.core.index_of_key(key)) {
             let id = registry.entries[number].id;
             if !resources.contains(&id) {
                 world.remove_resource_by_id(id);
             }
         }
-        self.ring.truncate(place + 1);
+        self.ring.truncate(index + 1);
         Ok(loaded)
     }
 
@@ -131,7 +130,7 @@ impl Checkpoints {
         while self.ring.pop_back_if(|last| last.tick >= tick).is_some() {}
     }
 
-    fn place(&self, tick: u64) -> Option<usize> {
+    fn index_of(&self, tick: u64) -> Option<usize> {
         self.ring.binary_search_by_key(&tick, |checkpoint| checkpoint.tick).ok()
     }
 
@@ -142,7 +141,7 @@ impl Checkpoints {
 
     /// A checkpoint, for saving or comparing it.
     pub fn get(&self, tick: u64) -> Option<&Snapshot> {
-        self.place(tick).map(|place| &self.ring[place].snapshot)
+        self.index_of(tick).map(|index| &self.ring[index].snapshot)
     }
 
     /// How many there are.

@@ -11,7 +11,7 @@ use bonfire_store::SaveTarget;
 
 use super::Saves;
 use super::run::{complete_all, refuse_all, too_late};
-use crate::SaveOptions;
+use crate::capture::SaveOptions;
 
 /// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
 #[derive(Clone)]

@@ -12,9 +12,10 @@ use bevy_ecs::world::World;
 use bonfire_store::engine::{Promise, RequestedSave, submit_append_after};
 use bonfire_store::{AppendReport, Handle, SaveHandle, SaveReport, SaveTarget};
 
+use super::capture_with_events::changes_with_events;
 use super::{SavePolicy, Saves};
-use crate::world::save_changes;
-use crate::{DeltaCapture, SaveOptions};
+use crate::capture::SaveOptions;
+use crate::delta::DeltaCapture;
 
 /// What has been written into the slot of the autosave.
 #[derive(Default)]
@@ -87,7 +88,7 @@ pub(super) fn append(
     let base = saves.begins_journal(target).then(|| saves.journal.open(target)).flatten();
     let open = base.and_then(|base| Some((base, saves.journal.deltas.take()?)));
     let Some((base, mut deltas)) = open else { return Some(promises) };
-    let changes = save_changes(world, options, target, &mut deltas);
+    let changes = changes_with_events(world, options, target, &mut deltas);
     // An observer may have taken it out of the world: then nothing is saved.
     let mut saves = world.get_resource_mut::<Saves>()?;
     match changes {

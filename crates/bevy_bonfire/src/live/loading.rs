@@ -10,12 +10,12 @@ use bonfire_store::engine::{Promise, submit_load};
 use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
 
 use super::Saves;
-use super::request::LoadSettings;
 use super::run::{cancelled, log_failure};
-use crate::event::{LoadFinished, StartedOver};
-use crate::load::{self, Loaded, Prepared, Preparing, Reserve, Slices};
+use crate::load::{
+    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, LoadSlices, Loaded, PreparedLoad, StartedOver,
+};
+use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
-use crate::{LoadMode, LoadOptions};
 
 /// A load that is going on.
 pub(super) enum Loading {
@@ -23,7 +23,7 @@ pub(super) enum Loading {
     Preparing {
         source: LoadSource,
         budget: Option<Duration>,
-        preparation: Handle<Parcel>,
+        preparation: Handle<PreparationSlot>,
         promise: Promise<Arc<Loaded>>,
     },
     /// Slice by slice.
@@ -31,18 +31,19 @@ pub(super) enum Loading {
         source: LoadSource,
         skipped: Vec<SkippedSave>,
         budget: Duration,
-        slices: Box<Slices>,
+        slices: Box<LoadSlices>,
         promise: Promise<Arc<Loaded>>,
     },
     /// The saves of a slot are being removed.
     StartingOver { slot: String, removal: Handle<u64>, promise: Promise<u64> },
 }
 
-/// What the other thread has made, until somebody takes it.
-pub(super) type Parcel = Arc<Mutex<Option<Prepare>>>;
+/// Where the other thread puts a preparation, and this one takes it.
+pub(super) type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
-pub(super) struct Prepare {
-    prepared: Prepared,
+/// A load that is prepared, and damaged saves that were passed over for it.
+pub(super) struct Preparation {
+    load: PreparedLoad,
     skipped: Vec<SkippedSave>,
 }
 
@@ -65,120 +66,149 @@ impl Loading {
 pub(super) fn begin_load(
     world: &mut World,
     source: LoadSource,
-    settings: LoadSettings,
+    mut options: LoadOptions,
     promise: Promise<Arc<Loaded>>,
 ) {
     if promise.is_cancelled() {
         return end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
     }
     world.flush();
-    let (registry, reserve) = match SaveRegistry::of(world).and_then(|known| Ok((known, Reserve::of(world)?)))
-    {
-        Ok(known) => known,
-        Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
-    };
-    let LoadSettings { mode, options, budget } = settings;
+    let (registry, reserve) =
+        match SaveRegistry::of(world).and_then(|known| Ok((known, IdReserve::of(world)?))) {
+            Ok(known) => known,
+            Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
+        };
+    let budget = options.budget;
     let limits = || world.resource::<Saves>().saver.slots().limits().clone();
-    let options = options.unwrap_or_else(|| LoadOptions { limits: limits(), ..LoadOptions::default() });
-    if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &mode {
+    let limits = options.limits.get_or_insert_with(limits).clone();
+    if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &options.mode {
         selection.prepare(world);
     }
-    let open = Snapshot::options().limits(options.limits.clone());
+    let open = Snapshot::options().limits(limits);
     let (inner, preparation) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
     submit_load(&saves.saver, source.clone(), open, inner, move |save, reporter| {
         let watch = |what, done, total| reporter.set(progress_of(what, done, total));
-        let prepared = Prepared::new(save.snapshot, registry, &reserve, mode, options, &watch)?;
-        Ok(Arc::new(Mutex::new(Some(Prepare { prepared, skipped: save.skipped }))))
+        let load = PreparedLoad::new(save.snapshot, registry, &reserve, options, &watch)?;
+        Ok(Arc::new(Mutex::new(Some(Preparation { load, skipped: save.skipped }))))
     });
     saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
 }
 
-fn progress_of(what: Preparing, done: u64, total: u64) -> Progress {
+fn progress_of(what: LoadPhase, done: u64, total: u64) -> Progress {
     match what {
-        Preparing::Migrating => Progress::new(Phase::Migrating, done, total),
-        Preparing::Decoding => Progress::new(Phase::Decoding, done, total),
+        LoadPhase::Migrating => Progress::new(Phase::Migrating, done, total),
+        LoadPhase::Decoding => Progress::new(Phase::Decoding, done, total),
         // Progress does not go back for it.
-        Preparing::Copying => Progress::new(Phase::Decoding, 1, 1),
+        LoadPhase::Copying => Progress::new(Phase::Decoding, 1, 1),
     }
 }
 
-/// Goes on with the load that is going on. With a time, waits so long for the other thread and then commits in one go. Returns
-/// whether there is hope.
-pub(super) fn go_on(world: &mut World, wait: Option<Duration>) -> bool {
+/// Advances the load that is going on. With `wait`, blocks up to that long for the other thread, and then commits at once.
+/// Returns false if the time was not enough.
+pub(super) fn advance(world: &mut World, wait: Option<Duration>) -> bool {
     if world.resource::<Saves>().loading.is_none() {
         return true;
     }
     let Some(loading) = world.resource_mut::<Saves>().loading.take() else { return true };
-    match loading {
+    let waiting = match loading {
         Loading::Preparing { source, budget, preparation, promise } => {
-            if promise.is_cancelled() {
-                // What the other thread makes of it is nobody's, and is dropped.
-                preparation.cancel();
-                end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
-                return true;
-            }
-            let result = match wait {
-                Some(time) => preparation.wait_timeout(time),
-                None => preparation.result(),
-            };
-            promise.set_progress(preparation.progress());
-            let Some(result) = result else {
-                let loading = Loading::Preparing { source, budget, preparation, promise };
-                world.resource_mut::<Saves>().loading = Some(loading);
-                return wait.is_none();
-            };
-            let prepare = result.and_then(|parcel| {
-                let prepare = parcel.lock().unwrap_or_else(PoisonError::into_inner).take();
-                prepare.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
-            });
-            match prepare {
-                Ok(Prepare { prepared, skipped }) => match budget.filter(|_| wait.is_none()) {
-                    Some(budget) => {
-                        let slices = Box::new(Slices::new(prepared));
-                        commit(world, Commit { source, skipped, budget, slices, promise });
-                    }
-                    None => {
-                        let result = prepared.commit(world).map(Arc::new);
-                        end_load(world, source, skipped, result, promise);
-                    }
-                },
-                Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
-            }
+            advance_preparation(world, source, budget, preparation, promise, wait)
         }
         Loading::Committing { source, skipped, budget, slices, promise } => {
             let budget = wait.map_or(budget, |_| Duration::MAX);
             commit(world, Commit { source, skipped, budget, slices, promise });
+            None
         }
         Loading::StartingOver { slot, removal, promise } => {
-            if promise.is_cancelled() {
-                removal.cancel();
-            }
-            let result = match wait {
-                Some(time) => removal.wait_timeout(time),
-                None => removal.result(),
-            };
-            let Some(result) = result else {
-                world.resource_mut::<Saves>().loading =
-                    Some(Loading::StartingOver { slot, removal, promise });
-                return wait.is_none();
-            };
-            start_over(world, slot, result, promise);
+            advance_start_over(world, slot, removal, promise, wait)
         }
+    };
+    match waiting {
+        Some(loading) => {
+            world.resource_mut::<Saves>().loading = Some(loading);
+            wait.is_none()
+        }
+        None => true,
     }
-    true
 }
 
-/// A load that lacks only its place in the world.
+/// The result of the other thread, if it is there in time.
+fn result_of<T: Clone>(handle: &Handle<T>, wait: Option<Duration>) -> Option<Result<T>> {
+    match wait {
+        Some(time) => handle.wait_timeout(time),
+        None => handle.result(),
+    }
+}
+
+/// Commits what the other thread has prepared, or gives the load back if it is not ready.
+fn advance_preparation(
+    world: &mut World,
+    source: LoadSource,
+    budget: Option<Duration>,
+    preparation: Handle<PreparationSlot>,
+    promise: Promise<Arc<Loaded>>,
+    wait: Option<Duration>,
+) -> Option<Loading> {
+    if promise.is_cancelled() {
+        // What the other thread makes of it is dropped.
+        preparation.cancel();
+        end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
+        return None;
+    }
+    let result = result_of(&preparation, wait);
+    promise.set_progress(preparation.progress());
+    let Some(result) = result else {
+        return Some(Loading::Preparing { source, budget, preparation, promise });
+    };
+    let prepared = result.and_then(|slot| {
+        let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        prepared.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+    });
+    match prepared {
+        Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
+            Some(budget) => {
+                let slices = Box::new(LoadSlices::new(load));
+                commit(world, Commit { source, skipped, budget, slices, promise });
+            }
+            None => {
+                let result = load.commit(world).map(Arc::new);
+                end_load(world, source, skipped, result, promise);
+            }
+        },
+        Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
+    }
+    None
+}
+
+/// Starts over when the saves are removed, or gives the request back if they are not.
+fn advance_start_over(
+    world: &mut World,
+    slot: String,
+    removal: Handle<u64>,
+    promise: Promise<u64>,
+    wait: Option<Duration>,
+) -> Option<Loading> {
+    if promise.is_cancelled() {
+        removal.cancel();
+    }
+    let Some(result) = result_of(&removal, wait) else {
+        return Some(Loading::StartingOver { slot, removal, promise });
+    };
+    start_over(world, slot, result, promise);
+    None
+}
+
+/// A load that is committed in slices.
 struct Commit {
     source: LoadSource,
     skipped: Vec<SkippedSave>,
     budget: Duration,
-    slices: Box<Slices>,
+    slices: Box<LoadSlices>,
     promise: Promise<Arc<Loaded>>,
 }
 
-/// As much as fits into this frame.
+/// Commits as much as fits into this frame.
 fn commit(world: &mut World, commit: Commit) {
     let Commit { source, skipped, budget, mut slices, promise } = commit;
     if promise.is_cancelled() {
@@ -217,22 +247,22 @@ pub(super) fn end_load(
     world.flush();
 }
 
-/// The world is another one: what has changed about it is everything.
+/// Makes the next save of the journal a whole one: the world has been replaced.
 fn forget_journal(world: &mut World) {
     if let Some(mut saves) = world.get_resource_mut::<Saves>() {
         saves.journal.forget();
     }
 }
 
-/// The saves are gone: back to the beginning.
+/// Takes the world back to its beginning, after its saves were removed.
 pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, promise: Promise<u64>) {
     let initial = world.get_resource::<Saves>().and_then(|saves| saves.initial.clone());
     let result = removed.and_then(|removed| {
         let beginning = match initial {
             Some(snapshot) => snapshot,
-            None => SnapshotWriter::new(&SaveRegistry::of(world)?.registry).finish()?,
+            None => SnapshotWriter::new(&SaveRegistry::of(world)?.core).finish()?,
         };
-        load::load(world, &beginning, LoadMode::Replace, LoadOptions::default())?;
+        load::load(world, &beginning, LoadOptions::new())?;
         Ok(removed)
     });
     if let Err(error) = &result {

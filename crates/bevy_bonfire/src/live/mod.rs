@@ -6,6 +6,7 @@
 //! | `request` | one request, and those that wait |
 //! | `run` | what happens at the end of every tick: captures, loads, events |
 //! | `loading` | a load on its way |
+//! | `capture_with_events` | captures with the observers of a save |
 //! | `autosave` | the timer |
 //! | `journal` | [`SavePolicy::Journal`]: a save, and then what has changed |
 //! | `exit` | the last tick |
@@ -16,6 +17,7 @@
 //! tick, or over several; whatever was asked for after it waits for that.
 
 mod autosave;
+mod capture_with_events;
 mod checkpoint;
 mod exit;
 mod journal;
@@ -25,10 +27,10 @@ mod run;
 mod saves;
 
 pub use self::autosave::Autosave;
+pub(crate) use self::capture_with_events::capture_with_events;
 pub use self::checkpoint::Checkpoints;
 pub use self::exit::{OnExit, SavedOnExit};
-pub use self::request::LoadSettings;
 pub(crate) use self::request::Request;
 pub(crate) use self::run::{HasSaves, finish_saves, request, run};
 pub(crate) use self::saves::simulation_runs;
-pub use self::saves::{LoadHandle, SavePolicy, Saves, SimulationSet};
+pub use self::saves::{LoadHandle, SavePolicy, SaveSystems, Saves, SimulationSet};

@@ -2,50 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bonfire::{Error, LoadOptions};
+use bonfire::Error;
 use bonfire_store::engine::Promise;
 use bonfire_store::{LoadSource, SaveReport, SaveTarget};
 
-use crate::SaveOptions;
-use crate::load::{LoadMode, Loaded};
+use crate::capture::SaveOptions;
+use crate::load::{LoadOptions, Loaded};
 
-/// How a save is loaded.
-#[derive(Clone, Default)]
-pub struct LoadSettings {
-    /// What happens to the entities that are there. Default: what is loaded replaces them.
-    pub mode: LoadMode,
-    /// What happens to what is unknown and to references to nothing, and what decoding may cost. Default: the limits of the
-    /// slots, and what [`LoadOptions`] has.
-    pub options: Option<LoadOptions>,
-    /// How long the load may take of each frame. The new entities then come in slices, out of sight, and everything switches
-    /// at once in the last one: see [`SlicedLoad`](crate::SlicedLoad). Default: none, everything in one frame.
-    pub budget: Option<Duration>,
-}
-
-impl LoadSettings {
-    /// What is loaded replaces what is there, in one frame.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// What happens to the entities that are there.
-    pub fn mode(mut self, mode: LoadMode) -> Self {
-        self.mode = mode;
-        self
-    }
-    /// What happens to what is unknown and to references to nothing, and what decoding may cost.
-    pub fn options(mut self, options: LoadOptions) -> Self {
-        self.options = Some(options);
-        self
-    }
-    /// How long the load may take of each frame.
-    pub fn budget(mut self, budget: Duration) -> Self {
-        self.budget = Some(budget);
-        self
-    }
-}
-
+/// A request of the game.
 pub(crate) enum Request {
     Save {
         target: SaveTarget,
@@ -55,7 +20,7 @@ pub(crate) enum Request {
     },
     Load {
         source: LoadSource,
-        settings: Box<LoadSettings>,
+        options: Box<LoadOptions>,
         promise: Promise<Arc<Loaded>>,
     },
     Remove {
@@ -169,7 +134,7 @@ mod tests {
         for slot in ["b", "a", "a"] {
             assert!(waiting.push(save(slot).0).is_ok());
         }
-        let load = Request::Load { source: "c".into(), settings: Box::default(), promise: Promise::new().0 };
+        let load = Request::Load { source: "c".into(), options: Box::default(), promise: Promise::new().0 };
         assert!(waiting.push(load).is_ok());
         assert!(waiting.push(save("b").0).is_ok() && waiting.has_saves());
         let expected =

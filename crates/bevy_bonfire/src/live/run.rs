@@ -10,21 +10,20 @@ use bonfire::Error;
 use bonfire_store::engine::{Promise, SaveRequest, submit_delete, submit_save};
 use bonfire_store::{LoadSource, SaveReport, SaveTarget};
 
+use super::capture_with_events::capture_with_events;
 use super::journal::{self, Journal};
-use super::loading::{Loading, begin_load, end_load, go_on, start_over};
+use super::loading::{Loading, advance, begin_load, end_load, start_over};
 use super::request::{Request, WAITING_MAX};
 use super::{Saves, autosave, exit};
-use crate::SaveOptions;
-use crate::event::{LoadFinished, SaveFinished, StartedOver};
-use crate::load::settle;
-use crate::world::save_world;
+use crate::capture::{SaveFinished, SaveOptions};
+use crate::load::{LoadFinished, StartedOver, reclaim};
 
 /// Tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
     // What loads that were given up have left.
-    settle(world);
+    reclaim(world);
     // Observers may take `Saves` out of the world: then nobody saves any more.
-    for step in [finish_saves, go_on_a_frame, autosave::run, begin_all, exit::run] {
+    for step in [finish_saves, advance_load, autosave::run, begin_all, exit::run] {
         if !world.contains_resource::<Saves>() {
             return;
         }
@@ -32,8 +31,8 @@ pub(crate) fn run(world: &mut World) {
     }
 }
 
-fn go_on_a_frame(world: &mut World) {
-    go_on(world, None);
+fn advance_load(world: &mut World) {
+    advance(world, None);
 }
 
 /// What observers ask for meanwhile is for the next tick.
@@ -61,7 +60,7 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
     let loading = |world: &World| world.get_resource::<Saves>().is_some_and(|saves| saves.loading.is_some());
     for _ in 0..ROUNDS_MAX {
         while in_time && loading(world) {
-            in_time = go_on(world, Some(left()));
+            in_time = advance(world, Some(left()));
         }
         if !in_time {
             break;
@@ -151,7 +150,7 @@ impl Refused {
         }
     }
 
-    fn tell(self, world: &mut World) {
+    fn notify(self, world: &mut World) {
         match self {
             Self::Load(source, error) => {
                 log::error!("the load of {source} failed: {error}");
@@ -180,7 +179,7 @@ pub(crate) fn finish_saves(world: &mut World) {
     if !done.is_empty() {
         saves.timer.restart();
     }
-    refused.into_iter().for_each(|refused| refused.tell(world));
+    refused.into_iter().for_each(|refused| refused.notify(world));
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
@@ -212,7 +211,7 @@ pub(super) fn cancelled(what: &str) -> Error {
 pub(super) fn begin(world: &mut World, request: Request) {
     match request {
         Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
-        Request::Load { source, settings, promise } => begin_load(world, source, *settings, promise),
+        Request::Load { source, options, promise } => begin_load(world, source, *options, promise),
         Request::Remove { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
             let mut saves = world.resource_mut::<Saves>();
@@ -246,7 +245,7 @@ fn begin_save(
     // The deltas that are appended to this save begin with it.
     let mut journal = saves.begins_journal(&target).then(|| std::mem::take(&mut saves.journal));
     let follow = journal.as_mut().map(Journal::deltas);
-    let captured = save_world(world, options, Some(&target), Some(&mut captures), follow);
+    let captured = capture_with_events(world, options, Some(&target), Some(&mut captures), follow);
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     saves.captures = captures;
     let (snapshot, details) = match captured {

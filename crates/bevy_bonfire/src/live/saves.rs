@@ -16,10 +16,10 @@ use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
 use super::journal::Journal;
 use super::loading::Loading;
-use super::request::{LoadSettings, Request, WAITING_MAX, Waiting};
+use super::request::{Request, WAITING_MAX, Waiting};
 use super::run::Refused;
-use crate::load::Loaded;
-use crate::{IncrementalCapture, SaveOptions};
+use crate::capture::{IncrementalCapture, SaveOptions};
+use crate::load::{LoadOptions, Loaded};
 
 /// Follows a load into a world.
 pub type LoadHandle = Handle<Arc<Loaded>>;
@@ -47,6 +47,11 @@ pub enum SavePolicy {
 /// the main loop and the fixed one.
 #[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimulationSet;
+
+/// The set of systems that capture saves, commit loads and trigger events: at the end of the tick, in
+/// [`Last`](bevy_app::Last). Systems whose changes must be part of a save run before it.
+#[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SaveSystems;
 
 pub(crate) fn simulation_runs(saves: Option<Res<'_, Saves>>) -> bool {
     saves.is_none_or(|saves| !saves.is_paused())
@@ -169,19 +174,23 @@ impl Saves {
 
     /// Loads the newest good save of a slot, or the save at a path or in a store.
     pub fn load(&mut self, source: impl Into<LoadSource>) -> LoadHandle {
-        self.load_with(source, LoadSettings::new())
+        self.load_with(source, LoadOptions::new())
     }
 
     /// The same, with a choice of how.
-    pub fn load_with(&mut self, source: impl Into<LoadSource>, settings: LoadSettings) -> LoadHandle {
+    pub fn load_with(
+        &mut self,
+        source: impl Into<LoadSource>,
+        options: impl Into<LoadOptions>,
+    ) -> LoadHandle {
         let (promise, handle) = Promise::new();
-        let (source, settings) = (source.into(), Box::new(settings));
-        self.request(Request::Load { source, settings, promise });
+        let (source, options) = (source.into(), Box::new(options.into()));
+        self.request(Request::Load { source, options, promise });
         handle
     }
 
     /// Removes all saves of a slot that are not locked. A slot that does not exist has none.
-    pub fn delete(&mut self, slot: impl Into<String>) -> Handle<u64> {
+    pub fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         self.request(Request::Remove { slot: slot.into(), promise });
         handle

@@ -1,4 +1,4 @@
-//! Makes a staged load so.
+//! Applies a staged load to the world.
 //!
 //! | step | |
 //! |---|---|
@@ -22,74 +22,93 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra};
 use bonfire::{Error, LoadReport, Result};
 
-use super::moved::{MovedColumn, TakenRow, insert, insert_resource, insert_row};
+use super::LoadMode;
+use super::batch_spawn::{self, ColumnRows, SLOTS, SpareIds};
+use super::raw_column::{RawColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
-use super::row::{self, RowSource, SLOTS, Spare};
-use crate::registry::{Batches, OneByOne, Registered};
-use crate::{SaveScope, Saved, StableIds};
+use crate::registry::{Batches, ComponentRegistry, InsertMode};
+use crate::selection::{SaveScope, Saved};
+use crate::stable_id::StableIds;
 
-pub(super) struct Plan<'a> {
+/// What a commit puts into a world beside staged rows, and how.
+pub(crate) struct CommitInput<'a> {
     /// The new entities, archetype by archetype.
-    pub(super) entities: Vec<Entity>,
-    pub(super) map: &'a EntityMap,
-    pub(super) order: SavedOrder,
-    pub(super) replaced: Vec<Entity>,
-    pub(super) merge: bool,
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) map: &'a EntityMap,
+    pub(crate) order: SavedOrder,
+    pub(crate) replaced: Vec<Entity>,
+    pub(crate) existing: ExistingResources,
+}
+
+/// What a load does with resources that the world has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExistingResources {
+    Overwrite,
+    Keep,
+}
+
+impl ExistingResources {
+    pub(crate) fn of(mode: &LoadMode) -> Self {
+        match mode {
+            LoadMode::Merge => Self::Keep,
+            _ => Self::Overwrite,
+        }
+    }
 }
 
 /// An archetype on its way into the world.
-pub(super) struct Moving<'s> {
+pub(crate) struct PendingArchetype<'s> {
     /// Its entities, as a range of all.
-    pub(super) entities: Range<usize>,
+    pub(crate) entities: Range<usize>,
     /// Sorted by component id.
-    pub(super) columns: Vec<MovedColumn<'s>>,
-    pub(super) segments: Vec<Segment>,
+    pub(crate) columns: Vec<RawColumn<'s>>,
+    pub(crate) segments: Vec<Segment>,
 }
 
 /// Rows that have the same components.
-pub(super) struct Segment {
-    pub(super) rows: Range<usize>,
+pub(crate) struct Segment {
+    pub(crate) rows: Range<usize>,
     /// Which columns of the archetype.
-    pub(super) columns: Vec<usize>,
+    pub(crate) columns: Vec<usize>,
     /// How they are spawned: by batch, or by inserting.
-    pub(super) slot: Option<usize>,
+    pub(crate) slot: Option<usize>,
 }
 
 /// A value that is inserted when all entities are there.
-pub(super) struct Late {
-    pub(super) entity: Entity,
-    pub(super) archetype: usize,
-    pub(super) column: usize,
-    pub(super) row: TakenRow,
+pub(crate) struct LateValue {
+    pub(crate) entity: Entity,
+    pub(crate) archetype: usize,
+    pub(crate) column: usize,
+    pub(crate) row: TakenRow,
 }
 
-pub(super) fn commit(
+pub(crate) fn commit(
     world: &mut World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     staged: Staged<'_>,
-    plan: Plan<'_>,
+    input: CommitInput<'_>,
     report: &mut LoadReport,
 ) -> Result<Carry> {
-    let Plan { mut entities, map, order, replaced, merge } = plan;
+    let CommitInput { mut entities, map, order, replaced, existing } = input;
     let Staged { archetypes, resources, extras, carry, .. } = staged;
-    let mut moving = Moving::all(world, registry, archetypes, MovedColumn::new);
-    let resources: Vec<MovedColumn<'_>> = (resources.into_iter())
-        .filter_map(|(number, column)| MovedColumn::new(world, registry, number, column, 1))
+    let mut pending = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::new);
+    let resources: Vec<RawColumn<'_>> = (resources.into_iter())
+        .filter_map(|(number, column)| RawColumn::new(world, registry, number, column, 1))
         .collect();
-    let extras: Vec<Extra<'_>> =
-        extras.into_iter().filter_map(|extra| Extra::new(world, registry, extra, map)).collect();
+    let extras: Vec<ExtraColumn<'_>> =
+        extras.into_iter().filter_map(|extra| ExtraColumn::new(world, registry, extra, map)).collect();
 
-    drop_without_target(registry, &mut moving, report);
-    let late_components = take_late(registry, &mut moving, &entities);
-    choose_segments(world, registry, &mut moving, &[]);
-    let row_order = RowOrder::new(registry, &moving, &entities);
+    drop_without_target(registry, &mut pending, report);
+    let late_components = take_late(registry, &mut pending, &entities);
+    choose_segments(world, registry, &mut pending, &[]);
+    let row_order = RowOrder::new(registry, &pending, &entities);
 
-    let unmarked = unmarked(world, registry, &moving, &entities);
-    world.resource_mut::<StableIds>().loading(true);
+    let unmarked = unmarked(world, registry, &pending, &entities);
+    world.resource_mut::<StableIds>().begin_load();
     let work = || {
-        let right = spawn(world, &moving, &mut entities, &[]);
-        for Late { entity, archetype, column, row } in late_components {
-            insert(world, entity, &moving[archetype].columns[column], row);
+        let right = spawn(world, &pending, &mut entities, &[]);
+        for LateValue { entity, archetype, column, row } in late_components {
+            insert(world, entity, &pending[archetype].columns[column], row);
         }
         for extra in extras {
             extra.insert(world);
@@ -100,7 +119,7 @@ pub(super) fn commit(
         right
     };
     let done = catch_unwind(AssertUnwindSafe(work));
-    world.resource_mut::<StableIds>().loading(false);
+    world.resource_mut::<StableIds>().end_load();
     match done {
         Ok(true) => {}
         Ok(false) => {
@@ -114,22 +133,22 @@ pub(super) fn commit(
         }
     }
 
-    replace(world, registry, replaced, resources, merge, report);
+    replace(world, registry, replaced, resources, existing, report);
     Ok(carry)
 }
 
 /// The entities of a load are there: it is done, but for what they replace. A panic in what follows is the game's own, and
 /// nothing is left to undo.
-pub(super) fn replace(
+pub(crate) fn replace(
     world: &mut World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     replaced: Vec<Entity>,
-    mut resources: Vec<MovedColumn<'_>>,
-    merge: bool,
+    mut resources: Vec<RawColumn<'_>>,
+    existing: ExistingResources,
     report: &mut LoadReport,
 ) {
     despawn(world, registry, replaced);
-    if merge {
+    if existing == ExistingResources::Keep {
         resources.retain_mut(|resource| {
             let there = world.contains_resource_by_id(resource.id);
             if there {
@@ -142,7 +161,7 @@ pub(super) fn replace(
 }
 
 /// Makes entities part of saves.
-pub(super) fn mark(world: &mut World, entities: Vec<Entity>) {
+pub(crate) fn mark(world: &mut World, entities: Vec<Entity>) {
     for entity in entities {
         if let Ok(mut entity) = world.get_entity_mut(entity)
             && !entity.contains::<Saved>()
@@ -153,7 +172,7 @@ pub(super) fn mark(world: &mut World, entities: Vec<Entity>) {
 }
 
 /// Removes what a load leaves no place for.
-pub(super) fn despawn(world: &mut World, registry: &Registered, entities: Vec<Entity>) {
+pub(crate) fn despawn(world: &mut World, registry: &ComponentRegistry, entities: Vec<Entity>) {
     release(world, registry, &entities);
     // From the last row on, so that none has to be moved into the place of another.
     for entity in entities.into_iter().rev() {
@@ -164,16 +183,16 @@ pub(super) fn despawn(world: &mut World, registry: &Registered, entities: Vec<En
     world.flush();
 }
 
-pub(super) fn load_resources(
+pub(crate) fn load_resources(
     world: &mut World,
-    registry: &Registered,
-    resources: Vec<MovedColumn<'_>>,
+    registry: &ComponentRegistry,
+    resources: Vec<RawColumn<'_>>,
     report: &mut LoadReport,
 ) {
     for mut resource in resources {
         let entry = &registry.entries[resource.number];
         if let Err(error) = insert_resource(world, &mut resource, entry.load_resource.as_ref()) {
-            let key = registry.registry.descriptors()[resource.number].key();
+            let key = registry.core.descriptors()[resource.number].key();
             report.callback_errors.push(error.in_key(key));
         }
     }
@@ -181,38 +200,38 @@ pub(super) fn load_resources(
 }
 
 /// Entities that the next save would not have. They get the mark.
-pub(super) fn unmarked(
+pub(crate) fn unmarked(
     world: &World,
-    registry: &Registered,
-    moving: &[Moving<'_>],
+    registry: &ComponentRegistry,
+    pending: &[PendingArchetype<'_>],
     entities: &[Entity],
 ) -> Vec<Entity> {
-    let without = moving.iter().filter(|archetype| archetype.needs_mark(world, registry));
+    let without = pending.iter().filter(|archetype| archetype.needs_mark(world, registry));
     without.flat_map(|archetype| &entities[archetype.entities.clone()]).copied().collect()
 }
 
 /// The rows of a component that comes back from being carried.
-pub(super) struct Extra<'s> {
-    pub(super) column: MovedColumn<'s>,
-    pub(super) entities: Vec<Option<Entity>>,
+pub(crate) struct ExtraColumn<'s> {
+    pub(crate) column: RawColumn<'s>,
+    pub(crate) entities: Vec<Option<Entity>>,
 }
 
-impl<'s> Extra<'s> {
-    pub(super) fn new(
+impl<'s> ExtraColumn<'s> {
+    pub(crate) fn new(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         extra: StagedExtra<'s>,
         map: &EntityMap,
     ) -> Option<Self> {
         let entities: Vec<_> = extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
-        let mut column = MovedColumn::new(world, registry, extra.component, extra.column, entities.len())?;
+        let mut column = RawColumn::new(world, registry, extra.component, extra.column, entities.len())?;
         if let Some(relation) = registry.entries[extra.component].relation {
             discard_null(&mut column, entities.len(), relation);
         }
         Some(Self { column, entities })
     }
 
-    pub(super) fn insert(mut self, world: &mut World) {
+    pub(crate) fn insert(mut self, world: &mut World) {
         for row in 0..self.entities.len() {
             match (self.entities[row], self.column.take_row(row)) {
                 (Some(entity), Some(taken)) => insert(world, entity, &self.column, taken),
@@ -224,13 +243,17 @@ impl<'s> Extra<'s> {
 }
 
 /// Takes out the components that are marked as late, in the order of the save.
-pub(super) fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entities: &[Entity]) -> Vec<Late> {
+pub(crate) fn take_late(
+    registry: &ComponentRegistry,
+    pending: &mut [PendingArchetype<'_>],
+    entities: &[Entity],
+) -> Vec<LateValue> {
     let mut late = Vec::new();
-    for (archetype, moving) in moving.iter_mut().enumerate() {
-        for (column, moved) in moving.columns.iter_mut().enumerate() {
-            if registry.entries[moved.number].late {
-                for (row, &entity) in entities[moving.entities.clone()].iter().enumerate() {
-                    late.extend(moved.take_row(row).map(|row| Late { entity, archetype, column, row }));
+    for (archetype, pending) in pending.iter_mut().enumerate() {
+        for (column, raw) in pending.columns.iter_mut().enumerate() {
+            if registry.entries[raw.number].late {
+                for (row, &entity) in entities[pending.entities.clone()].iter().enumerate() {
+                    late.extend(raw.take_row(row).map(|row| LateValue { entity, archetype, column, row }));
                 }
             }
         }
@@ -240,46 +263,45 @@ pub(super) fn take_late(registry: &Registered, moving: &mut [Moving<'_>], entiti
 
 /// Cuts archetypes into runs of rows with the same components, and gives the largest sets of components a slot. All
 /// entities get the tags beside their own components.
-pub(super) fn choose_segments(
+pub(crate) fn choose_segments(
     world: &World,
-    registry: &Registered,
-    moving: &mut [Moving<'_>],
+    registry: &ComponentRegistry,
+    pending: &mut [PendingArchetype<'_>],
     tags: &[ComponentId],
 ) {
-    for archetype in &mut *moving {
-        let rows = archetype.entities.len();
-        let columns = &archetype.columns;
-        let sparse: Vec<&MovedColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
-        let alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
-        let mut start = 0;
-        while start < rows {
-            let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
-            let end = match sparse.is_empty() {
-                true => rows,
-                false => (start + 1..rows).find(|&row| !alike(start, row)).unwrap_or(rows),
-            };
-            archetype.segments.push(Segment { rows: start..end, columns: with, slot: None });
-            start = end;
-        }
-    }
+    pending.iter_mut().for_each(PendingArchetype::cut_segments);
     let Batches { sets_max, rows_min } = registry.batches;
     let slots_max = sets_max.min(SLOTS);
-    if slots_max == 0 || !row::works() {
+    if slots_max == 0 || !batch_spawn::is_supported() {
         return;
     }
-    let set = |archetype: &Moving<'_>, segment: &Segment| -> Vec<ComponentId> {
-        archetype.set(segment, tags).map(|(id, _)| id).collect()
-    };
     let mut sizes: HashMap<Vec<ComponentId>, usize> = HashMap::new();
-    for archetype in &*moving {
+    for archetype in &*pending {
         for segment in &archetype.segments {
-            *sizes.entry(set(archetype, segment)).or_default() += segment.rows.len();
+            *sizes.entry(archetype.component_ids(segment, tags)).or_default() += segment.rows.len();
         }
     }
+    let slots = choose_slots(world, sizes, slots_max, rows_min);
+    for archetype in pending {
+        for number in 0..archetype.segments.len() {
+            let set = archetype.component_ids(&archetype.segments[number], tags);
+            archetype.segments[number].slot = slots.get(&set).copied();
+        }
+    }
+}
+
+/// The slots of sets of components: those that the world has on record, and free ones for the largest others. `sizes` are the
+/// rows of each set.
+fn choose_slots(
+    world: &World,
+    sizes: HashMap<Vec<ComponentId>, usize>,
+    slots_max: usize,
+    rows_min: usize,
+) -> HashMap<Vec<ComponentId>, usize> {
     let mut slots: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     let mut free = Vec::new();
     for slot in 0..slots_max {
-        match row::bound(world, slot) {
+        match batch_spawn::slot_components(world, slot) {
             Some(components) => {
                 slots.insert(components.to_vec(), slot);
             }
@@ -292,23 +314,18 @@ pub(super) fn choose_segments(
         .collect();
     wanted.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
     slots.extend(wanted.into_iter().map(|(set, _)| set).zip(free));
-    for archetype in moving {
-        for number in 0..archetype.segments.len() {
-            let slot = slots.get(&set(archetype, &archetype.segments[number])).copied();
-            archetype.segments[number].slot = slot;
-        }
-    }
+    slots
 }
 
 /// Spawns all entities and applies the commands of their hooks. Those that are spawned by batches get the tags. Returns whether all ids are right; if not, `entities` are
 /// those that were spawned.
-pub(super) fn spawn(
+pub(crate) fn spawn(
     world: &mut World,
-    moving: &[Moving<'_>],
+    pending: &[PendingArchetype<'_>],
     entities: &mut [Entity],
     tags: &[ComponentId],
 ) -> bool {
-    for archetype in moving {
+    for archetype in pending {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             for &entity in &entities[archetype.entities.clone()][segment.rows.clone()] {
                 // Nothing else has these ids, so this cannot fail.
@@ -317,8 +334,8 @@ pub(super) fn spawn(
         }
     }
     let mut right = true;
-    let mut spare = Spare::new(world);
-    for archetype in moving {
+    let mut spare = SpareIds::new(world);
+    for archetype in pending {
         for segment in &archetype.segments {
             let (rows, entities) = (segment.rows.clone(), &mut entities[archetype.entities.clone()]);
             right &= archetype.spawn_batch(world, segment, rows, entities, tags, &mut spare);
@@ -326,7 +343,7 @@ pub(super) fn spawn(
     }
     spare.release(world);
     world.flush();
-    for archetype in moving {
+    for archetype in pending {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             let rows = segment.rows.clone();
             archetype.insert_rows(world, segment, rows, &entities[archetype.entities.clone()]);
@@ -335,33 +352,35 @@ pub(super) fn spawn(
     right
 }
 
-/// [`MovedColumn::new`] or [`MovedColumn::in_parts`].
-type MoveColumn<'s> = fn(&World, &Registered, usize, StagedColumn<'s>, usize) -> Option<MovedColumn<'s>>;
+/// [`RawColumn::new`] or [`RawColumn::in_parts`].
+type NewRawColumn<'s> =
+    fn(&World, &ComponentRegistry, usize, StagedColumn<'s>, usize) -> Option<RawColumn<'s>>;
 
-impl<'s> Moving<'s> {
-    pub(super) fn all(
+impl<'s> PendingArchetype<'s> {
+    /// Takes over the rows of staged archetypes.
+    pub(crate) fn from_staged(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         archetypes: Vec<StagedArchetype<'s>>,
-        column: MoveColumn<'s>,
+        new: NewRawColumn<'s>,
     ) -> Vec<Self> {
-        let mut moving = Vec::with_capacity(archetypes.len());
+        let mut pending = Vec::with_capacity(archetypes.len());
         let mut start = 0;
         for archetype in archetypes {
             let rows = archetype.ids.len();
-            let mut columns: Vec<MovedColumn<'_>> = (archetype.columns.into_iter())
-                .filter_map(|(number, staged)| column(world, registry, number, staged, rows))
+            let mut columns: Vec<RawColumn<'_>> = (archetype.columns.into_iter())
+                .filter_map(|(number, column)| new(world, registry, number, column, rows))
                 .collect();
             columns.sort_by_key(|column| column.id);
-            moving.push(Self { entities: start..start + rows, columns, segments: Vec::new() });
+            pending.push(Self { entities: start..start + rows, columns, segments: Vec::new() });
             start += rows;
         }
-        moving
+        pending
     }
 
     /// Whether nothing makes its entities part of the next save: they are of a save that was made without marks, in a world
     /// that saves what is marked; or this build knows nothing of them.
-    pub(super) fn needs_mark(&self, world: &World, registry: &Registered) -> bool {
+    pub(crate) fn needs_mark(&self, world: &World, registry: &ComponentRegistry) -> bool {
         let saved = world.components().component_id::<Saved>();
         !self.columns.iter().any(|column| {
             Some(column.id) == saved
@@ -370,10 +389,32 @@ impl<'s> Moving<'s> {
     }
 }
 
-impl Moving<'_> {
+impl PendingArchetype<'_> {
+    /// Cuts its rows into segments with the same components.
+    fn cut_segments(&mut self) {
+        let (rows, columns) = (self.entities.len(), &self.columns);
+        let sparse: Vec<&RawColumn<'_>> = columns.iter().filter(|column| !column.is_everywhere()).collect();
+        let are_alike = |a: usize, b: usize| sparse.iter().all(|column| column.has(a) == column.has(b));
+        let mut start = 0;
+        while start < rows {
+            let with = (0..columns.len()).filter(|&column| columns[column].has(start)).collect();
+            let end = match sparse.is_empty() {
+                true => rows,
+                false => (start + 1..rows).find(|&row| !are_alike(start, row)).unwrap_or(rows),
+            };
+            self.segments.push(Segment { rows: start..end, columns: with, slot: None });
+            start = end;
+        }
+    }
+
+    /// The components that entities of a segment are spawned with, sorted.
+    fn component_ids(&self, segment: &Segment, tags: &[ComponentId]) -> Vec<ComponentId> {
+        self.components(segment, tags).map(|(id, _)| id).collect()
+    }
+
     /// The components that entities of a segment are spawned with, sorted, and their columns. Tags have none, unless they
     /// are saved too.
-    fn set<'a>(
+    fn components<'a>(
         &'a self,
         segment: &'a Segment,
         tags: &'a [ComponentId],
@@ -395,51 +436,51 @@ impl Moving<'_> {
 
     /// Spawns some rows of a segment, if it is spawned by batches. Returns whether all ids are right.
     #[expect(unsafe_code, reason = "hands rows over to a batch")]
-    pub(super) fn spawn_batch(
+    pub(crate) fn spawn_batch(
         &self,
         world: &mut World,
         segment: &Segment,
         rows: Range<usize>,
         entities: &mut [Entity],
         tags: &[ComponentId],
-        spare: &mut Spare,
+        spare: &mut SpareIds,
     ) -> bool {
         let Some(slot) = segment.slot else { return true };
-        let ids: Vec<ComponentId> = self.set(segment, tags).map(|(id, _)| id).collect();
+        let ids = self.component_ids(segment, tags);
         let source = |column: Option<usize>| {
-            column.map_or_else(RowSource::tag, |column| self.columns[column].source(rows.start))
+            column.map_or_else(ColumnRows::tag, |column| self.columns[column].source(rows.start))
         };
-        let sources: Vec<_> = self.set(segment, tags).map(|(_, column)| source(column)).collect();
+        let sources: Vec<_> = self.components(segment, tags).map(|(_, column)| source(column)).collect();
         // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
         // the same for all of them. They are moved here and nowhere else: segments share no rows, a row is spawned once,
         // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Tags
         // are in tables and have no bytes. The entities were allocated for these rows.
-        unsafe { row::spawn(slot, world, &ids, &sources, &mut entities[rows], spare) }
+        unsafe { batch_spawn::spawn(slot, world, &ids, &sources, &mut entities[rows], spare) }
     }
 
     /// Inserts some rows of a segment that is not spawned by batches; the entities are there.
     #[expect(unsafe_code, reason = "hands rows over one by one")]
-    pub(super) fn insert_rows(
+    pub(crate) fn insert_rows(
         &self,
         world: &mut World,
         segment: &Segment,
         rows: Range<usize>,
         entities: &[Entity],
     ) {
-        let columns: Vec<&MovedColumn<'_>> =
+        let columns: Vec<&RawColumn<'_>> =
             segment.columns.iter().map(|&column| &self.columns[column]).collect();
         let ids: Vec<ComponentId> = columns.iter().map(|column| column.id).collect();
-        let one_by_one = world.resource::<OneByOne>().0;
+        let mode = *world.resource::<InsertMode>();
         for row in rows {
             // SAFETY: as for batches; this segment is not spawned by one.
-            unsafe { insert_row(world, entities[row], &ids, &columns, row, one_by_one) };
+            unsafe { insert_row(world, entities[row], &ids, &columns, row, mode) };
         }
     }
 }
 
 /// Takes back what was spawned. Commands that hooks left behind find their entities before these are despawned; one of
 /// them may panic again. A panic while they are despawned is passed on: after one in a `Drop`, Bevy's tables are not sound.
-pub(super) fn undo(world: &mut World, registry: &Registered, entities: &[Entity]) {
+pub(crate) fn undo(world: &mut World, registry: &ComponentRegistry, entities: &[Entity]) {
     for &entity in entities {
         // Those that are spawned stay as they are.
         let _ = world.spawn_empty_at(entity);
@@ -448,13 +489,13 @@ pub(super) fn undo(world: &mut World, registry: &Registered, entities: &[Entity]
     despawn(world, registry, entities.to_vec());
 }
 
-/// What to say of a load that a panic has stopped.
-pub(super) fn undone(world: &mut World, panic: &(dyn Any + Send)) -> Error {
-    world.resource_mut::<OneByOne>().0 = true;
+/// The error of a load that a panic has stopped.
+pub(crate) fn undone(world: &mut World, panic: &(dyn Any + Send)) -> Error {
+    *world.resource_mut::<InsertMode>() = InsertMode::OneByOne;
     Error::custom(format!("a hook or an observer panicked, the load was undone: {}", panic_message(panic)))
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

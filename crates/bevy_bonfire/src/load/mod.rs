@@ -4,87 +4,44 @@
 //! all entities, archetype by archetype in the order of the save, and applies what their hooks asked for once all of
 //! them exist, so that relationships find their targets in whatever order they come.
 
-mod apply;
-mod arrival;
-mod commit;
-mod fill;
-mod finish;
-mod living;
-mod moved;
-mod overwrite;
+mod activate;
+mod batch_spawn;
+pub(crate) mod commit;
+mod completion;
+mod event;
+mod live_archetypes;
+mod options;
+pub(crate) mod overwrite;
 mod prepare;
-mod relation;
+pub(crate) mod raw_column;
+pub(crate) mod relation;
 mod restore;
-mod row;
-mod sliced;
-mod slices;
+mod sliced_commit;
+mod sliced_load;
+pub(crate) mod structural_changes;
+mod table_fill;
 
-pub(crate) use self::apply::apply;
-pub(crate) use self::arrival::{Arrivals, Arriving, Reserve, settle};
-pub(crate) use self::commit::panic_message;
-#[cfg(any(feature = "state", feature = "time"))]
-pub(crate) use self::moved::typed_resource;
-pub(crate) use self::overwrite::live_target;
-pub(crate) use self::prepare::{Prepared, Preparing};
-pub use self::sliced::SlicedLoad;
-pub(crate) use self::slices::Slices;
+use std::sync::Arc;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{EntityMap, LoadPlan};
 use bonfire::inspect::Prelude;
-use bonfire::{EntityId, LoadOptions, LoadReport, Result, Snapshot};
+use bonfire::{EntityId, LoadReport, Result, Snapshot};
+use bonfire_store::LoadSource;
 
-use self::finish::Finish;
-use self::prepare::{Ready, replaced};
-use crate::registry::{Registered, SaveRegistry};
+pub(crate) use self::activate::reclaim;
+use self::commit::ExistingResources;
+use self::completion::LoadCompletion;
+pub use self::event::{LoadFinished, LoadStarting, StartedOver};
+pub(crate) use self::options::StageOptions;
+pub use self::options::{LoadMode, LoadOptions, Ticks};
+pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
+use self::prepare::{StagedEntities, replaced};
+pub(crate) use self::sliced_load::LoadSlices;
+pub use self::sliced_load::SlicedLoad;
+use crate::registry::{ComponentRegistry, SaveRegistry};
 use crate::selection::Selection;
-
-/// What a load does with the entities that are there.
-#[derive(Clone, Default)]
-pub enum LoadMode {
-    /// The snapshot's entities take the place of all that a save without a selection would have (also of those that
-    /// observers of `SaveStarting` would exclude), which are despawned when the new ones are complete. Resources are
-    /// overwritten. Despawning is Bevy's: children go with their parents, also those that are not part of saves.
-    #[default]
-    Replace,
-    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it. Select whole
-    /// families: children outside of the selection go with parents inside of it.
-    ReplaceSelected(Selection),
-    /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
-    Merge,
-    /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
-    /// components. Entities that are still there keep their ids and everything that is not saved; their values are
-    /// overwritten in place. Those that have come since go (also those that observers of `SaveStarting` would exclude), those
-    /// that are gone come back with new ids ([`Loaded::respawned`]), and references follow. Resources are overwritten.
-    ///
-    /// Hooks and observers run for what is spawned, despawned, added and removed, and for immutable components whose
-    /// saved fields differ; values that are overwritten in place are seen by change detection. An error leaves the world as
-    /// it was; a panic in a hook, an observer or a `Drop` is passed on, and the world is then partly restored.
-    ///
-    /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
-    /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
-    /// [`LoadMode::Replace`] for files of other sessions.
-    Restore(Ticks),
-    /// As [`LoadMode::Restore`], for the entities of a selection.
-    RestoreSelected(Selection, Ticks),
-}
-
-impl LoadMode {
-    fn is_restore(&self) -> bool {
-        matches!(self, Self::Restore(_) | Self::RestoreSelected(..))
-    }
-}
-
-/// What counts as changed after a restore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Ticks {
-    /// Every value that was overwritten.
-    #[default]
-    All,
-    /// Only values whose saved fields are now others than before. Finding out costs about one more pass over memory.
-    Differing,
-}
 
 /// What a load did.
 #[derive(Clone, Debug)]
@@ -113,30 +70,38 @@ impl Loaded {
     }
 }
 
-/// Loads a snapshot; observers of `LoadFinished` are the caller's.
-pub(crate) fn load(
+/// Loads a snapshot and triggers [`LoadFinished`].
+pub(crate) fn load_with_events(
     world: &mut World,
-    snapshot: &Snapshot,
-    mode: LoadMode,
+    source: Option<LoadSource>,
+    snapshot: Result<&Snapshot>,
     options: LoadOptions,
-) -> Result<Loaded> {
+) -> Result<Arc<Loaded>> {
+    let result = snapshot.and_then(|snapshot| load(world, snapshot, options)).map(Arc::new);
+    world.trigger(LoadFinished { source, skipped: Vec::new(), result: result.clone() });
+    result
+}
+
+/// Loads a snapshot, without [`LoadFinished`].
+pub(crate) fn load(world: &mut World, snapshot: &Snapshot, options: LoadOptions) -> Result<Loaded> {
     world.flush();
-    settle(world);
+    reclaim(world);
     let registry = SaveRegistry::of(world)?;
-    let migrated = snapshot.migrated(&registry.registry)?;
+    let migrated = snapshot.migrated(&registry.core)?;
+    let (mode, options) = options.into_parts();
     load_migrated(world, &registry, &migrated, mode, options)
 }
 
 /// Loads a snapshot after all migrations.
 fn load_migrated(
     world: &mut World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     snapshot: &Snapshot,
     mode: LoadMode,
-    options: LoadOptions,
+    options: StageOptions,
 ) -> Result<Loaded> {
-    let (finish, limits) = (Finish::new(&mode, &options), options.limits.clone());
-    let plan = LoadPlan::new(snapshot, &registry.registry, options)?;
+    let (completion, limits) = (LoadCompletion::new(&mode, &options), options.limits.clone());
+    let plan = LoadPlan::new(snapshot, &registry.core, options)?;
     let committed = match mode {
         LoadMode::Restore(ticks) => {
             restore::restore(world, registry, &plan, &limits, &Selection::new(), ticks)?
@@ -147,10 +112,10 @@ fn load_migrated(
         }
         LoadMode::Replace | LoadMode::ReplaceSelected(_) | LoadMode::Merge => {
             let replaced = replaced(world, &mode)?;
-            let merge = matches!(mode, LoadMode::Merge);
-            Ready::stage(world, registry, &plan, &limits)?
-                .commit(world, registry, snapshot, replaced, merge)?
+            let existing = ExistingResources::of(&mode);
+            StagedEntities::stage(world, registry, &plan, &limits)?
+                .commit(world, registry, snapshot, replaced, existing)?
         }
     };
-    Ok(finish.run(world, registry, snapshot, committed))
+    Ok(completion.run(world, registry, snapshot, committed))
 }

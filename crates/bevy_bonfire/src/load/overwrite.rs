@@ -15,29 +15,29 @@ use bevy_ecs::component::{ComponentId, ComponentInfo, StorageType};
 use bevy_ecs::entity::{Entity, EntityLocation};
 use bevy_ecs::storage::{Table, TableId, TableRow};
 use bevy_ecs::world::World;
-use bonfire::Descriptor;
 use bonfire::engine::RowRun;
+use bonfire::{Descriptor, EntityId};
 
 use super::Ticks;
-use super::moved::MovedColumn;
+use super::raw_column::RawColumn;
 
 /// An archetype of a world whose rows a restore may overwrite.
-pub(super) struct Group {
+pub(crate) struct LiveGroup {
     archetype: ArchetypeId,
     table: TableId,
     /// By row of the archetype, the row of the table, if others share the table.
     picked: Option<Vec<u32>>,
 }
 
-impl Group {
-    pub(super) fn new(world: &World, archetype: &Archetype) -> Self {
+impl LiveGroup {
+    pub(crate) fn new(world: &World, archetype: &Archetype) -> Self {
         let row = |row: &ArchetypeEntity| row.table_row().index_u32();
         let picked = whole_table(world, archetype).is_none();
         let picked = picked.then(|| archetype.entities().iter().map(row).collect());
         Self { archetype: archetype.id(), table: archetype.table_id(), picked }
     }
 
-    pub(super) fn components(&self, world: &World) -> Vec<ComponentId> {
+    pub(crate) fn components(&self, world: &World) -> Vec<ComponentId> {
         world
             .archetypes()
             .get(self.archetype)
@@ -45,30 +45,51 @@ impl Group {
     }
 }
 
+/// Rows of a saved archetype whose entities are in one archetype of the world.
+#[derive(Clone, Copy)]
+pub(crate) struct MatchedRows<'a> {
+    /// The number of the saved archetype.
+    pub(crate) archetype: usize,
+    pub(crate) group: &'a LiveGroup,
+    pub(crate) runs: &'a [RowRun],
+    /// By row of the saved archetype.
+    pub(crate) ids: &'a [EntityId],
+}
+
+impl<'a> MatchedRows<'a> {
+    pub(crate) fn rows(self) -> impl Iterator<Item = usize> + 'a {
+        self.runs.iter().flat_map(|run| run.saved_row..run.saved_row + run.len)
+    }
+
+    pub(crate) fn entity(self, row: usize) -> Entity {
+        self.ids[row].into()
+    }
+}
+
 /// The table of an archetype, if it is its own.
-pub(super) fn whole_table<'w>(world: &'w World, archetype: &Archetype) -> Option<&'w Table> {
+pub(crate) fn whole_table<'w>(world: &'w World, archetype: &Archetype) -> Option<&'w Table> {
     let table = world.storages().tables.get(archetype.table_id())?;
     (table.entities().len() == archetype.len() as usize).then_some(table)
 }
 
 /// Saved rows that follow each other and lie so in the table, too.
-struct Piece {
+struct ContiguousRows {
     saved: Range<usize>,
     row: usize,
 }
 
 /// Calls `each` with the parts of a run whose values can be moved by one copy, and `absent` with saved rows that have no
 /// value.
-fn for_pieces(
-    group: &Group,
-    column: &MovedColumn<'_>,
+fn for_contiguous_rows(
+    group: &LiveGroup,
+    column: &RawColumn<'_>,
     run: &RowRun,
     absent: &mut impl FnMut(usize),
-    mut each: impl FnMut(Piece),
+    mut each: impl FnMut(ContiguousRows),
 ) {
     let saved = run.saved_row..run.saved_row + run.len;
     if group.picked.is_none() && column.is_everywhere() {
-        return each(Piece { saved, row: run.row });
+        return each(ContiguousRows { saved, row: run.row });
     }
     let at = |row: usize| {
         let at = run.row + row - run.saved_row;
@@ -82,16 +103,16 @@ fn for_pieces(
             continue;
         }
         let start = row;
-        while row + 1 < saved.end && at(row + 1) == at(row) + 1 && column.goes_on(row) {
+        while row + 1 < saved.end && at(row + 1) == at(row) + 1 && column.is_contiguous(row) {
             row += 1;
         }
         row += 1;
-        each(Piece { saved: start..row, row: at(start) });
+        each(ContiguousRows { saved: start..row, row: at(start) });
     }
 }
 
 /// A column of a table, for writing.
-pub(super) struct LiveColumn<'w> {
+pub(crate) struct LiveColumn<'w> {
     first: NonNull<u8>,
     stride: usize,
     changed: &'w [UnsafeCell<Tick>],
@@ -101,7 +122,7 @@ pub(super) struct LiveColumn<'w> {
 
 impl<'w> LiveColumn<'w> {
     #[expect(unsafe_code, reason = "component memory by column: what it buys are the rows `bevy_restore_*`")]
-    pub(super) fn new(world: &'w mut World, table: TableId, id: ComponentId) -> Option<Self> {
+    pub(crate) fn new(world: &'w mut World, table: TableId, id: ComponentId) -> Option<Self> {
         let now = world.change_tick();
         let stride = world.components().get_info(id)?.layout().size();
         let cell = world.as_unsafe_world_cell();
@@ -138,7 +159,7 @@ impl<'w> LiveColumn<'w> {
 impl LiveColumn<'_> {
     /// Overwrites values that follow each other. All of them count as changed.
     #[expect(unsafe_code, reason = "moves values by pointer")]
-    pub(super) fn overwrite(&self, column: &MovedColumn<'_>, from: Range<usize>, row: usize) {
+    pub(crate) fn overwrite(&self, column: &RawColumn<'_>, from: Range<usize>, row: usize) {
         let rows = row..row + from.len();
         let to = self.rows(rows.clone());
         self.touch(rows);
@@ -147,7 +168,7 @@ impl LiveColumn<'_> {
     }
 
     /// To be called when something was overwritten.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if let Some(summary) = self.summary {
             summary.set(self.now);
         }
@@ -156,10 +177,10 @@ impl LiveColumn<'_> {
 
 /// Whether the value of an entity is another one than that of a row.
 #[expect(unsafe_code, reason = "compares values by pointer")]
-pub(super) fn differs(
+pub(crate) fn differs(
     world: &World,
     entity: Entity,
-    column: &MovedColumn<'_>,
+    column: &RawColumn<'_>,
     descriptor: &Descriptor,
     row: usize,
 ) -> bool {
@@ -172,24 +193,23 @@ pub(super) fn differs(
     differs
 }
 
-/// Overwrites one component of the entities of some runs, in a table. Calls `absent` with saved rows that have none.
+/// Overwrites one component of matched rows, in a table. Calls `absent` with saved rows that have none.
 #[expect(unsafe_code, reason = "moves values by pointer")]
-pub(super) fn overwrite_table(
+pub(crate) fn overwrite_table(
     world: &mut World,
-    group: &Group,
-    column: &MovedColumn<'_>,
+    matched: MatchedRows<'_>,
+    column: &RawColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[RowRun],
     ticks: Ticks,
     mut absent: impl FnMut(usize),
 ) {
     if column.is_tag() {
         return;
     }
-    let Some(live) = LiveColumn::new(world, group.table, column.id) else { return };
+    let Some(live) = LiveColumn::new(world, matched.group.table, column.id) else { return };
     let mut touched = false;
-    for run in runs {
-        for_pieces(group, column, run, &mut absent, |piece| {
+    for run in matched.runs {
+        for_contiguous_rows(matched.group, column, run, &mut absent, |piece| {
             let rows = piece.row..piece.row + piece.saved.len();
             let to = live.rows(rows.clone());
             match ticks {
@@ -216,7 +236,7 @@ pub(super) fn overwrite_table(
 
 /// Makes everything on these entities count as added now.
 #[expect(unsafe_code, reason = "ticks lie in cells")]
-pub(super) fn touch_all(world: &mut World, entities: &[Entity]) {
+pub(crate) fn touch_all(world: &mut World, entities: &[Entity]) {
     let now = world.change_tick();
     let mut rows: HashMap<ArchetypeId, Vec<EntityLocation>> = HashMap::new();
     for location in entities.iter().filter_map(|&entity| world.entities().get_spawned(entity).ok()) {
@@ -255,10 +275,10 @@ pub(super) fn touch_all(world: &mut World, entities: &[Entity]) {
 
 /// Overwrites one component of an entity, wherever it lies.
 #[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(super) fn overwrite_one(
+pub(crate) fn overwrite_one(
     world: &mut World,
     entity: Entity,
-    column: &MovedColumn<'_>,
+    column: &RawColumn<'_>,
     descriptor: &Descriptor,
     row: usize,
     ticks: Ticks,
@@ -279,26 +299,22 @@ pub(super) fn overwrite_one(
     }
 }
 
-/// Calls `found` with the saved rows of some runs whose component is another one in the world, and `absent` with those
-/// that have none.
+/// Calls `found` with the matched rows whose value is another one in the world, and `absent` with saved rows that have none.
 #[expect(unsafe_code, reason = "compares values by pointer")]
-#[expect(clippy::too_many_arguments, reason = "what is saved, where it lies, and whom to tell")]
-pub(super) fn differing(
+pub(crate) fn differing(
     world: &mut World,
-    group: &Group,
-    column: &MovedColumn<'_>,
+    matched: MatchedRows<'_>,
+    column: &RawColumn<'_>,
     descriptor: &Descriptor,
-    runs: &[RowRun],
-    entity: impl Fn(usize) -> Entity,
     mut found: impl FnMut(usize),
     mut absent: impl FnMut(usize),
 ) {
     let in_table =
         world.components().get_info(column.id).map(ComponentInfo::storage_type) == Some(StorageType::Table);
-    for run in runs {
+    for run in matched.runs {
         if in_table {
-            let Some(live) = LiveColumn::new(world, group.table, column.id) else { return };
-            for_pieces(group, column, run, &mut absent, |piece| {
+            let Some(live) = LiveColumn::new(world, matched.group.table, column.id) else { return };
+            for_contiguous_rows(matched.group, column, run, &mut absent, |piece| {
                 let to = live.rows(piece.row..piece.row + piece.saved.len());
                 // SAFETY: so many rows of the table, of the component's type, which nobody writes to.
                 unsafe {
@@ -308,9 +324,9 @@ pub(super) fn differing(
             });
             continue;
         }
-        for_pieces(group, column, run, &mut absent, |piece| {
+        for_contiguous_rows(matched.group, column, run, &mut absent, |piece| {
             for row in piece.saved {
-                let Ok(entity) = world.get_entity(entity(row)) else { continue };
+                let Ok(entity) = world.get_entity(matched.entity(row)) else { continue };
                 let Ok(value) = entity.get_by_id(column.id) else { continue };
                 let Some(live) = NonNull::new(value.as_ptr().cast_mut()) else { continue };
                 // SAFETY: one live value of the component's type, which nobody writes to.
@@ -320,18 +336,9 @@ pub(super) fn differing(
     }
 }
 
-/// The target of a relationship of an entity in the world.
-#[expect(unsafe_code, reason = "reads a field of a value without its type")]
-pub(crate) fn live_target(world: &World, entity: Entity, id: ComponentId, offset: usize) -> Option<Entity> {
-    let entity = world.get_entity(entity).ok()?;
-    let value = entity.get_by_id(id).ok()?;
-    // SAFETY: the component is a relationship, which has an `Entity` at this offset: its own accessor says so.
-    Some(unsafe { value.as_ptr().add(offset).cast::<Entity>().read() })
-}
-
 /// Whether a resource is another one in the world, or not there.
 #[expect(unsafe_code, reason = "compares a value by pointer")]
-pub(super) fn resource_differs(world: &World, column: &MovedColumn<'_>, descriptor: &Descriptor) -> bool {
+pub(crate) fn resource_differs(world: &World, column: &RawColumn<'_>, descriptor: &Descriptor) -> bool {
     let live = world.get_resource_by_id(column.id).and_then(|value| NonNull::new(value.as_ptr().cast_mut()));
     let Some(live) = live.filter(|_| column.has(0)) else { return true };
     let mut differs = false;

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
-use bonfire::{EntityId, Error, Limits, LoadContext, LoadOptions, Result, Snapshot};
+use bonfire::{EntityId, Error, Limits, LoadContext, Result, Snapshot};
 
-use super::arrival::{Reserve, Reserved, settle};
-use super::finish::{Committed, Finish, unknown_order};
-use super::{LoadMode, Loaded, commit, load_migrated};
-use crate::Selection;
+use super::activate::reclaim;
+use super::commit::{self, CommitInput, ExistingResources};
+use super::completion::{CommittedLoad, LoadCompletion, unknown_order};
+use super::{LoadMode, LoadOptions, Loaded, StageOptions, load_migrated};
 use crate::capture;
-use crate::registry::Registered;
+use crate::pending::{IdReserve, ReservedIds};
+use crate::registry::ComponentRegistry;
+use crate::selection::Selection;
 
 /// New entities, all decoded.
-pub(super) struct Ready<'s> {
+pub(super) struct StagedEntities<'s> {
     /// Archetype by archetype.
     pub(super) entities: Vec<Entity>,
     pub(super) map: EntityMap,
@@ -25,11 +27,11 @@ pub(super) struct Ready<'s> {
     pub(super) order: SavedOrder,
 }
 
-impl<'s> Ready<'s> {
+impl<'s> StagedEntities<'s> {
     /// Gives all entities new ids and decodes them.
     pub(super) fn stage(
         world: &mut World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         plan: &LoadPlan<'s, '_>,
         limits: &Limits,
     ) -> Result<Self> {
@@ -52,17 +54,17 @@ impl<'s> Ready<'s> {
     pub(super) fn commit(
         self,
         world: &mut World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         snapshot: &Snapshot,
         replaced: Vec<Entity>,
-        merge: bool,
-    ) -> Result<Committed> {
+        existing: ExistingResources,
+    ) -> Result<CommittedLoad> {
         let Self { entities, map, staged, order } = self;
         let unknown_order = unknown_order(snapshot, registry, &order);
         let mut report = staged.report.clone();
-        let plan = commit::Plan { entities, map: &map, order, replaced, merge };
-        let carry = commit::commit(world, registry, staged, plan, &mut report)?;
-        Ok(Committed { map, report, carry, respawned: Vec::new(), unknown_order })
+        let input = CommitInput { entities, map: &map, order, replaced, existing };
+        let carry = commit::commit(world, registry, staged, input, &mut report)?;
+        Ok(CommittedLoad { map, report, carry, respawned: Vec::new(), unknown_order })
     }
 }
 
@@ -87,10 +89,10 @@ pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>
 }
 
 /// A relationship belongs to an entity.
-pub(super) fn check_resources(registry: &Registered, staged: &Staged<'_>) -> Result<()> {
+pub(super) fn check_resources(registry: &ComponentRegistry, staged: &Staged<'_>) -> Result<()> {
     for (number, _) in &staged.resources {
         if registry.entries[*number].relation.is_some() {
-            let key = registry.registry.descriptors()[*number].key();
+            let key = registry.core.descriptors()[*number].key();
             return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
         }
     }
@@ -119,9 +121,9 @@ fn order(snapshot: &Snapshot, map: &EntityMap, limits: &Limits) -> Result<SavedO
     Ok(order)
 }
 
-/// What a preparation is doing.
+/// The steps of a preparation, for its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preparing {
+pub(crate) enum LoadPhase {
     /// World migrations run, and what becomes of each component is decided.
     Migrating,
     /// Rows are decoded: so many of all.
@@ -130,144 +132,144 @@ pub(crate) enum Preparing {
     Copying,
 }
 
-/// A load that needs nothing more but its world.
-pub(crate) struct Prepared {
-    pub(super) source: Source,
+/// A load of which only the part is left that needs the world.
+pub(crate) struct PreparedLoad {
+    pub(super) input: LoadInput,
     /// None for a restore, which looks at the entities that are there.
-    pub(super) entities: Option<Arrivable>,
+    pub(super) entities: Option<PartlyStaged>,
 }
 
 /// What is loaded, and how.
-pub(super) struct Source {
+pub(super) struct LoadInput {
     /// After all migrations.
     pub(super) snapshot: Snapshot,
-    pub(super) registry: Arc<Registered>,
+    pub(super) registry: Arc<ComponentRegistry>,
     pub(super) mode: LoadMode,
-    pub(super) options: LoadOptions,
+    pub(super) options: StageOptions,
 }
 
-/// New entities, decoded but for what looks at the world.
-pub(super) struct Arrivable {
-    pub(super) ids: Reserved,
+/// New entities, decoded except for columns that need the world.
+pub(super) struct PartlyStaged {
+    pub(super) ids: ReservedIds,
     pub(super) map: EntityMap,
-    staged: Travelling,
+    staged: SendStaged,
     deferred: Deferred,
     pub(super) order: SavedOrder,
 }
 
-/// Staged rows of components on their way between threads.
-struct Travelling(Staged<'static>);
+/// Staged rows that may be sent to another thread.
+struct SendStaged(Staged<'static>);
 
 #[expect(unsafe_code, reason = "rows without their types")]
-// SAFETY: the rows are values of registered components, because `Registered::add` asks for a `Component` and checks that it
+// SAFETY: the rows are values of registered components, because `ComponentRegistry::add` asks for a `Component` and checks that it
 // is the descriptor's type; components are `Send`. The columns own them and nothing else. All that is beside the columns
 // is `Send` by itself (`assert_rest`).
-unsafe impl Send for Travelling {}
+unsafe impl Send for SendStaged {}
 #[expect(unsafe_code, reason = "rows without their types")]
 // SAFETY: as above; components are `Sync`, and a column that is shared is only read.
-unsafe impl Sync for Travelling {}
+unsafe impl Sync for SendStaged {}
 
-/// What a staged load has beside columns.
+/// Asserts that the parts of a staged load beside its columns can be sent.
 const fn assert_rest<T: Send + Sync>() {}
 const _: () =
     assert_rest::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Carry, bonfire::LoadReport)>();
 const _: () = assert_rest::<bonfire::engine::Bitmap>();
 
-impl Prepared {
+impl PreparedLoad {
     /// Does everything that needs no world: on any thread. A mode that restores is prepared only in part.
     pub(crate) fn new(
         snapshot: Snapshot,
-        registry: Arc<Registered>,
-        reserve: &Reserve,
-        mode: LoadMode,
+        registry: Arc<ComponentRegistry>,
+        reserve: &IdReserve,
         options: LoadOptions,
-        watch: &dyn Fn(Preparing, u64, u64),
+        watch: &dyn Fn(LoadPhase, u64, u64),
     ) -> Result<Self> {
-        watch(Preparing::Migrating, 0, 1);
-        let migrated = match snapshot.migrated(&registry.registry)? {
+        let (mode, options) = options.into_parts();
+        watch(LoadPhase::Migrating, 0, 1);
+        let migrated = match snapshot.migrated(&registry.core)? {
             Cow::Owned(migrated) => Some(migrated),
             Cow::Borrowed(_) => None,
         };
         let snapshot = migrated.unwrap_or(snapshot);
-        let source = Source { snapshot, registry, mode, options };
-        let entities = match source.mode.is_restore() {
+        let input = LoadInput { snapshot, registry, mode, options };
+        let entities = match input.mode.is_restore() {
             true => None,
-            false => Some(Arrivable::new(&source, reserve, watch)?),
+            false => Some(PartlyStaged::new(&input, reserve, watch)?),
         };
-        Ok(Self { source, entities })
+        Ok(Self { input, entities })
     }
 
-    /// Makes it so, in one go. If this fails, the world is as it was.
+    /// Applies the load to the world, all at once. If this fails, the world is as it was.
     pub(crate) fn commit(self, world: &mut World) -> Result<Loaded> {
         world.flush();
-        settle(world);
-        let Self { source, entities } = self;
+        reclaim(world);
+        let Self { input, entities } = self;
         let Some(entities) = entities else {
-            let Source { snapshot, registry, mode, options } = source;
+            let LoadInput { snapshot, registry, mode, options } = input;
             return load_migrated(world, &registry, &snapshot, mode, options);
         };
-        let loaded = entities.into_ready(world, &source).and_then(|ready| {
-            let Source { snapshot, registry, mode, options } = &source;
+        let loaded = entities.into_staged(world, &input).and_then(|staged| {
+            let LoadInput { snapshot, registry, mode, options } = &input;
             let replaced = match replaced(world, mode) {
                 Ok(replaced) => replaced,
                 Err(error) => {
-                    world.entity_allocator_mut().free_many(&ready.entities);
+                    world.entity_allocator_mut().free_many(&staged.entities);
                     return Err(error);
                 }
             };
-            let merge = matches!(mode, LoadMode::Merge);
-            let committed = ready.commit(world, registry, snapshot, replaced, merge)?;
-            Ok(Finish::new(mode, options).run(world, registry, snapshot, committed))
+            let existing = ExistingResources::of(mode);
+            let committed = staged.commit(world, registry, snapshot, replaced, existing)?;
+            Ok(LoadCompletion::new(mode, options).run(world, registry, snapshot, committed))
         });
-        settle(world);
+        reclaim(world);
         loaded
     }
 }
 
-impl Source {
+impl LoadInput {
     fn plan(&self) -> Result<LoadPlan<'_, '_>> {
-        LoadPlan::new(&self.snapshot, &self.registry.registry, self.options.clone())
+        LoadPlan::new(&self.snapshot, &self.registry.core, self.options.clone())
     }
 }
 
-impl Arrivable {
-    fn new(source: &Source, reserve: &Reserve, watch: &dyn Fn(Preparing, u64, u64)) -> Result<Self> {
-        let plan = source.plan()?;
-        watch(Preparing::Migrating, 1, 1);
-        let ids = reserve.take(entity_count(&source.snapshot)? as usize);
+impl PartlyStaged {
+    fn new(input: &LoadInput, reserve: &IdReserve, watch: &dyn Fn(LoadPhase, u64, u64)) -> Result<Self> {
+        let plan = input.plan()?;
+        watch(LoadPhase::Migrating, 1, 1);
+        let ids = reserve.reserve(entity_count(&input.snapshot)? as usize);
         let map = entity_map(&plan, ids.entities())?;
-        let decoding = |done, total| watch(Preparing::Decoding, done, total);
+        let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
         let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
-        let order = order(&source.snapshot, &map, &source.options.limits)?;
-        check_resources(&source.registry, &staged)?;
-        watch(Preparing::Copying, 0, 1);
-        let staged = Travelling(staged.into_owned());
-        watch(Preparing::Copying, 1, 1);
+        let order = order(&input.snapshot, &map, &input.options.limits)?;
+        check_resources(&input.registry, &staged)?;
+        watch(LoadPhase::Copying, 0, 1);
+        let staged = SendStaged(staged.into_owned());
+        watch(LoadPhase::Copying, 1, 1);
         Ok(Self { ids, map, staged, deferred, order })
     }
 
-    /// Decodes the next column that looks at the world. Returns whether there are more.
-    pub(super) fn look(&mut self, world: &World, source: &Source) -> Result<bool> {
+    /// Decodes the next column that needs the world. Returns true if there are more.
+    pub(super) fn stage_next_deferred(&mut self, world: &World, input: &LoadInput) -> Result<bool> {
         if !self.deferred.is_empty() {
-            source.plan()?.stage_next(&mut self.staged.0, &mut self.deferred, &self.map, world)?;
+            input.plan()?.stage_next(&mut self.staged.0, &mut self.deferred, &self.map, world)?;
         }
         if !self.deferred.is_empty() {
             return Ok(true);
         }
-        check_resources(&source.registry, &self.staged.0)?;
+        check_resources(&input.registry, &self.staged.0)?;
         Ok(false)
     }
 
     /// All parts, once everything is decoded.
-    pub(super) fn into_parts(self) -> (Reserved, EntityMap, Staged<'static>, SavedOrder) {
+    pub(super) fn into_parts(self) -> (ReservedIds, EntityMap, Staged<'static>, SavedOrder) {
         (self.ids, self.map, self.staged.0, self.order)
     }
 
-    fn into_ready(mut self, world: &World, source: &Source) -> Result<Ready<'static>> {
+    fn into_staged(mut self, world: &World, input: &LoadInput) -> Result<StagedEntities<'static>> {
         self.ids.check(world)?;
-        while self.look(world, source)? {}
+        while self.stage_next_deferred(world, input)? {}
         let (ids, map, staged, order) = self.into_parts();
-        Ok(Ready { entities: ids.into_entities(), map, staged, order })
+        Ok(StagedEntities { entities: ids.into_entities(), map, staged, order })
     }
 }
 
@@ -301,24 +303,23 @@ mod tests {
     }
 
     /// Prepares on a thread that knows nothing of the world.
-    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> Prepared {
-        let (registry, reserve) = (SaveRegistry::of(world).unwrap(), Reserve::of(world).unwrap());
+    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> PreparedLoad {
+        let (registry, reserve) = (SaveRegistry::of(world).unwrap(), IdReserve::of(world).unwrap());
         let thread = std::thread::spawn(move || {
             let seen = Mutex::new(Vec::new());
             let watch = |what, done, total| seen.lock().unwrap().push((what, done, total));
-            let prepared =
-                Prepared::new(snapshot, registry, &reserve, mode, LoadOptions::default(), &watch).unwrap();
+            let prepared = PreparedLoad::new(snapshot, registry, &reserve, mode.into(), &watch).unwrap();
             (prepared, seen.into_inner().unwrap())
         });
         let (prepared, seen) = thread.join().unwrap();
-        assert_eq!(seen[0], (Preparing::Migrating, 0, 1));
+        assert_eq!(seen[0], (LoadPhase::Migrating, 0, 1));
         if prepared.entities.is_some() {
-            let rows = prepared.source.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
+            let rows = prepared.input.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
             assert!(
                 seen.iter()
-                    .any(|(what, done, _)| *what == Preparing::Decoding && *done >= rows.unwrap() as u64)
+                    .any(|(what, done, _)| *what == LoadPhase::Decoding && *done >= rows.unwrap() as u64)
             );
-            assert_eq!(seen.last(), Some(&(Preparing::Copying, 1, 1)));
+            assert_eq!(seen.last(), Some(&(LoadPhase::Copying, 1, 1)));
         }
         prepared
     }
@@ -357,7 +358,7 @@ mod tests {
             let error = prepared(&target, snapshot.clone(), LoadMode::Replace).commit(&mut other);
             assert!(error.unwrap_err().is_misuse());
             assert_eq!(canonical(&other), before);
-            settle(&mut target);
+            reclaim(&mut target);
         }
         assert!(target.spawn_empty().id().index_u32() < 2000);
         assert_eq!(canonical(&target), before);

@@ -13,31 +13,32 @@ use bevy_ecs::world::World;
 use bonfire::LoadReport;
 use bonfire::engine::SavedOrder;
 
-use super::commit::Moving;
-use super::moved::MovedColumn;
-use super::overwrite;
-use crate::capture::Sources;
-use crate::registry::{Registered, Relation};
+use super::commit::PendingArchetype;
+use super::raw_column::RawColumn;
+use crate::registry::{ComponentRegistry, Relation, RelationshipSources, live_target};
 
 /// The columns of relationships: archetype, column, what is known of the relationship.
-fn columns(registry: &Registered, moving: &[Moving<'_>]) -> Vec<(usize, usize, Relation)> {
+fn columns(registry: &ComponentRegistry, pending: &[PendingArchetype<'_>]) -> Vec<(usize, usize, Relation)> {
     let mut columns = Vec::new();
-    for (archetype, moving) in moving.iter().enumerate() {
-        for (column, moved) in moving.columns.iter().enumerate() {
-            columns.extend(
-                registry.entries[moved.number].relation.map(|relation| (archetype, column, relation)),
-            );
+    for (archetype, pending) in pending.iter().enumerate() {
+        for (column, raw) in pending.columns.iter().enumerate() {
+            columns
+                .extend(registry.entries[raw.number].relation.map(|relation| (archetype, column, relation)));
         }
     }
     columns
 }
 
 /// A relationship to nothing is none: its target was not saved.
-pub(super) fn drop_without_target(registry: &Registered, moving: &mut [Moving<'_>], report: &mut LoadReport) {
-    for (archetype, column, relation) in columns(registry, moving) {
-        let rows = moving[archetype].entities.len();
-        let column = &mut moving[archetype].columns[column];
-        let key = registry.registry.descriptors()[column.number].key();
+pub(crate) fn drop_without_target(
+    registry: &ComponentRegistry,
+    pending: &mut [PendingArchetype<'_>],
+    report: &mut LoadReport,
+) {
+    for (archetype, column, relation) in columns(registry, pending) {
+        let rows = pending[archetype].entities.len();
+        let column = &mut pending[archetype].columns[column];
+        let key = registry.core.descriptors()[column.number].key();
         let left_out = discard_null(column, rows, relation);
         if let Some(line) = report.components.iter_mut().find(|line| line.key == key) {
             line.left_out += left_out;
@@ -46,7 +47,7 @@ pub(super) fn drop_without_target(registry: &Registered, moving: &mut [Moving<'_
 }
 
 /// Takes rows out whose target is nothing, and returns how many.
-pub(super) fn discard_null(column: &mut MovedColumn<'_>, rows: usize, relation: Relation) -> usize {
+pub(super) fn discard_null(column: &mut RawColumn<'_>, rows: usize, relation: Relation) -> usize {
     let mut left_out = 0;
     for row in 0..rows {
         if column.target(row, relation.offset) == Some(Entity::PLACEHOLDER)
@@ -61,7 +62,7 @@ pub(super) fn discard_null(column: &mut MovedColumn<'_>, rows: usize, relation: 
 
 /// Takes entities that are about to be despawned out of the lists of their targets, each list in one go: Bevy would
 /// search it once per source, and would go down a chain of parents by recursion.
-pub(super) fn release(world: &mut World, registry: &Registered, doomed: &[Entity]) {
+pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &[Entity]) {
     if doomed.is_empty() {
         return;
     }
@@ -78,17 +79,21 @@ pub(super) fn release(world: &mut World, registry: &Registered, doomed: &[Entity
     world.flush();
 }
 
-/// Sources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
+/// RelationshipSources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
 /// not.
 pub(super) struct RowOrder(Vec<(Relation, EntityHashMap<Vec<Entity>>)>);
 
 impl RowOrder {
-    pub(super) fn new(registry: &Registered, moving: &[Moving<'_>], entities: &[Entity]) -> Self {
+    pub(super) fn new(
+        registry: &ComponentRegistry,
+        pending: &[PendingArchetype<'_>],
+        entities: &[Entity],
+    ) -> Self {
         let mut by_component: Vec<(usize, Relation, bool, bool)> = Vec::new();
-        let columns = columns(registry, moving);
+        let columns = columns(registry, pending);
         for &(archetype, column, relation) in &columns {
-            let number = moving[archetype].columns[column].number;
-            let segments = &moving[archetype].segments;
+            let number = pending[archetype].columns[column].number;
+            let segments = &pending[archetype].segments;
             let batched = segments.iter().any(|segment| segment.slot.is_some());
             let inserted = segments.iter().any(|segment| segment.slot.is_none());
             match by_component.iter_mut().find(|(known, ..)| *known == number) {
@@ -103,10 +108,10 @@ impl RowOrder {
         let orders = mixed.map(|(number, relation, ..)| {
             let mut sources: EntityHashMap<Vec<Entity>> = EntityHashMap::default();
             for &(archetype, column, _) in &columns {
-                let (moving, column) = (&moving[archetype], &moving[archetype].columns[column]);
-                for row in (0..moving.entities.len()).filter(|_| column.number == number) {
+                let (pending, column) = (&pending[archetype], &pending[archetype].columns[column]);
+                for row in (0..pending.entities.len()).filter(|_| column.number == number) {
                     if let Some(target) = column.target(row, relation.offset) {
-                        sources.entry(target).or_default().push(entities[moving.entities.start + row]);
+                        sources.entry(target).or_default().push(entities[pending.entities.start + row]);
                     }
                 }
             }
@@ -116,7 +121,7 @@ impl RowOrder {
     }
 
     /// Puts the lists right: those of which only the order of rows is known, then those that were saved.
-    pub(super) fn apply(self, world: &mut World, registry: &Registered, saved: &SavedOrder) {
+    pub(super) fn apply(self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
         for (relation, sources) in self.0 {
             for (target, sources) in sources.into_iter().filter(|(_, sources)| sources.len() > 1) {
                 (relation.reorder)(world, target, &sources);
@@ -127,13 +132,13 @@ impl RowOrder {
 }
 
 /// A list whose order was saved.
-pub(super) struct List {
+pub(super) struct SavedList {
     relation: Relation,
     target: Entity,
     sources: Vec<Entity>,
 }
 
-impl List {
+impl SavedList {
     pub(super) fn apply(&self, world: &mut World) {
         (self.relation.reorder)(world, self.target, &self.sources);
     }
@@ -141,15 +146,15 @@ impl List {
 
 /// All lists whose order was saved, of relationships that this build knows.
 pub(super) fn saved_lists<'a>(
-    registry: &'a Registered,
+    registry: &'a ComponentRegistry,
     saved: &'a SavedOrder,
-) -> impl Iterator<Item = List> + 'a {
-    let relation = |key: &String| registry.entries[registry.registry.index_of_key(key)?].relation;
+) -> impl Iterator<Item = SavedList> + 'a {
+    let relation = |key: &String| registry.entries[registry.core.index_of_key(key)?].relation;
     let known = saved.iter().filter_map(move |(key, lists)| Some((relation(key)?, lists)));
     known.flat_map(|(relation, lists)| {
         lists.iter().map(move |(&target, sources)| {
             let sources = sources.iter().map(|&source| source.into()).collect();
-            List { relation, target: target.into(), sources }
+            SavedList { relation, target: target.into(), sources }
         })
     })
 }
@@ -161,14 +166,14 @@ type Pairs = Vec<(Entity, Entity)>;
 
 impl ListOrder {
     pub(super) fn new(
-        registry: &Registered,
-        moving: &[Moving<'_>],
+        registry: &ComponentRegistry,
+        pending: &[PendingArchetype<'_>],
         entity: impl Fn(usize, usize) -> Option<Entity>,
     ) -> Self {
         let mut relations: Vec<(usize, Relation, Pairs)> = Vec::new();
-        for (archetype, column, relation) in columns(registry, moving) {
-            let rows = moving[archetype].entities.len();
-            let column = &moving[archetype].columns[column];
+        for (archetype, column, relation) in columns(registry, pending) {
+            let rows = pending[archetype].entities.len();
+            let column = &pending[archetype].columns[column];
             let known = relations.iter().position(|(number, ..)| *number == column.number);
             let index = known.unwrap_or_else(|| {
                 relations.push((column.number, relation, Vec::new()));
@@ -180,11 +185,11 @@ impl ListOrder {
         Self(relations)
     }
 
-    /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
+    /// Puts those lists right whose saved sources have another order. RelationshipSources that are not saved keep their places among
     /// the others, unless the list is wrong: then they come last.
-    pub(super) fn apply(mut self, world: &mut World, registry: &Registered, saved: &SavedOrder) {
+    pub(super) fn apply(mut self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
         for (number, relation, pairs) in &mut self.0 {
-            let lists = saved.get(registry.registry.descriptors()[*number].key());
+            let lists = saved.get(registry.core.descriptors()[*number].key());
             let lists: Vec<(Entity, Vec<Entity>)> = (lists.into_iter().flatten())
                 .map(|(&target, sources)| (target.into(), sources.iter().map(|&id| id.into()).collect()))
                 .collect();
@@ -211,7 +216,7 @@ impl ListOrder {
 /// The targets whose lists do not have their sources in this order.
 fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) -> EntityHashSet {
     let mut wrong = EntityHashSet::default();
-    let Some(sources) = Sources::of(world, relation.targets) else { return wrong };
+    let Some(sources) = RelationshipSources::of(world, relation.targets) else { return wrong };
     // By index of the source, its number among all.
     let mut numbers = vec![u32::MAX; world.entities().len() as usize];
     for (&(source, _), number) in pairs.iter().zip(0..) {
@@ -240,13 +245,14 @@ fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) ->
 /// What goes with entities that are despawned: their sources, if those hang on them, and so on, but for what is saved.
 pub(super) fn with_dependants(
     world: &World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     going: &[Entity],
     is_saved: impl Fn(Entity) -> bool,
 ) -> EntityHashSet {
     let mut all: EntityHashSet = going.iter().copied().collect();
-    let relations = registry.entries.iter().filter_map(|entry| Sources::of(world, entry.relation?.targets));
-    let linked: Vec<Sources<'_>> = relations.filter(|sources| sources.linked).collect();
+    let relations =
+        registry.entries.iter().filter_map(|entry| RelationshipSources::of(world, entry.relation?.targets));
+    let linked: Vec<RelationshipSources<'_>> = relations.filter(|sources| sources.linked).collect();
     let mut next = going.to_vec();
     while let Some(target) = next.pop() {
         for sources in &linked {
@@ -260,9 +266,14 @@ pub(super) fn with_dependants(
     all
 }
 
-/// Takes sources that get another target, or none, out of the lists of the targets that they have: each list in one go.
-pub(super) fn leave(world: &mut World, relation: Relation, id: ComponentId, leaving: &EntityHashSet) {
-    let target = |&source: &Entity| overwrite::live_target(world, source, id, relation.offset);
+/// Removes sources that get another target, or none, from the lists of the targets that they have: each list at once.
+pub(crate) fn remove_from_lists(
+    world: &mut World,
+    relation: Relation,
+    id: ComponentId,
+    leaving: &EntityHashSet,
+) {
+    let target = |&source: &Entity| live_target(world, source, id, relation.offset);
     let targets: EntityHashSet = leaving.iter().filter_map(target).collect();
     for target in targets {
         (relation.release)(world, target, leaving);

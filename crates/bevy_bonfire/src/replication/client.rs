@@ -13,8 +13,9 @@ use bonfire::{EntityId, Error, Limits};
 use bonfire_sync::{Applied, MessageLimits, Receiver};
 use bytes::Bytes;
 
-use super::sides::Schema;
-use super::{ReplicationRegistry, ReplicationSystems, WorldMirror};
+use super::endpoints::CachedSchema;
+use super::{ReplicationSystems, WorldMirror};
+use crate::delta::ReplicationRegistry;
 
 /// Lets the world of an app follow that of a server. Entities of the server appear with [`Mirrored`](crate::Mirrored); the app's own are
 /// left alone. Register the same components with [`ReplicateExt::replicate`](crate::ReplicateExt::replicate) as the server.
@@ -93,7 +94,7 @@ pub struct ReplicationClient {
     limits: Limits,
     messages: MessageLimits,
     receiver: Option<Receiver>,
-    schema: Option<Schema>,
+    schema: Option<CachedSchema>,
     inbox: VecDeque<Bytes>,
     outbox: Vec<Bytes>,
     asks: bool,

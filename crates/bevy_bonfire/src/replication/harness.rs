@@ -11,11 +11,10 @@ use bonfire::engine::{DeltaOp, EntityMap};
 use bonfire::{Delta, EntityId, Limits, Result, Snapshot};
 
 use super::{
-    ClientId, Mirrored, Replicated, ReplicationClient, ReplicationClientPlugin, ReplicationRegistry,
-    ReplicationServer, ReplicationServerPlugin,
+    ClientId, ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin,
 };
-use crate::DeltaCapture;
-use crate::capture::Sources;
+use crate::delta::{DeltaCapture, Mirrored, Replicated, ReplicationRegistry};
+use crate::registry::RelationshipSources;
 
 /// A server and a client without a network between them: what one says, the other hears in the same update.
 ///
@@ -158,7 +157,7 @@ fn differences(delta: &Delta) -> Vec<String> {
     found
 }
 
-/// Sources by relationship and target.
+/// RelationshipSources by relationship and target.
 type Lists = BTreeMap<(String, EntityId), Vec<EntityId>>;
 
 /// The order of the sources that one side has, by the ids of the server.
@@ -168,14 +167,14 @@ fn lists<Mark: Component>(world: &mut World, id: impl Fn(EntityId) -> EntityId) 
     for (number, entry) in registry.entries.iter().enumerate() {
         let Some(relation) = entry.relation else { continue };
         let marked = world.query_filtered::<Entity, With<Mark>>();
-        let Some(sources) = Sources::of(world, relation.targets) else { continue };
+        let Some(sources) = RelationshipSources::of(world, relation.targets) else { continue };
         for target in marked.iter_manual(world) {
             let mut list = Vec::new();
             sources.for_each(target, |source| {
                 list.extend(world.get::<Mark>(source).map(|_| id(source.into())));
             });
             if list.len() > 1 {
-                let key = registry.registry.descriptors()[number].key().to_owned();
+                let key = registry.core.descriptors()[number].key().to_owned();
                 lists.insert((key, id(target.into())), list);
             }
         }

@@ -12,8 +12,9 @@ use bonfire::{Compression, Error, Granularity, Result};
 use bonfire_sync::{CatchUpRequest, ReplicationStream, StreamOptions};
 use bytes::Bytes;
 
-use super::{ReplicationRegistry, ReplicationSystems, WorldSource};
-use crate::{DeltaCapture, SaveSystems};
+use super::{ReplicationSystems, WorldSource};
+use crate::delta::{DeltaCapture, ReplicationRegistry};
+use crate::live::SaveSystems;
 
 /// A client, as the game counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

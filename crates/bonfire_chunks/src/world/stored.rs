@@ -2,8 +2,7 @@
 
 use bonfire::Result;
 
-use super::cells::{DELTA, EMPTY, FULL};
-use super::cells::{Encoder, codec};
+use super::cells::{DELTA, EMPTY, Encoder, FULL, codec};
 use super::{ChunkWorld, StoredChunk, World};
 use crate::codec::{Delta, decode_delta, decode_full};
 use crate::file::Change;

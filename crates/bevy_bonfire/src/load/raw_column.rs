@@ -1,9 +1,9 @@
-//! Staged columns on their way into a world, by pointer.
+//! Staged columns on their way into a world: rows of a component, by pointer.
 //!
-//! Invariant: every value of a [`MovedColumn`] is moved or dropped at most once. The column itself never drops one
+//! Invariant: every value of a [`RawColumn`] is moved or dropped at most once. The column itself never drops one
 //! again, so whatever is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
-//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`MovedColumn::overwrite`];
-//! [`MovedColumn::split_off`], which makes it a row of another column; or [`MovedColumn::discard`].
+//! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`RawColumn::overwrite`];
+//! [`RawColumn::split_off`], which makes it a row of another column; or [`RawColumn::discard`].
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -15,15 +15,15 @@ use bevy_ecs::world::World;
 use bonfire::engine::{AlignedBuf, StagedColumn};
 use bonfire::{Descriptor, Result};
 
-use super::row::RowSource;
-use crate::registry::{LoadResource, Registered};
+use super::batch_spawn::ColumnRows;
+use crate::registry::{ComponentRegistry, InsertMode, LoadResource};
 
 const ABSENT: u32 = u32::MAX;
 
 /// The rows of one component, for the entities of one archetype.
-pub(super) struct MovedColumn<'s> {
-    pub(super) number: usize,
-    pub(super) id: ComponentId,
+pub(crate) struct RawColumn<'s> {
+    pub(crate) number: usize,
+    pub(crate) id: ComponentId,
     storage: StorageType,
     drop: Option<unsafe fn(OwningPtr<'_>)>,
     first: NonNull<u8>,
@@ -32,18 +32,18 @@ pub(super) struct MovedColumn<'s> {
     align: usize,
     len: usize,
     /// By row of the archetype, which value it has, if not each has its own.
-    places: Option<Vec<u32>>,
+    indexes: Option<Vec<u32>>,
     memory: Memory<'s>,
 }
 
 #[expect(unsafe_code, reason = "rows without their types")]
 // SAFETY: the rows are values of a component of Bevy (`new` compares their type with the world's record of it), and those
 // are `Send`. The pointer is to rows that the column owns. What else it has is `Send` by itself.
-unsafe impl Send for MovedColumn<'static> {}
+unsafe impl Send for RawColumn<'static> {}
 #[expect(unsafe_code, reason = "rows without their types")]
 // SAFETY: as above; components are `Sync`, and nothing is changed through a shared column but by functions that ask for the
 // only use of a row.
-unsafe impl Sync for MovedColumn<'static> {}
+unsafe impl Sync for RawColumn<'static> {}
 
 /// What keeps the rows of a column where they are.
 enum Memory<'s> {
@@ -73,11 +73,11 @@ impl Parts {
     }
 }
 
-impl<'s> MovedColumn<'s> {
+impl<'s> RawColumn<'s> {
     /// Takes over all rows of a staged column for `rows` entities.
-    pub(super) fn new(
+    pub(crate) fn new(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         column: StagedColumn<'s>,
         rows: usize,
@@ -85,10 +85,10 @@ impl<'s> MovedColumn<'s> {
         Self::of(world, registry, number, column, rows, None)
     }
 
-    /// As [`MovedColumn::new`], for rows that are overwritten or split off: they may stay in several places.
-    pub(super) fn in_parts(
+    /// As [`RawColumn::new`], for rows that are overwritten or split off: they may stay in several places.
+    pub(crate) fn in_parts(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         column: StagedColumn<'s>,
         rows: usize,
@@ -99,7 +99,7 @@ impl<'s> MovedColumn<'s> {
 
     fn of(
         world: &World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         number: usize,
         mut column: StagedColumn<'s>,
         rows: usize,
@@ -109,10 +109,10 @@ impl<'s> MovedColumn<'s> {
         let info = world.components().get_info(id)?;
         assert_eq!(info.type_id(), Some(column.row_type()), "a staged column has the component's type");
         assert_eq!(info.layout().size(), column.stride());
-        let places = column.presence().map(|present| {
-            let mut places = vec![ABSENT; rows];
-            present.iter().zip(0..).for_each(|(row, place)| places[row] = place);
-            places
+        let indexes = column.presence().map(|present| {
+            let mut indexes = vec![ABSENT; rows];
+            present.iter().zip(0..).for_each(|(row, index)| indexes[row] = index);
+            indexes
         });
         let first = match &parts {
             Some(parts) => parts.firsts[0],
@@ -123,39 +123,39 @@ impl<'s> MovedColumn<'s> {
         let (storage, drop) = (info.storage_type(), info.drop());
         let (stride, align) = (column.stride(), info.layout().align());
         let memory = Memory::Staged(column);
-        Some(Self { number, id, storage, drop, first, parts, stride, align, len, places, memory })
+        Some(Self { number, id, storage, drop, first, parts, stride, align, len, indexes, memory })
     }
 
     /// Whether an entity of the archetype has a value here.
-    pub(super) fn has(&self, row: usize) -> bool {
-        self.places.as_ref().is_none_or(|places| places[row] != ABSENT)
+    pub(crate) fn has(&self, row: usize) -> bool {
+        self.indexes.as_ref().is_none_or(|indexes| indexes[row] != ABSENT)
     }
 
     /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
-    pub(super) fn goes_on(&self, row: usize) -> bool {
-        self.place(row).zip(self.place(row + 1)).is_some_and(|(place, next)| place + 1 == next)
+    pub(crate) fn is_contiguous(&self, row: usize) -> bool {
+        self.value_index(row).zip(self.value_index(row + 1)).is_some_and(|(index, next)| index + 1 == next)
     }
 
     /// Whether all entities have one.
-    pub(super) fn is_everywhere(&self) -> bool {
-        self.places.is_none()
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.indexes.is_none()
     }
 
     /// Whether all entities have one, and all are the same.
-    pub(super) fn is_tag(&self) -> bool {
+    pub(crate) fn is_tag(&self) -> bool {
         self.stride == 0 && self.drop.is_none() && self.is_everywhere()
     }
 
     /// Takes a row out of what batches spawn; somebody else moves it.
-    pub(super) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
-        let place = self.place(row)?;
+    pub(crate) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
+        let index = self.value_index(row)?;
         let len = self.len as u32;
-        self.places.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
-        Some(TakenRow(place))
+        self.indexes.get_or_insert_with(|| (0..len).collect())[row] = ABSENT;
+        Some(TakenRow(index))
     }
 
     /// Drops the value of a row, if it has one.
-    pub(super) fn discard_row(&mut self, row: usize) {
+    pub(crate) fn discard_row(&mut self, row: usize) {
         if self.drop.is_some()
             && let Some(row) = self.take_row(row)
         {
@@ -164,38 +164,39 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// Drops the values of some rows.
-    pub(super) fn discard_rows(&mut self, rows: Range<usize>) {
+    pub(crate) fn discard_rows(&mut self, rows: Range<usize>) {
         if self.drop.is_some() {
             rows.for_each(|row| self.discard_row(row));
         }
     }
 
-    fn place(&self, row: usize) -> Option<u32> {
-        match &self.places {
-            Some(places) => Some(places[row]).filter(|&place| place != ABSENT),
+    /// The number of the value of a row, if it has one.
+    fn value_index(&self, row: usize) -> Option<u32> {
+        match &self.indexes {
+            Some(indexes) => Some(indexes[row]).filter(|&index| index != ABSENT),
             None => Some(row as u32),
         }
     }
 
     #[expect(unsafe_code, reason = "values without their type")]
-    fn pointer(&self, place: u32) -> NonNull<u8> {
-        let place = place as usize;
-        assert!(place < self.len);
-        let (first, place) = match &self.parts {
-            None => (self.first, place),
-            Some(parts) => (parts.firsts[place / parts.rows], place % parts.rows),
+    fn pointer(&self, index: u32) -> NonNull<u8> {
+        let index = index as usize;
+        assert!(index < self.len);
+        let (first, index) = match &self.parts {
+            None => (self.first, index),
+            Some(parts) => (parts.firsts[index / parts.rows], index % parts.rows),
         };
         // SAFETY: the column, or this part of it, has so many values at this stride.
-        unsafe { first.add(self.stride * place) }
+        unsafe { first.add(self.stride * index) }
     }
 
-    /// Calls `each` with stretches of rows from `place` on that lie one after the other: how many rows come before, where they are, and
+    /// Calls `each` with stretches of rows from `index` on that lie one after the other: how many rows come before, where they are, and
     /// how many there are.
-    fn for_stretches(&self, place: u32, rows: usize, mut each: impl FnMut(usize, NonNull<u8>, usize)) {
-        assert!(place as usize + rows <= self.len);
+    fn for_contiguous(&self, index: u32, rows: usize, mut each: impl FnMut(usize, NonNull<u8>, usize)) {
+        assert!(index as usize + rows <= self.len);
         let mut done = 0;
         while done < rows {
-            let at = place + done as u32;
+            let at = index + done as u32;
             let here = self.parts.as_ref().map_or(rows, |parts| parts.rows - at as usize % parts.rows);
             let here = here.min(rows - done);
             each(done, self.pointer(at), here);
@@ -204,16 +205,16 @@ impl<'s> MovedColumn<'s> {
     }
 
     /// The values from this row on, which must have one each.
-    pub(super) fn source(&self, row: usize) -> RowSource {
+    pub(crate) fn source(&self, row: usize) -> ColumnRows {
         assert!(self.parts.is_none(), "batches take columns that lie in one place");
-        let first = self.place(row).map_or(self.first, |place| self.pointer(place));
-        RowSource { first, stride: self.stride, storage: self.storage }
+        let first = self.value_index(row).map_or(self.first, |index| self.pointer(index));
+        ColumnRows { first, stride: self.stride, storage: self.storage }
     }
 
     /// The target of a relationship, read from its component.
     #[expect(unsafe_code, reason = "reads a field of a value without its type")]
-    pub(super) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
-        let value = self.pointer(self.place(row)?);
+    pub(crate) fn target(&self, row: usize, offset: usize) -> Option<Entity> {
+        let value = self.pointer(self.value_index(row)?);
         // SAFETY: the value is a live one of the component's type, which has an `Entity` at this offset: the
         // component's own accessor says so.
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
@@ -229,19 +230,19 @@ impl<'s> MovedColumn<'s> {
 
     /// Moves some rows, as far as they have a value, into a column of their own. They are not used here any more.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    pub(super) fn split_off(&mut self, rows: &[usize]) -> MovedColumn<'static> {
-        let (buffer, first) = room(rows.len() * self.stride, self.align);
-        let (mut places, mut len) = (Vec::new(), 0);
+    pub(crate) fn split_off(&mut self, rows: &[usize]) -> RawColumn<'static> {
+        let (buffer, first) = aligned_buffer(rows.len() * self.stride, self.align);
+        let (mut indexes, mut len) = (Vec::new(), 0);
         for &row in rows {
-            let Some(place) = self.place(row) else {
-                places.push(ABSENT);
+            let Some(index) = self.value_index(row) else {
+                indexes.push(ABSENT);
                 continue;
             };
             // SAFETY: the buffer has room for all rows, at this stride.
             unsafe {
-                first.add(len * self.stride).copy_from_nonoverlapping(self.pointer(place), self.stride);
+                first.add(len * self.stride).copy_from_nonoverlapping(self.pointer(index), self.stride);
             };
-            places.push(len as u32);
+            indexes.push(len as u32);
             len += 1;
         }
         if self.drop.is_some() {
@@ -249,39 +250,39 @@ impl<'s> MovedColumn<'s> {
             rows.iter().for_each(|&row| _ = self.take_row(row));
         }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
-        let places = (len < rows.len()).then_some(places);
+        let indexes = (len < rows.len()).then_some(indexes);
         let (&mut Self { number, id, storage, drop, stride, align, .. }, parts) = (self, None);
-        MovedColumn { number, id, storage, drop, first, parts, stride, align, len, places, memory }
+        RawColumn { number, id, storage, drop, first, parts, stride, align, len, indexes, memory }
     }
 
-    /// Puts rows in the place of values in a world, which are dropped.
+    /// Overwrites values in a world, which are dropped.
     ///
     /// # Safety
     /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
     /// live values of the component's type, that nobody else uses meanwhile.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    pub(super) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
-        let Some(first) = self.place(rows.start) else { return };
-        self.for_stretches(first, rows.len(), |done, from, rows| {
+    pub(crate) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
+        let Some(first) = self.value_index(rows.start) else { return };
+        self.for_contiguous(first, rows.len(), |done, from, rows| {
             // SAFETY: the caller vouches for all rows, of which these are some.
-            unsafe { self.overwrite_stretch(from, rows, to.add(done * self.stride)) };
+            unsafe { self.overwrite_contiguous(from, rows, to.add(done * self.stride)) };
         });
     }
 
-    /// As [`MovedColumn::overwrite`], for rows that lie one after the other.
+    /// As [`RawColumn::overwrite`], for rows that lie one after the other.
     #[expect(unsafe_code, reason = "moves values without their type")]
-    unsafe fn overwrite_stretch(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
+    unsafe fn overwrite_contiguous(&self, from: NonNull<u8>, rows: usize, to: NonNull<u8>) {
         let bytes = self.stride * rows;
         let Some(drop) = self.drop else {
             // SAFETY: the caller vouches for both sides, and what is there has nothing to drop.
             return unsafe { from.copy_to_nonoverlapping(to, bytes) };
         };
-        // Values that have something to drop change places, so that nothing is there twice when a drop panics.
+        // Values that have something to drop change indexes, so that nothing is there twice when a drop panics.
         let copy;
         let from = if self.has_values() {
             from
         } else {
-            copy = room(bytes, self.align);
+            copy = aligned_buffer(bytes, self.align);
             // SAFETY: it has room for as many bytes. Copies of plain rows are values of our own.
             unsafe { from.copy_to_nonoverlapping(copy.1, bytes) };
             copy.1
@@ -300,15 +301,15 @@ impl<'s> MovedColumn<'s> {
     /// # Safety
     /// At `live` there are as many live values of the component's type, which nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "reads values without their type")]
-    pub(super) unsafe fn differing(
+    pub(crate) unsafe fn differing(
         &self,
         descriptor: &Descriptor,
         rows: Range<usize>,
         live: NonNull<u8>,
         mut found: impl FnMut(usize),
     ) {
-        let Some(first) = self.place(rows.start) else { return };
-        self.for_stretches(first, rows.len(), |done, from, rows| {
+        let Some(first) = self.value_index(rows.start) else { return };
+        self.for_contiguous(first, rows.len(), |done, from, rows| {
             // SAFETY: the caller vouches for the world; our side holds as many values of the descriptor's type.
             unsafe {
                 let live = live.add(done * self.stride);
@@ -319,7 +320,7 @@ impl<'s> MovedColumn<'s> {
 
     /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
-    pub(super) fn discard(&self, row: TakenRow) {
+    pub(crate) fn discard(&self, row: TakenRow) {
         if let Some(drop) = self.drop.filter(|_| self.has_values()) {
             // SAFETY: the memory is ours, and the row was taken, so this is its only use.
             unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
@@ -329,7 +330,7 @@ impl<'s> MovedColumn<'s> {
 
 /// Memory for values without their type.
 #[expect(unsafe_code, reason = "an aligned place in a buffer")]
-fn room(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
+fn aligned_buffer(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
     let mut buffer = AlignedBuf::zeroed(bytes + align);
     let start = NonNull::from(buffer.as_mut()).cast::<u8>();
     let offset = start.align_offset(align);
@@ -339,41 +340,42 @@ fn room(bytes: usize, align: usize) -> (AlignedBuf, NonNull<u8>) {
 }
 
 /// A value that was taken out of its column and must be inserted or discarded, by the same column.
-pub(super) struct TakenRow(u32);
+pub(crate) struct TakenRow(u32);
 
 /// Inserts a value into an entity that exists, by Bevy's documented calls, and applies the commands of its hooks. If the
 /// entity is gone, the value is dropped.
 #[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(super) fn insert(world: &mut World, entity: Entity, column: &MovedColumn<'_>, row: TakenRow) {
+pub(crate) fn insert(world: &mut World, entity: Entity, column: &RawColumn<'_>, row: TakenRow) {
     let Ok(mut target) = world.get_entity_mut(entity) else { return column.discard(row) };
     // SAFETY: the id is of this world, the value of its type, and the row was taken, so this is its only use.
     unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
 }
 
-/// Inserts a row of a segment that is not spawned by a batch: all its values at once, or `one_by_one`.
+/// Inserts a row of a segment that is not spawned by a batch: all its values at once, or one by one.
 ///
 /// # Safety
 /// `ids` are those of `columns`, each of which has a value for `row` that is used here and nowhere else.
 #[expect(unsafe_code, reason = "moves values by pointer")]
-pub(super) unsafe fn insert_row(
+pub(crate) unsafe fn insert_row(
     world: &mut World,
     entity: Entity,
     ids: &[ComponentId],
-    columns: &[&MovedColumn<'_>],
+    columns: &[&RawColumn<'_>],
     row: usize,
-    one_by_one: bool,
+    mode: InsertMode,
 ) {
-    let place = |column: &MovedColumn<'_>| column.place(row).map(|place| column.pointer(place));
+    let index = |column: &RawColumn<'_>| column.value_index(row).map(|index| column.pointer(index));
     let Ok(mut target) = world.get_entity_mut(entity) else {
-        let taken =
-            columns.iter().filter_map(|column| column.place(row).map(|place| (column, TakenRow(place))));
+        let taken = columns
+            .iter()
+            .filter_map(|column| column.value_index(row).map(|index| (column, TakenRow(index))));
         return taken.for_each(|(column, row)| column.discard(row));
     };
-    let pointers = columns.iter().filter_map(|column| place(column)).map(|pointer| {
+    let pointers = columns.iter().filter_map(|column| index(column)).map(|pointer| {
         // SAFETY: the caller vouches that this is the value's only use.
         unsafe { OwningPtr::new(pointer) }
     });
-    if one_by_one {
+    if mode == InsertMode::OneByOne {
         for (&id, pointer) in ids.iter().zip(pointers) {
             // A hook may have despawned the entity: then there is nobody to take the rest, which is leaked.
             let Ok(mut target) = world.get_entity_mut(entity) else { return };
@@ -388,9 +390,9 @@ pub(super) unsafe fn insert_row(
 
 /// Puts a resource into the world.
 #[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(super) fn insert_resource(
+pub(crate) fn insert_resource(
     world: &mut World,
-    column: &mut MovedColumn<'_>,
+    column: &mut RawColumn<'_>,
     load: Option<&LoadResource>,
 ) -> Result<()> {
     let Some(row) = column.take_row(0) else { return Ok(()) };
@@ -405,15 +407,4 @@ pub(super) fn insert_resource(
             Ok(())
         }
     }
-}
-
-/// A function that takes a resource, as one that takes a pointer to it. It is stored with the component whose type is
-/// `T`, and gets values of that component only.
-#[cfg(any(feature = "state", feature = "time"))]
-#[expect(unsafe_code, reason = "gives a pointer its type back")]
-pub(crate) fn typed_resource<T: 'static>(
-    load: impl Fn(&mut World, T) -> Result<()> + Send + Sync + 'static,
-) -> impl Fn(&mut World, OwningPtr<'_>) -> Result<()> + Send + Sync + 'static {
-    // SAFETY: the pointer owns a value of the component that the function was stored with, whose type is `T`.
-    move |world, value| load(world, unsafe { value.read::<T>() })
 }

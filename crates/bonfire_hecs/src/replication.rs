@@ -7,8 +7,9 @@ use bonfire::{Delta, Limits, Result};
 use bonfire_sync::{MirrorWorld, SourceWorld};
 use hecs::World;
 
+use crate::capture::SaveOptions;
 use crate::delta::{AppliedDelta, DeltaCapture};
-use crate::{Bonfire, SaveOptions};
+use crate::registration::Bonfire;
 
 /// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).
 pub struct WorldSource<'w> {

@@ -1,48 +1,25 @@
 //! Snapshot to world. Everything that may fail happens before anything is changed: the plan, the ids, the staging.
 
-use std::any::Any;
+mod options;
+mod restore;
+mod staged_rows;
+
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::engine::{EntityMap, LoadPlan, Staged, WorldNumber};
 use bonfire::inspect::Prelude;
-use bonfire::{DataEntry, EntityId, Error, LoadContext, LoadOptions, LoadReport, Result, Snapshot, Unknown};
+use bonfire::{DataEntry, EntityId, Error, LoadContext, LoadReport, Result, Snapshot, Unknown};
 use hecs::{Entity, World};
 
-use crate::place::{self, Live, Rows};
-use crate::registry::{Bonfire, Saved};
-use crate::restore;
+pub use self::options::{LoadMode, LoadOptions};
+use self::staged_rows::{LiveArchetypes, RowTarget, move_archetype};
+use crate::column::Resources;
+use crate::free_ids::FreeIds;
+use crate::registration::Bonfire;
+use crate::registry::{ComponentRegistry, Saved};
 use crate::selection::{Selection, choose};
-use crate::slots::FreeIds;
-
-/// What a load does with the entities that are there.
-#[derive(Clone, Default)]
-pub enum LoadMode {
-    /// The snapshot's entities take the place of all that a save without a selection would have. They get new ids: handles
-    /// from before find nothing.
-    #[default]
-    Replace,
-    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it.
-    ReplaceSelected(Selection),
-    /// The snapshot's entities come beside those that are there.
-    Merge,
-    /// The snapshot's entities take the place of all that is there and get the ids and generations that they had. The ids
-    /// that the world gives out afterwards are those that the saved world would have given out. Handles that were taken
-    /// since the save must be thrown away: they may mean entities that are yet to come, and so may ids in earlier captures,
-    /// which a later [`LoadMode::Restore`] takes for those of another world. Refused while the world has entities that are
-    /// not part of saves, and for saves of other engines.
-    SameIds,
-    /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
-    /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are
-    /// gone come back with new ids ([`Loaded::respawned`]), and references follow.
-    ///
-    /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
-    /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
-    /// [`LoadMode::Replace`] or [`LoadMode::SameIds`] for files of other sessions.
-    Restore,
-    /// As [`LoadMode::Restore`], for the entities of a selection.
-    RestoreSelected(Selection),
-}
 
 /// What a load did.
 pub struct Loaded {
@@ -53,7 +30,7 @@ pub struct Loaded {
     /// What a restore had to spawn again: the ids that entities had, and those that they have now.
     pub respawned: Vec<(EntityId, Entity)>,
     map: EntityMap,
-    resources: Vec<Box<dyn Any + Send + Sync>>,
+    resources: Resources,
 }
 
 impl Loaded {
@@ -69,8 +46,7 @@ impl Loaded {
 
     /// Takes out something that was saved once, beside the world.
     pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
-        let index = self.resources.iter().position(|value| value.is::<T>())?;
-        self.resources.swap_remove(index).downcast().ok().map(|value| *value)
+        self.resources.take()
     }
 }
 
@@ -84,22 +60,46 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-pub(crate) fn load(
+impl Bonfire {
+    /// Loads a snapshot. If this fails, the world is as it was. A [`LoadMode`] will do as options.
+    pub fn load(
+        &mut self,
+        world: &mut World,
+        snapshot: &Snapshot,
+        options: impl Into<LoadOptions>,
+    ) -> Result<Loaded> {
+        load(self, world, snapshot, options.into())
+    }
+
+    /// Loads a file: see [`load`](Self::load).
+    pub fn load_from(
+        &mut self,
+        world: &mut World,
+        path: impl AsRef<Path>,
+        options: impl Into<LoadOptions>,
+    ) -> Result<Loaded> {
+        let options = options.into();
+        let snapshot = bonfire_store::read(path.as_ref(), &options.limits.clone().unwrap_or_default())?;
+        load(self, world, &snapshot, options)
+    }
+}
+
+fn load(
     bonfire: &mut Bonfire,
     world: &mut World,
     snapshot: &Snapshot,
-    mode: LoadMode,
     options: LoadOptions,
 ) -> Result<Loaded> {
     world.flush();
+    let (mode, options) = options.into_parts();
     let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
-    let migrated = snapshot.migrated(&bonfire.registry)?;
+    let migrated = snapshot.migrated(&bonfire.registry.core)?;
     let snapshot = &*migrated;
-    let plan = LoadPlan::new(snapshot, &bonfire.registry, options)?;
+    let plan = LoadPlan::new(snapshot, &bonfire.registry.core, options)?;
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
     let same_ids = matches!(mode, LoadMode::SameIds);
-    let Committed { map, respawned, rest } = match mode {
+    let CommittedLoad { map, respawned, rest } = match mode {
         LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new())?,
         LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
         mode => spawn_all(bonfire, world, &plan, &mode)?,
@@ -112,11 +112,12 @@ pub(crate) fn load(
     for extra in extras {
         let entities: Vec<Option<Entity>> =
             extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
-        (bonfire.entries[extra.component].insert)(extra.column, world, &entities);
+        (bonfire.registry.entries[extra.component].insert)(extra.column, world, &entities);
     }
-    let resources = (resources.into_iter())
-        .filter_map(|(number, column)| (bonfire.entries[number].resource)(column))
-        .collect();
+    let mut loaded_resources = Resources::default();
+    for (number, column) in resources {
+        loaded_resources.add((bonfire.registry.entries[number].resource)(column));
+    }
 
     let prelude = snapshot.prelude();
     let others: HashSet<EntityId> = match restored
@@ -139,7 +140,7 @@ pub(crate) fn load(
         // Rows of entities that are gone are not written again.
         false => bonfire.carry.extend(carry),
     }
-    Ok(Loaded { prelude, report, respawned, map, resources })
+    Ok(Loaded { prelude, report, respawned, map, resources: loaded_resources })
 }
 
 fn has_references(entry: &DataEntry) -> bool {
@@ -147,7 +148,7 @@ fn has_references(entry: &DataEntry) -> bool {
 }
 
 /// What is left of a load when its entities are in the world.
-pub(crate) struct Committed<'s> {
+pub(crate) struct CommittedLoad<'s> {
     pub(crate) map: EntityMap,
     pub(crate) respawned: Vec<(EntityId, Entity)>,
     /// Without the archetypes.
@@ -160,49 +161,31 @@ fn spawn_all<'s>(
     world: &mut World,
     plan: &LoadPlan<'s, '_>,
     mode: &LoadMode,
-) -> Result<Committed<'s>> {
-    let selected = |selection: &Selection| -> Result<Vec<Entity>> {
-        let mut all = world.query();
-        let chosen = choose(bonfire, world, &mut all, selection, &[])?;
-        Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
-    };
-    let replaced = match mode {
-        LoadMode::ReplaceSelected(selection) => selected(selection)?,
-        LoadMode::Replace | LoadMode::SameIds => selected(&Selection::new())?,
-        _ => Vec::new(),
-    };
-    let all = replaced.len() == world.len() as usize;
+) -> Result<CommittedLoad<'s>> {
+    let registry = &bonfire.registry;
+    let replaced = replaced(registry, world, mode)?;
+    let replaces_all = replaced.len() == world.len() as usize;
     let same_ids = matches!(mode, LoadMode::SameIds);
-    if same_ids && !all {
+    if same_ids && !replaces_all {
         let others = world.len() as usize - replaced.len();
         return Err(Error::misuse(format!(
             "{others} entities of the world are not part of saves, and ids cannot be kept while they are there: despawn \
              them, or load with `LoadMode::Replace`"
         )));
     }
-
-    let mut unmarked: Vec<EntityId> = Vec::new();
-    let (free, map, new) = match same_ids {
-        true => {
-            let saved = plan.entities();
-            (FreeIds::saved(plan.snapshot(), &saved)?, plan.same_entities()?, Arc::new(saved))
-        }
-        false => {
-            let mut free = FreeIds::of(world, &replaced);
-            let mut new = Vec::with_capacity(plan.snapshot().entity_count());
-            plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
-            let new = Arc::new(new);
-            (free, plan.entity_map(Arc::clone(&new))?, new)
-        }
+    let PlannedIds { free, map, new } = match same_ids {
+        true => PlannedIds::saved(plan)?,
+        false => PlannedIds::new(world, plan, &replaced)?,
     };
     let mut staged = plan.stage(&map, Some(world))?;
 
     // From here on nothing fails.
     let archetypes = std::mem::take(&mut staged.archetypes);
-    free.working(world, &new, |world, free| {
+    let mut unmarked: Vec<EntityId> = Vec::new();
+    free.scoped(world, &new, |world, free| {
         if same_ids {
             free.make_slots(world);
-        } else if all && !replaced.is_empty() {
+        } else if replaces_all && !replaced.is_empty() {
             FreeIds::reset(world, &replaced);
         } else {
             replaced.iter().for_each(|&entity| _ = world.despawn(entity));
@@ -211,17 +194,62 @@ fn spawn_all<'s>(
         for archetype in archetypes {
             let len = archetype.ids.len();
             let ids = &new[start..start + len];
-            if bonfire.needs_mark(&archetype.columns) {
+            if registry.needs_mark(&archetype.columns) {
                 unmarked.extend_from_slice(ids);
             }
-            let layout = vec![(0..len, Rows::New)];
-            place::place(bonfire, &Live::default(), archetype.columns, &layout, |row| ids[row].into())
+            let targets = vec![(0..len, RowTarget::New)];
+            let live = LiveArchetypes::default();
+            move_archetype(registry, &live, archetype.columns, &targets, |row| ids[row].into())
                 .spawn(world, free, ids);
             start += len;
         }
     });
-    for id in unmarked {
+    mark(world, unmarked);
+    Ok(CommittedLoad { map, respawned: Vec::new(), rest: staged })
+}
+
+/// The entities that a load replaces.
+fn replaced(registry: &ComponentRegistry, world: &World, mode: &LoadMode) -> Result<Vec<Entity>> {
+    let everything = Selection::new();
+    let selection = match mode {
+        LoadMode::ReplaceSelected(selection) => selection,
+        LoadMode::Replace | LoadMode::SameIds => &everything,
+        _ => return Ok(Vec::new()),
+    };
+    let mut all = world.query();
+    let chosen = choose(registry, world, &mut all, selection, &[])?;
+    Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
+}
+
+/// The ids of the entities of a load, archetype by archetype.
+struct PlannedIds {
+    /// The free ids of the world when they are taken.
+    free: FreeIds,
+    map: EntityMap,
+    new: Arc<Vec<EntityId>>,
+}
+
+impl PlannedIds {
+    /// The ids that the entities had.
+    fn saved(plan: &LoadPlan<'_, '_>) -> Result<Self> {
+        let saved = plan.entities();
+        let free = FreeIds::saved(plan.snapshot(), &saved)?;
+        Ok(Self { free, map: plan.same_entities()?, new: Arc::new(saved) })
+    }
+
+    /// The next ids of the world, after entities are despawned.
+    fn new(world: &World, plan: &LoadPlan<'_, '_>, despawning: &[Entity]) -> Result<Self> {
+        let mut free = FreeIds::of(world, despawning);
+        let mut new = Vec::with_capacity(plan.snapshot().entity_count());
+        plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
+        let new = Arc::new(new);
+        Ok(Self { free, map: plan.entity_map(Arc::clone(&new))?, new })
+    }
+}
+
+/// Makes entities part of saves.
+fn mark(world: &mut World, entities: Vec<EntityId>) {
+    for id in entities {
         let _ = world.insert_one(id.into(), Saved);
     }
-    Ok(Committed { map, respawned: Vec::new(), rest: staged })
 }

@@ -12,17 +12,17 @@ use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::storage::{TableId, TableRow};
 use bevy_ecs::world::World;
 
-use super::row::RowSource;
+use super::batch_spawn::ColumnRows;
 
 /// A table that can be filled.
-pub(super) struct Fill {
+pub(super) struct TableFill {
     table: TableId,
     ids: Vec<ComponentId>,
 }
 
-impl Fill {
-    /// Whether the next batch of this bundle, which the world knows, can be filled.
-    pub(super) fn of(world: &World, bundle: TypeId, columns: &[RowSource]) -> Option<Self> {
+impl TableFill {
+    /// The table of the next batch of this bundle, which the world knows, if it can be filled.
+    pub(super) fn for_batch(world: &World, bundle: TypeId, columns: &[ColumnRows]) -> Option<Self> {
         // Where Bevy tracks who changed a value, there is one more column per component that is not ours to write.
         if size_of::<MaybeLocation>() != 0 {
             return None;
@@ -58,7 +58,7 @@ impl Fill {
         unsafe_code,
         reason = "writes component memory by column: what it buys are the rows `bevy_load_*`"
     )]
-    pub(super) unsafe fn write(self, world: &mut World, columns: &[RowSource], rows: usize) {
+    pub(super) unsafe fn write(self, world: &mut World, columns: &[ColumnRows], rows: usize) {
         let tick = world.change_tick();
         let cell = world.as_unsafe_world_cell();
         // SAFETY: the world is borrowed exclusively, and nothing else of it is used while this lives.

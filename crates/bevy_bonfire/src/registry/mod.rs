@@ -3,35 +3,36 @@
 //! A component's number in the core's registry is its position here. The Rust type behind a [`ComponentId`] is the
 //! descriptor's type: registration sees to it, and the unsafe parts of this crate rely on it.
 
+mod relation;
+mod typed;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bevy_ecs::component::{Component, ComponentId};
-use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
-use bevy_ecs::entity_disabling::Disabled;
-use bevy_ecs::ptr::{OwningPtr, Ptr};
-use bevy_ecs::query::Allow;
-use bevy_ecs::relationship::{
-    Relationship, RelationshipAccessor, RelationshipSourceCollection, RelationshipTarget,
-};
+use bevy_ecs::relationship::{Relationship, RelationshipAccessor};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::engine::{BufferPool, Carry, WorldNumber};
 use bonfire::{Descriptor, Error, Registry, Result};
 
-use crate::load::Arrivals;
-use crate::{SaveScope, Saved, StableId, StableIds, builtin};
+pub(crate) use self::relation::{Relation, RelationshipSources, live_target};
+#[cfg(any(feature = "state", feature = "time"))]
+pub(crate) use self::typed::load_resource_with;
+pub(crate) use self::typed::{Layer, LoadResource};
+use crate::selection::{SaveScope, Saved};
 
 /// All that is registered in a world. Cheap to share; changed by registration only.
 #[derive(Resource, Clone)]
-pub(crate) struct SaveRegistry(Arc<Registered>);
+pub(crate) struct SaveRegistry(pub(crate) Arc<ComponentRegistry>);
 
+/// The core's registry, and the facts about each component that only Bevy knows.
 #[derive(Clone, Default)]
-pub(crate) struct Registered {
+pub(crate) struct ComponentRegistry {
     /// Which world this is; none while it is being changed.
     pub(crate) world: Option<WorldNumber>,
-    pub(crate) registry: Registry,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) core: Registry,
+    pub(crate) entries: Vec<ComponentEntry>,
     /// By [`ComponentId`], the number of the registered component.
     numbers: Vec<Option<u32>>,
     pub(crate) scope: SaveScope,
@@ -62,12 +63,9 @@ impl Default for Batches {
     }
 }
 
-/// Puts a loaded resource into a world in another way than by inserting it.
-pub(crate) type LoadResource = Arc<dyn Fn(&mut World, OwningPtr<'_>) -> Result<()> + Send + Sync>;
-
 /// What Bevy adds to a descriptor.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct ComponentEntry {
     pub(crate) id: ComponentId,
     /// Saved where it is met, but no reason to save an entity.
     pub(crate) incidental: bool,
@@ -79,84 +77,34 @@ pub(crate) struct Entry {
     pub(crate) load_resource: Option<LoadResource>,
 }
 
-/// A component that makes its entity a source of a relationship.
-#[derive(Clone, Copy)]
-pub(crate) struct Relation {
-    /// Where the target lies in the component.
-    pub(crate) offset: usize,
-    /// The component of the target that lists its sources.
-    pub(crate) targets: ComponentId,
-    /// Puts the sources of a target in this order; others come after them.
-    pub(crate) reorder: fn(&mut World, Entity, &[Entity]),
-    /// Takes these sources out of a target's list, without a word to them.
-    pub(crate) release: fn(&mut World, Entity, &EntityHashSet),
-}
-
-/// Reads the layer of an entity from one of its components.
-#[derive(Clone)]
-pub(crate) struct Layer {
-    pub(crate) id: ComponentId,
-    pub(crate) read: Arc<dyn Fn(Ptr<'_>) -> u8 + Send + Sync>,
-}
-
 /// What a load met and did not know, for the next save.
 #[derive(Resource, Default)]
 pub(crate) struct Carried(pub(crate) Carry);
 
-/// A hook has panicked during a load, and the load caught it. Bevy has then lost how the set of components that was being
-/// inserted is stored, for ever: from now on, components are inserted one by one.
-#[derive(Resource, Default)]
-pub(crate) struct OneByOne(pub(crate) bool);
+/// How a load inserts the components of an entity.
+#[derive(Resource, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum InsertMode {
+    #[default]
+    AllAtOnce,
+    /// After a load that a panicking hook has ended. Bevy has then lost how the set of components that was being inserted is
+    /// stored, for ever.
+    OneByOne,
+}
 
 impl SaveRegistry {
     /// The registry of a world.
-    pub(crate) fn of(world: &World) -> Result<Arc<Registered>> {
+    pub(crate) fn of(world: &World) -> Result<Arc<ComponentRegistry>> {
         match world.get_resource::<Self>() {
             Some(registry) => Ok(Arc::clone(&registry.0)),
             None => Err(Error::misuse("nothing is registered in this world: add `BonfirePlugin` to the app")),
         }
     }
-
-    /// Makes the registry of a world that does not have one: what every world saves, and nothing of a game's own.
-    pub(crate) fn ensure(world: &mut World) {
-        if !world.contains_resource::<Self>() {
-            let registry = Registered::with_builtins(world);
-            world.insert_resource(Self(Arc::new(registry)));
-        }
-    }
-
-    /// Changes the registry of a world, which is made if it is not there yet.
-    pub(crate) fn edit<T>(world: &mut World, edit: impl FnOnce(&mut World, &mut Registered) -> T) -> T {
-        Self::ensure(world);
-        // A capture or load that holds the registry keeps the one it has.
-        let mut registry = std::mem::take(&mut world.resource_mut::<Self>().0);
-        let result = edit(world, Arc::make_mut(&mut registry));
-        world.resource_mut::<Self>().0 = registry;
-        result
-    }
 }
 
-impl Registered {
-    /// What every world saves: the marks of this crate and the components of Bevy that games expect to be saved.
-    fn with_builtins(world: &mut World) -> Self {
-        let mut registry = Self { world: Some(WorldNumber::new()), ..Self::default() };
-        let added = [
-            registry.add::<Saved>(world, Descriptor::adapted::<Saved, builtin::Mark>("bonfire.saved")),
-            registry.add::<StableId>(world, Descriptor::of::<StableId>()),
-            registry.add::<Disabled>(world, Descriptor::adapted::<Disabled, builtin::Mark>("bevy.disabled")),
-        ];
-        for number in added.into_iter().flatten() {
-            registry.entries[number].incidental = true;
-        }
-        let mut ids = StableIds::default();
-        let mut known = world.query_filtered::<(Entity, &StableId), Allow<Disabled>>();
-        known.iter(world).for_each(|(entity, id)| ids.insert(*id, entity));
-        world.insert_resource(ids);
-        world.init_resource::<Carried>();
-        world.init_resource::<OneByOne>();
-        world.init_resource::<Arrivals>();
-        builtin::register(world, &mut registry);
-        registry
+impl ComponentRegistry {
+    /// An empty registry of a world.
+    pub(crate) fn new(world: WorldNumber) -> Self {
+        Self { world: Some(world), ..Self::default() }
     }
 
     /// An empty registry of entities with another mark than [`Saved`].
@@ -192,11 +140,7 @@ impl Registered {
                 "Bevy does not know where the target lies in `{name}`: derive it"
             )));
         };
-        self.add_any::<R>(
-            world,
-            descriptor,
-            Some(Relation { offset, targets, reorder: reorder::<R>, release: release::<R> }),
-        )
+        self.add_any::<R>(world, descriptor, Some(Relation::of::<R>(offset, targets)))
     }
 
     fn add_any<T: Component>(
@@ -212,14 +156,20 @@ impl Registered {
             )));
         }
         let id = world.register_component::<T>();
-        let number = self.registry.add(descriptor)?;
+        let number = self.core.add(descriptor)?;
         if number == self.entries.len() {
-            let entry =
-                Entry { id, incidental: false, late: false, unseen: false, relation, load_resource: None };
+            let entry = ComponentEntry {
+                id,
+                incidental: false,
+                late: false,
+                unseen: false,
+                relation,
+                load_resource: None,
+            };
             self.entries.push(entry);
             self.set_number(id, number);
         } else {
-            // Registered again, by the game: now it is a reason to save an entity.
+            // ComponentRegistry again, by the game: now it is a reason to save an entity.
             self.entries[number].incidental = false;
         }
         Ok(number)
@@ -227,11 +177,11 @@ impl Registered {
 
     /// Takes over a component from another registry.
     pub(crate) fn add_from(&mut self, other: &Self, number: usize) -> Result<()> {
-        let (entry, descriptor) = (&other.entries[number], &other.registry.descriptors()[number]);
+        let (entry, descriptor) = (&other.entries[number], &other.core.descriptors()[number]);
         if self.number(entry.id).is_some() {
             return Ok(());
         }
-        let number = self.registry.add(descriptor.clone())?;
+        let number = self.core.add(descriptor.clone())?;
         self.entries.push(entry.clone());
         self.set_number(entry.id, number);
         Ok(())
@@ -255,7 +205,7 @@ impl Registered {
 
     /// The number of a component type, or what to do.
     pub(crate) fn require<T: 'static>(&self) -> Result<usize> {
-        self.registry.index_of::<T>().ok_or_else(|| {
+        self.core.index_of::<T>().ok_or_else(|| {
             let name = std::any::type_name::<T>();
             Error::misuse(format!("`{name}` is not registered: call `app.persist::<{name}>()` first"))
         })
@@ -287,41 +237,11 @@ impl Registered {
     }
 }
 
-fn reorder<R: Relationship>(world: &mut World, target: Entity, order: &[Entity]) {
-    let Some(mut targets) = world.get_mut::<R::RelationshipTarget>(target) else { return };
-    let mut sources: Vec<Entity> = targets.iter().collect();
-    if sources == order {
-        return;
-    }
-    if order.len() <= 16 {
-        sources.sort_by_key(|&source| order.iter().position(|&other| other == source).unwrap_or(usize::MAX));
-    } else {
-        let places: EntityHashMap<usize> = order.iter().copied().zip(0..).collect();
-        sources.sort_by_key(|source| places.get(source).copied().unwrap_or(usize::MAX));
-    }
-    let collection = targets.collection_mut_risky();
-    collection.clear();
-    for source in sources {
-        collection.add(source);
-    }
-}
-
-fn release<R: Relationship>(world: &mut World, target: Entity, sources: &EntityHashSet) {
-    let Some(targets) = world.get::<R::RelationshipTarget>(target) else { return };
-    let kept: Vec<Entity> = targets.iter().filter(|source| !sources.contains(source)).collect();
-    if kept.len() == targets.len() {
-        return;
-    }
-    let none = kept.is_empty();
-    if let Some(mut targets) = world.get_mut::<R::RelationshipTarget>(target) {
-        let collection = targets.collection_mut_risky();
-        collection.clear();
-        for source in kept {
-            collection.add(source);
-        }
-    }
-    // Bevy has no empty lists. That of an entity that goes itself goes with it.
-    if none && !sources.contains(&target) {
-        world.entity_mut(target).remove::<R::RelationshipTarget>();
+/// Panics with the error of a registration: it is a mistake of the program, not of the player.
+#[track_caller]
+pub(crate) fn or_panic<T>(result: Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
     }
 }

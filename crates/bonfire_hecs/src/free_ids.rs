@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use bonfire::{EntityId, Error, Result, Snapshot};
 use hecs::{ColumnBatch, Entity, World};
 
-use crate::selection::Chosen;
+use crate::selection::ChosenArchetype;
 
 /// The entity in a row of an archetype of this world.
 #[inline]
@@ -20,7 +20,7 @@ fn entity(world: &World, id: u32) -> Entity {
     unsafe { world.find_entity_from_id(id) }
 }
 
-impl Chosen<'_> {
+impl ChosenArchetype<'_> {
     /// The id of a chosen row.
     #[inline]
     pub(crate) fn id(&self, world: &World, row: usize) -> EntityId {
@@ -68,7 +68,7 @@ fn despawned(entity: Entity) -> Entity {
 }
 
 /// A generation that no entity has had.
-const UNHEARD_OF: u32 = 1 << 31;
+const UNUSED_GENERATION: u32 = 1 << 31;
 
 /// Empties a world. If a value panics when it is dropped, hecs stops half-way: then until nothing is left.
 fn clear(world: &mut World) -> std::thread::Result<()> {
@@ -77,6 +77,15 @@ fn clear(world: &mut World) -> std::thread::Result<()> {
         while catch_unwind(AssertUnwindSafe(|| world.clear())).is_err() {}
     }
     first
+}
+
+/// The ids of a batch, compared with the free list of its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdOrder {
+    /// They are the next ones of the list.
+    Next,
+    /// They are any of the list.
+    Chosen,
 }
 
 /// The ids that a world will give out next.
@@ -126,7 +135,8 @@ impl FreeIds {
         // Ids that were reserved when the world was saved, or that another writer did not list. They come after the others,
         // with a generation that no handle has.
         let unlisted = (0..slots as u32).rev().filter(|&slot| !known[slot as usize]);
-        let mut list: Vec<Entity> = unlisted.map(|slot| EntityId::new(slot, UNHEARD_OF).into()).collect();
+        let mut list: Vec<Entity> =
+            unlisted.map(|slot| EntityId::new(slot, UNUSED_GENERATION).into()).collect();
         list.extend(listed.into_iter().map(Entity::from));
         Ok(Self { list, fresh: slots as u32, borrowed: true })
     }
@@ -162,9 +172,9 @@ impl FreeIds {
         Ok(())
     }
 
-    /// Spawns a batch. `natural` means that its ids are the next ones of the world's own list.
-    pub(crate) fn spawn(&mut self, world: &mut World, batch: ColumnBatch, ids: &[EntityId], natural: bool) {
-        if !natural || self.borrowed {
+    /// Spawns a batch with these ids.
+    pub(crate) fn spawn(&mut self, world: &mut World, batch: ColumnBatch, ids: &[EntityId], order: IdOrder) {
+        if order == IdOrder::Chosen || self.borrowed {
             world.set_freelist(&ids.iter().map(|&id| id.into()).collect::<Vec<Entity>>());
             self.borrowed = true;
         }
@@ -173,9 +183,9 @@ impl FreeIds {
         debug_assert!(in_order(), "ids are given out in the order of the list");
     }
 
-    /// Does what spawns and despawns, and makes the list the world's own again, also if a value panics when it is dropped.
+    /// Runs `work`, which spawns and despawns, and gives the world its list back, also if a value panics when it is dropped.
     /// `new` are the ids that were taken.
-    pub(crate) fn working<T>(
+    pub(crate) fn scoped<T>(
         mut self,
         world: &mut World,
         new: &[EntityId],
@@ -198,8 +208,8 @@ impl FreeIds {
 
 /// The free ids of a world for a save, the next one last. Those of entities that are not part of the save are free in the
 /// world that is loaded from it, and come after all others.
-pub(crate) fn free_list(world: &World, chosen: &[Chosen<'_>]) -> Vec<EntityId> {
-    let saved: usize = chosen.iter().map(Chosen::len).sum();
+pub(crate) fn free_list(world: &World, chosen: &[ChosenArchetype<'_>]) -> Vec<EntityId> {
+    let saved: usize = chosen.iter().map(ChosenArchetype::len).sum();
     let mut list = Vec::new();
     if saved < world.len() as usize {
         let saved: HashSet<Entity> = chosen.iter().flat_map(|chosen| chosen.entities(world)).collect();

@@ -1,12 +1,12 @@
 //! The fastest way of Bevy to spawn entities whose components are known at run time only.
 //!
-//! `World::spawn_batch` is three times as fast as inserting by component id, but wants a bundle type. [`DynRow`] is one:
+//! `World::spawn_batch` is three times as fast as inserting by component id, but wants a bundle type. [`BatchRow`] is one:
 //! its components are decided when a world first meets it, and its values are pointers into staged columns. A world
 //! keeps what it decided for ever, so there are [`SLOTS`] of these types, each for one set of components.
 //!
 //! Bevy documents that bundles are not to be implemented by hand. What is relied on is small, the version is pinned,
-//! [`works`] tries all of it once per process before the first load, and every batch is checked against the world's own
-//! record of the set. Where any of that fails, [`insert_row`](super::moved::insert_row) does the same by documented calls.
+//! [`is_supported`] tries all of it once per process before the first load, and every batch is checked against the world's own
+//! record of the set. Where any of that fails, [`insert_row`](super::raw_column::insert_row) does the same by documented calls.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -20,43 +20,43 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::{MovingPtr, OwningPtr};
 use bevy_ecs::world::{EntityWorldMut, World};
 
-use super::arrival;
-use super::fill::Fill;
+use super::table_fill::TableFill;
+use crate::pending::IdAllocLock;
 
 /// How many sets of components can be spawned by batches. Each slot costs about four kilobytes of code.
-pub(super) const SLOTS: usize = 128;
+pub(crate) const SLOTS: usize = 128;
 
 /// More ids than this are handed out by the allocator in the order in which they were given back to it; fewer may be
 /// kept aside.
 const KEPT_ASIDE_MAX: usize = 128;
 
 /// Rows of one component.
-pub(super) struct RowSource {
+pub(crate) struct ColumnRows {
     /// The first row.
-    pub(super) first: NonNull<u8>,
-    pub(super) stride: usize,
-    pub(super) storage: StorageType,
+    pub(crate) first: NonNull<u8>,
+    pub(crate) stride: usize,
+    pub(crate) storage: StorageType,
 }
 
-impl RowSource {
+impl ColumnRows {
     /// Rows of a component without fields that lies in tables.
-    pub(super) fn tag() -> Self {
+    pub(crate) fn tag() -> Self {
         Self { first: NonNull::dangling(), stride: 0, storage: StorageType::Table }
     }
 }
 
 /// A row of a batch: where all its columns are, and its number.
-struct DynRow<const SLOT: usize> {
-    columns: *const [RowSource],
+struct BatchRow<const SLOT: usize> {
+    columns: *const [ColumnRows],
     row: usize,
 }
 
 #[expect(unsafe_code, reason = "`Bundle` asks for it")]
 // SAFETY: a row is made and used up inside `spawn_in`, on one thread.
-unsafe impl<const SLOT: usize> Send for DynRow<SLOT> {}
+unsafe impl<const SLOT: usize> Send for BatchRow<SLOT> {}
 #[expect(unsafe_code, reason = "`Bundle` asks for it")]
 // SAFETY: as above.
-unsafe impl<const SLOT: usize> Sync for DynRow<SLOT> {}
+unsafe impl<const SLOT: usize> Sync for BatchRow<SLOT> {}
 
 thread_local! {
     /// The components of the slot that is about to be used.
@@ -69,9 +69,9 @@ fn components() -> std::vec::IntoIter<ComponentId> {
 
 #[expect(unsafe_code, reason = "the only bundle whose components are decided at run time")]
 // SAFETY: `spawn` sets the components before the world asks for them, in the order in which `get_components` gives the
-// values, and refuses to use a slot for which the world has others on record. Where `get_components` gives none, `Fill`
+// values, and refuses to use a slot for which the world has others on record. Where `get_components` gives none, `TableFill`
 // writes them before anybody can look.
-unsafe impl<const SLOT: usize> Bundle for DynRow<SLOT> {
+unsafe impl<const SLOT: usize> Bundle for BatchRow<SLOT> {
     fn component_ids(_: &mut ComponentsRegistrator) -> impl Iterator<Item = ComponentId> + use<SLOT> {
         components()
     }
@@ -81,7 +81,7 @@ unsafe impl<const SLOT: usize> Bundle for DynRow<SLOT> {
 }
 
 #[expect(unsafe_code, reason = "gives values by pointer")]
-impl<const SLOT: usize> DynamicBundle for DynRow<SLOT> {
+impl<const SLOT: usize> DynamicBundle for BatchRow<SLOT> {
     type Effect = ();
 
     #[inline]
@@ -97,15 +97,15 @@ impl<const SLOT: usize> DynamicBundle for DynRow<SLOT> {
     unsafe fn apply_effect(_: MovingPtr<'_, MaybeUninit<Self>>, _: &mut EntityWorldMut) {}
 }
 
-struct Slot {
+struct BundleSlot {
     type_id: fn() -> TypeId,
     /// # Safety
     /// As [`spawn`].
-    spawn: unsafe fn(&mut World, &[RowSource], &mut [Entity]) -> bool,
+    spawn: unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> bool,
 }
 
-const fn slot<const SLOT: usize>() -> Slot {
-    Slot { type_id: TypeId::of::<DynRow<SLOT>>, spawn: spawn_in::<SLOT> }
+const fn slot<const SLOT: usize>() -> BundleSlot {
+    BundleSlot { type_id: TypeId::of::<BatchRow<SLOT>>, spawn: spawn_in::<SLOT> }
 }
 
 macro_rules! slots {
@@ -114,12 +114,12 @@ macro_rules! slots {
         slot::<{ $high + 4 }>(), slot::<{ $high + 5 }>(), slot::<{ $high + 6 }>(), slot::<{ $high + 7 }>(),
     )*] };
 }
-static TABLE: [Slot; SLOTS] = slots!(0 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120);
+static BUNDLE_SLOTS: [BundleSlot; SLOTS] = slots!(0 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120);
 
 /// The components that a world has on record for a slot.
-pub(super) fn bound(world: &World, slot: usize) -> Option<&[ComponentId]> {
+pub(crate) fn slot_components(world: &World, slot: usize) -> Option<&[ComponentId]> {
     let bundles = world.bundles();
-    let id = bundles.get_id((TABLE[slot].type_id)())?;
+    let id = bundles.get_id((BUNDLE_SLOTS[slot].type_id)())?;
     bundles.get(id).map(BundleInfo::explicit_components)
 }
 
@@ -132,23 +132,23 @@ pub(super) fn bound(world: &World, slot: usize) -> Option<&[ComponentId]> {
 /// of the right types as there are entities. The values are moved: the caller must not use or drop them again, whatever
 /// happens. The entities are allocated in this world and not spawned.
 #[expect(unsafe_code, reason = "moves values by pointer")]
-pub(super) unsafe fn spawn(
+pub(crate) unsafe fn spawn(
     slot: usize,
     world: &mut World,
     ids: &[ComponentId],
-    columns: &[RowSource],
+    columns: &[ColumnRows],
     entities: &mut [Entity],
-    spare: &mut Spare,
+    spare: &mut SpareIds,
 ) -> bool {
     assert_eq!(ids.len(), columns.len());
-    let on_record = bound(world, slot);
+    let on_record = slot_components(world, slot);
     assert!(on_record.is_none_or(|bound| bound == ids), "the slot is for another set of components");
     COMPONENTS.with(|components| ids.clone_into(&mut components.borrow_mut()));
-    let turn = arrival::Turn::of(world);
-    let _mine = turn.as_ref().map(arrival::Turn::take);
+    let lock = IdAllocLock::of(world);
+    let _guard = lock.as_ref().map(IdAllocLock::lock);
     spare.give_back(world, entities);
     // SAFETY: the caller vouches for columns and entities; the slot is for these components.
-    let right = unsafe { (TABLE[slot].spawn)(world, columns, entities) };
+    let right = unsafe { (BUNDLE_SLOTS[slot].spawn)(world, columns, entities) };
     spare.refill(world);
     right
 }
@@ -156,14 +156,14 @@ pub(super) unsafe fn spawn(
 #[expect(unsafe_code, reason = "moves values by pointer")]
 unsafe fn spawn_in<const SLOT: usize>(
     world: &mut World,
-    columns: &[RowSource],
+    columns: &[ColumnRows],
     entities: &mut [Entity],
 ) -> bool {
     // A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
-    let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<DynRow<SLOT>>()));
-    let fill = Fill::of(world, TypeId::of::<DynRow<SLOT>>(), columns);
-    let given: *const [RowSource] = if fill.is_some() { &[] } else { columns };
-    let rows = (0..entities.len()).map(|row| DynRow::<SLOT> { columns: given, row });
+    let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<BatchRow<SLOT>>()));
+    let fill = TableFill::for_batch(world, TypeId::of::<BatchRow<SLOT>>(), columns);
+    let given: *const [ColumnRows] = if fill.is_some() { &[] } else { columns };
+    let rows = (0..entities.len()).map(|row| BatchRow::<SLOT> { columns: given, row });
     // Dropping the iterator would apply commands while entities are still missing, and would go on spawning after a
     // hook has panicked.
     let mut spawned = ManuallyDrop::new(world.spawn_batch(rows));
@@ -182,10 +182,10 @@ unsafe fn spawn_in<const SLOT: usize>(
 
 /// Ids that nobody uses. They make every batch long enough for the allocator to hand it out in order.
 #[derive(Default)]
-pub(super) struct Spare(Vec<Entity>);
+pub(crate) struct SpareIds(Vec<Entity>);
 
-impl Spare {
-    pub(super) fn new(world: &World) -> Self {
+impl SpareIds {
+    pub(crate) fn new(world: &World) -> Self {
         let mut spare = Self::default();
         spare.refill(world);
         spare
@@ -209,16 +209,16 @@ impl Spare {
         }
     }
 
-    pub(super) fn release(self, world: &mut World) {
+    pub(crate) fn release(self, world: &mut World) {
         world.entity_allocator_mut().free_many(&self.0);
     }
 }
 
 /// Tries everything that is relied on, once per process.
-pub(super) fn works() -> bool {
+pub(crate) fn is_supported() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
-        let works = std::panic::catch_unwind(try_out).unwrap_or(false);
+        let works = std::panic::catch_unwind(self_test).unwrap_or(false);
         if !works {
             log::warn!("this version of Bevy spawns batches in another way: loads take the slower way");
         }
@@ -241,12 +241,12 @@ fn undropped<T>(rows: Vec<T>) -> Vec<ManuallyDrop<T>> {
     rows.into_iter().map(ManuallyDrop::new).collect()
 }
 
-fn source<T: Component>(rows: &[ManuallyDrop<T>]) -> RowSource {
-    RowSource { first: NonNull::from(rows).cast(), stride: size_of::<T>(), storage: T::STORAGE_TYPE }
+fn source<T: Component>(rows: &[ManuallyDrop<T>]) -> ColumnRows {
+    ColumnRows { first: NonNull::from(rows).cast(), stride: size_of::<T>(), storage: T::STORAGE_TYPE }
 }
 
 #[expect(unsafe_code, reason = "moves values by pointer")]
-fn try_out() -> bool {
+fn self_test() -> bool {
     let mut world = World::new();
     let ids = [
         world.register_component::<Plain>(),
@@ -258,7 +258,7 @@ fn try_out() -> bool {
     for (len, by_column) in lens.into_iter().flat_map(|len| [(len, false), (len, true)]) {
         let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(len as u32).collect();
         entities.reverse();
-        let mut spare = Spare::new(&world);
+        let mut spare = SpareIds::new(&world);
         let plain: Vec<Plain> = (0..len as u64).map(Plain).collect();
         let owners: Vec<Owner> = (0..len).map(|row| Owner(format!("row {row}"))).collect();
         let sparse: Vec<Sparse> = (0..len).map(|row| Sparse(vec![row as u8; 3])).collect();
@@ -287,7 +287,7 @@ fn try_out() -> bool {
             // Not moved into the world.
             sparse.into_iter().for_each(|sparse| drop(ManuallyDrop::into_inner(sparse)));
         }
-        if !right || !values || bound(&world, slot) != Some(ids) {
+        if !right || !values || slot_components(&world, slot) != Some(ids) {
             return false;
         }
         if entities.iter().any(|&entity| !world.despawn(entity)) {
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_is_relied_on_holds() {
-        assert!(works());
+        assert!(is_supported());
     }
 
     #[test]
@@ -313,9 +313,9 @@ mod tests {
         let mut world = World::new();
         let plain = world.register_component::<Plain>();
         let owner = world.register_component::<Owner>();
-        let mut spare = Spare::new(&world);
+        let mut spare = SpareIds::new(&world);
         let values = [Plain(1)];
-        let column = |storage| RowSource { first: NonNull::from(&values).cast(), stride: 8, storage };
+        let column = |storage| ColumnRows { first: NonNull::from(&values).cast(), stride: 8, storage };
         let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(1).collect();
         // SAFETY: one value per entity, without anything to drop.
         unsafe { spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &mut entities, &mut spare) };

@@ -5,37 +5,36 @@ use bevy_ecs::world::World;
 use bonfire::EntityId;
 use bonfire::engine::DeltaWriter;
 
-use super::structure::{Arrival, Changes};
-use crate::capture::Chosen;
-use crate::capture::changes::{RowBits, TickRange};
-use crate::capture::column::Sources;
-use crate::load::live_target;
-use crate::registry::Registered;
+use super::entity_tracker::{EntityChanges, RowOrigin};
+use super::row_bits::{ColumnBits, RowBits};
+use crate::capture::{ChosenArchetype, TickRange};
+use crate::registry::{ComponentRegistry, RelationshipSources, live_target};
 
-/// Tells the lists of all targets that were touched, or a source of which has other components now: who puts deltas together
-/// knows lists by the order of rows.
+/// Writes the lists of all targets that were touched, or that have a source in another archetype than before: code that puts
+/// deltas together knows lists by the order of rows.
 pub(super) fn write(
     world: &World,
-    registry: &Registered,
-    chosen: &[Chosen<'_>],
-    changes: &Changes,
+    registry: &ComponentRegistry,
+    chosen: &[ChosenArchetype<'_>],
+    changes: &EntityChanges,
     ticks: TickRange,
     bits: &mut RowBits,
     writer: &mut DeltaWriter<'_>,
 ) {
     for (number, entry) in registry.entries.iter().enumerate() {
         let Some(relation) = entry.relation else { continue };
-        if registry.registry.descriptors()[number].is_transient() {
+        if registry.core.descriptors()[number].is_transient() {
             continue;
         }
-        let Some(sources) = Sources::of(world, relation.targets) else { continue };
+        let Some(sources) = RelationshipSources::of(world, relation.targets) else { continue };
         let mut targets: Vec<Entity> = Vec::new();
         let mut seen = EntityHashSet::default();
-        for (chosen, arrivals) in chosen.iter().zip(&changes.arrivals) {
+        for (chosen, entered) in chosen.iter().zip(&changes.entered) {
             if chosen.archetype.contains(relation.targets) {
                 bits.reset(chosen.rows.len(), 1);
-                ticks.set_bits(world, &chosen.rows, relation.targets, 0, bits);
-                let spawned = arrivals.iter().filter(|(_, arrival)| *arrival == Arrival::Spawned);
+                let column = &mut ColumnBits { bits, column: 0 };
+                ticks.mark_changed(world, &chosen.rows, relation.targets, column);
+                let spawned = entered.iter().filter(|(_, origin)| *origin == RowOrigin::Spawned);
                 spawned.for_each(|(row, _)| bits.touch(*row));
                 bits.for_each(|row, _| {
                     let target = chosen.rows.entities()[row];
@@ -45,7 +44,7 @@ pub(super) fn write(
                 });
             }
             if chosen.archetype.contains(entry.id) {
-                for (row, _) in arrivals {
+                for (row, _) in entered {
                     let source = chosen.rows.entities()[*row];
                     let target = live_target(world, source, entry.id, relation.offset);
                     if let Some(target) = target.filter(|target| seen.insert(*target)) {

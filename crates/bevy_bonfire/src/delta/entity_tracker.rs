@@ -4,59 +4,59 @@
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::Entity;
 
-use crate::capture::Chosen;
+use crate::capture::ChosenArchetype;
 
 const NOWHERE: u32 = u32::MAX;
 
-/// The entities of a world as they were told last.
+/// The entities of a world at the last update.
 #[derive(Default)]
-pub(super) struct Structure {
+pub(super) struct EntityTracker {
     /// By archetype.
-    archetypes: Vec<Known>,
+    archetypes: Vec<ArchetypeEntities>,
     /// By index of the entity.
-    places: Vec<Place>,
+    records: Vec<EntityRecord>,
     /// Counts the updates.
     stamp: u32,
 }
 
 #[derive(Default, Clone)]
-struct Known {
+struct ArchetypeEntities {
     entities: Vec<Entity>,
     stamp: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct EntityRecord {
     generation: u32,
     archetype: u32,
     stamp: u32,
 }
 
-/// An entity that was not in its archetype before.
+/// Where an entity was before it entered its archetype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum RowOrigin {
     Spawned,
-    From(ArchetypeId),
+    Archetype(ArchetypeId),
 }
 
-/// What has changed. Rows are told in ascending order.
+/// The difference between two updates. Rows are in ascending order.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct EntityChanges {
     pub(super) despawned: Vec<Entity>,
-    /// Per chosen archetype: rows and where their entities were.
-    pub(super) arrivals: Vec<Vec<(usize, Arrival)>>,
+    /// Per chosen archetype: rows whose entities were not in it before.
+    pub(super) entered: Vec<Vec<(usize, RowOrigin)>>,
 }
 
-impl Structure {
-    /// Takes a world's entities for known.
-    pub(super) fn of(chosen: &[Chosen<'_>]) -> Self {
-        let mut structure = Self::default();
-        structure.update(chosen);
-        structure
+impl EntityTracker {
+    /// A tracker that knows these entities.
+    pub(super) fn of(chosen: &[ChosenArchetype<'_>]) -> Self {
+        let mut tracker = Self::default();
+        tracker.update(chosen);
+        tracker
     }
 
-    /// Compares with what was known, and takes what there is for known.
-    pub(super) fn update(&mut self, chosen: &[Chosen<'_>]) -> Changes {
+    /// Compares entities with those of the last update, and remembers them.
+    pub(super) fn update(&mut self, chosen: &[ChosenArchetype<'_>]) -> EntityChanges {
         self.stamp = self.stamp.wrapping_add(1);
         let mut gone: Vec<Entity> = Vec::new();
         // Rows with another entity than before.
@@ -64,7 +64,7 @@ impl Structure {
         for chosen in chosen {
             let index = chosen.archetype.id().index();
             if self.archetypes.len() <= index {
-                self.archetypes.resize_with(index + 1, Known::default);
+                self.archetypes.resize_with(index + 1, ArchetypeEntities::default);
             }
             let known = &mut self.archetypes[index];
             known.stamp = self.stamp;
@@ -73,48 +73,49 @@ impl Structure {
         for known in self.archetypes.iter_mut().filter(|known| known.stamp != self.stamp) {
             gone.append(&mut known.entities);
         }
-        let mut changes = Changes::default();
+        let mut changes = EntityChanges::default();
         for (chosen, rows) in chosen.iter().zip(others) {
             let archetype = chosen.archetype.id();
             let entities = chosen.rows.entities();
-            let arrival = |row: usize| self.arrive(entities[row], archetype).map(|arrival| (row, arrival));
-            changes.arrivals.push(rows.into_iter().filter_map(arrival).collect());
+            let enter = |row: usize| self.enter(entities[row], archetype).map(|origin| (row, origin));
+            changes.entered.push(rows.into_iter().filter_map(enter).collect());
         }
         for entity in gone {
-            let place = &mut self.places[entity.index_u32() as usize];
-            let same = place.generation == entity.generation().to_bits();
-            if same && place.stamp == self.stamp {
+            let record = &mut self.records[entity.index_u32() as usize];
+            let same = record.generation == entity.generation().to_bits();
+            if same && record.stamp == self.stamp {
                 continue;
             }
             changes.despawned.push(entity);
             if same {
-                place.archetype = NOWHERE;
+                record.archetype = NOWHERE;
             }
         }
         changes
     }
 
-    fn arrive(&mut self, entity: Entity, archetype: ArchetypeId) -> Option<Arrival> {
+    /// Records that an entity is in an archetype. Returns where it was, if that is another one.
+    fn enter(&mut self, entity: Entity, archetype: ArchetypeId) -> Option<RowOrigin> {
         let (index, generation) = (entity.index_u32() as usize, entity.generation().to_bits());
-        if self.places.len() <= index {
-            let nobody = Place { generation: 0, archetype: NOWHERE, stamp: 0 };
-            self.places.resize(index + 1, nobody);
+        if self.records.len() <= index {
+            let empty = EntityRecord { generation: 0, archetype: NOWHERE, stamp: 0 };
+            self.records.resize(index + 1, empty);
         }
-        let place = &mut self.places[index];
-        let before = *place;
+        let record = &mut self.records[index];
+        let before = *record;
         let here = archetype.index() as u32;
-        *place = Place { generation, archetype: here, stamp: self.stamp };
+        *record = EntityRecord { generation, archetype: here, stamp: self.stamp };
         match before.archetype {
             before_archetype if before.generation != generation || before_archetype == NOWHERE => {
-                Some(Arrival::Spawned)
+                Some(RowOrigin::Spawned)
             }
             same if same == here => None,
-            other => Some(Arrival::From(ArchetypeId::new(other as usize))),
+            other => Some(RowOrigin::Archetype(ArchetypeId::new(other as usize))),
         }
     }
 }
 
-/// The rows whose entity is another one than before. Who was there goes to `gone`, and what there is becomes known.
+/// Returns the rows whose entity is another one than before. Entities that were there go to `gone`; `known` becomes `now`.
 fn compare(known: &mut Vec<Entity>, now: &[Entity], gone: &mut Vec<Entity>) -> Vec<usize> {
     let mut others = Vec::new();
     let both = known.len().min(now.len());
@@ -124,9 +125,9 @@ fn compare(known: &mut Vec<Entity>, now: &[Entity], gone: &mut Vec<Entity>) -> V
         if same(old, new) {
             continue;
         }
-        for (place, (old, new)) in old.iter_mut().zip(new).enumerate().filter(|(_, (old, new))| old != new) {
+        for (row, (old, new)) in old.iter_mut().zip(new).enumerate().filter(|(_, (old, new))| old != new) {
             gone.push(std::mem::replace(old, *new));
-            others.push(start + place);
+            others.push(start + row);
         }
     }
     gone.extend(known.drain(both..));

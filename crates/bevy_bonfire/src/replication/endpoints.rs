@@ -7,9 +7,8 @@ use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
 use bonfire::{Delta, Limits, Result};
 use bonfire_sync::{MirrorWorld, SourceWorld};
 
-use super::ReplicationRegistry;
-use crate::DeltaCapture;
-use crate::registry::Registered;
+use crate::delta::{DeltaCapture, ReplicationRegistry, apply};
+use crate::registry::ComponentRegistry;
 
 /// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).
 pub struct WorldSource<'w> {
@@ -32,7 +31,7 @@ impl SourceWorld for WorldSource<'_> {
 /// A world that follows another one, for [`Receiver`](bonfire_sync::Receiver). Entities that are not mirrored are left alone.
 pub struct WorldMirror<'w> {
     world: &'w mut World,
-    registry: Arc<Registered>,
+    registry: Arc<ComponentRegistry>,
     schema: Arc<DeltaSchema>,
     limits: Limits,
 }
@@ -41,18 +40,22 @@ impl<'w> WorldMirror<'w> {
     /// With default limits.
     pub fn new(world: &'w mut World) -> Self {
         let registry = ReplicationRegistry::of(world);
-        let schema = Arc::new(DeltaSchema::new(&registry.registry));
+        let schema = Arc::new(DeltaSchema::new(&registry.core));
         Self { world, registry, schema, limits: Limits::default() }
     }
 
     /// With a schema that was made before, if the registry is still the one that it was made of.
-    pub(super) fn with_schema(world: &'w mut World, known: &mut Option<Schema>, limits: &Limits) -> Self {
+    pub(super) fn with_schema(
+        world: &'w mut World,
+        known: &mut Option<CachedSchema>,
+        limits: &Limits,
+    ) -> Self {
         let registry = ReplicationRegistry::of(world);
         let schema = match known {
             Some(known) if Arc::ptr_eq(&known.registry, &registry) => Arc::clone(&known.schema),
             _ => {
-                let schema = Arc::new(DeltaSchema::new(&registry.registry));
-                *known = Some(Schema { registry: Arc::clone(&registry), schema: Arc::clone(&schema) });
+                let schema = Arc::new(DeltaSchema::new(&registry.core));
+                *known = Some(CachedSchema { registry: Arc::clone(&registry), schema: Arc::clone(&schema) });
                 schema
             }
         };
@@ -66,13 +69,13 @@ impl<'w> WorldMirror<'w> {
 }
 
 /// What was made of a registry.
-pub(super) struct Schema {
-    registry: Arc<Registered>,
+pub(super) struct CachedSchema {
+    registry: Arc<ComponentRegistry>,
     schema: Arc<DeltaSchema>,
 }
 
 impl MirrorWorld for WorldMirror<'_> {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
-        crate::load::apply(self.world, &self.registry, &self.schema, delta, map, &self.limits)
+        apply(self.world, &self.registry, &self.schema, delta, map, &self.limits)
     }
 }

@@ -1,4 +1,4 @@
-//! The end of every load: what is not known is carried, and data goes to those who ask for it.
+//! The end of every load: unknown components are kept for the next save, and observers get their data.
 
 use std::collections::HashSet;
 
@@ -6,16 +6,13 @@ use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
-use bonfire::{
-    Dangling, DataEntry, EntityId, Limits, LoadContext, LoadOptions, LoadReport, Snapshot, Unknown,
-};
+use bonfire::{Dangling, DataEntry, EntityId, Limits, LoadContext, LoadReport, Snapshot, Unknown};
 
-use super::{LoadMode, Loaded};
-use crate::event::LoadStarting;
-use crate::registry::{Carried, Registered};
+use super::{LoadMode, LoadStarting, Loaded, StageOptions};
+use crate::registry::{Carried, ComponentRegistry};
 
-/// What a load has done when its entities and resources are in the world.
-pub(super) struct Committed {
+/// A load whose entities and resources are in the world.
+pub(super) struct CommittedLoad {
     pub(super) map: EntityMap,
     pub(super) report: LoadReport,
     pub(super) carry: Carry,
@@ -24,8 +21,8 @@ pub(super) struct Committed {
     pub(super) unknown_order: Vec<DataEntry>,
 }
 
-/// What the end of a load depends on.
-pub(super) struct Finish {
+/// The last steps of a load, and the options that they depend on.
+pub(super) struct LoadCompletion {
     whole: bool,
     restored: bool,
     limits: Limits,
@@ -33,8 +30,8 @@ pub(super) struct Finish {
     unknown: Unknown,
 }
 
-impl Finish {
-    pub(super) fn new(mode: &LoadMode, options: &LoadOptions) -> Self {
+impl LoadCompletion {
+    pub(super) fn new(mode: &LoadMode, options: &StageOptions) -> Self {
         Self {
             whole: matches!(mode, LoadMode::Replace | LoadMode::Restore(_)),
             restored: mode.is_restore(),
@@ -47,12 +44,12 @@ impl Finish {
     pub(super) fn run(
         self,
         world: &mut World,
-        registry: &Registered,
+        registry: &ComponentRegistry,
         snapshot: &Snapshot,
-        committed: Committed,
+        committed: CommittedLoad,
     ) -> Loaded {
-        let Committed { map, mut report, mut carry, respawned, unknown_order } = committed;
-        let resources = registry.entries.iter().zip(registry.registry.descriptors());
+        let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
+        let resources = registry.entries.iter().zip(registry.core.descriptors());
         let resources_not_saved = resources
             .filter(|(entry, descriptor)| {
                 world.contains_resource_by_id(entry.id)
@@ -104,10 +101,10 @@ fn all_entities(world: &World) -> HashSet<EntityId> {
 /// The order of relationships that this build does not know, as it was saved.
 pub(super) fn unknown_order(
     snapshot: &Snapshot,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     order: &SavedOrder,
 ) -> Vec<DataEntry> {
-    let unknown = |key: &String| registry.registry.index_of_key(key).is_none();
+    let unknown = |key: &String| registry.core.index_of_key(key).is_none();
     if !order.keys().any(unknown) {
         return Vec::new();
     }

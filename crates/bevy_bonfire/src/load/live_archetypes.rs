@@ -1,4 +1,4 @@
-//! A world that lives, compared with a snapshot: where the saved entities are now.
+//! The archetypes of a running world, compared with a snapshot: where the saved entities are now.
 
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::entity::Entity;
@@ -8,53 +8,45 @@ use bonfire::engine::{Comparison, LiveWorld, LoadPlan};
 use bonfire::{EntityId, Result};
 
 use super::overwrite;
-use crate::Selection;
-use crate::capture::{self, Chosen, INDEX_BITS, Rows};
-use crate::registry::Registered;
-use crate::selection::EntitySet;
+use crate::capture::{self, ChosenArchetype, INDEX_BITS, Rows};
+use crate::registry::ComponentRegistry;
+use crate::selection::{EntityChoice, Selection};
 
 /// Finds the saved entities in the world, and those that a save would have now and this one has not.
 pub(super) fn compare(
     world: &World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     plan: &LoadPlan<'_, '_>,
     selection: &Selection,
 ) -> Result<(Comparison, Vec<Entity>)> {
-    let mut chosen: Vec<Option<Picked>> = vec![None; world.archetypes().len()];
-    for Chosen { archetype, rows } in capture::choose(world, registry, selection, &[])? {
+    let mut chosen: Vec<Option<EntityChoice>> = vec![None; world.archetypes().len()];
+    for ChosenArchetype { archetype, rows } in capture::choose(world, registry, selection, &[])? {
         chosen[archetype.id().index()] = Some(match rows {
-            Rows::Table(_) => Picked::All,
-            Rows::Picked { entities, .. } if entities.len() == archetype.len() as usize => Picked::All,
-            Rows::Picked { entities, .. } => Picked::Some(entities.into_iter().collect()),
+            Rows::Table(_) => EntityChoice::All,
+            Rows::Picked { entities, .. } if entities.len() == archetype.len() as usize => EntityChoice::All,
+            Rows::Picked { entities, .. } => EntityChoice::Some(entities.into_iter().collect()),
         });
     }
-    let living = Living { world, chosen, own: is_of(plan, registry) };
-    let found = plan.compare(&living)?;
-    let extra = found.extra.iter().filter_map(|&(group, row)| living.extra(group, row)).collect();
+    let live = LiveArchetypes { world, chosen, own: is_same_world(plan, registry) };
+    let found = plan.compare(&live)?;
+    let extra = found.extra.iter().filter_map(|&(group, row)| live.extra(group, row)).collect();
     Ok((found, extra))
 }
 
-/// Whether a snapshot was captured in this world. A file does not know.
-pub(super) fn is_of(plan: &LoadPlan<'_, '_>, registry: &Registered) -> Option<bool> {
+/// Returns whether a snapshot was captured in this world, or `None` for one from a file, which does not know.
+pub(super) fn is_same_world(plan: &LoadPlan<'_, '_>, registry: &ComponentRegistry) -> Option<bool> {
     plan.snapshot().world().map(|world| Some(world) == registry.world)
 }
 
-/// Which rows of an archetype a save would have.
-#[derive(Clone)]
-enum Picked {
-    All,
-    Some(EntitySet),
-}
-
 /// A world by its archetypes. Rows are those of the table, if it is the archetype's own, else those of the archetype.
-struct Living<'w> {
+struct LiveArchetypes<'w> {
     world: &'w World,
-    chosen: Vec<Option<Picked>>,
+    chosen: Vec<Option<EntityChoice>>,
     /// Whether ids of the snapshot are ids of this world.
     own: Option<bool>,
 }
 
-impl Living<'_> {
+impl LiveArchetypes<'_> {
     fn archetype(&self, group: usize) -> &Archetype {
         &self.world.archetypes()[ArchetypeId::new(group)]
     }
@@ -66,14 +58,11 @@ impl Living<'_> {
             Some(table) => table.entities()[row],
             None => archetype.entities()[row].id(),
         };
-        match self.chosen[group].as_ref()? {
-            Picked::All => Some(entity),
-            Picked::Some(picked) => picked.contains(entity).then_some(entity),
-        }
+        self.chosen[group].as_ref()?.contains(entity).then_some(entity)
     }
 }
 
-impl LiveWorld for Living<'_> {
+impl LiveWorld for LiveArchetypes<'_> {
     fn groups(&self) -> usize {
         self.chosen.len()
     }
@@ -84,13 +73,13 @@ impl LiveWorld for Living<'_> {
         self.chosen[group].is_some()
     }
     fn find(&self, id: EntityId) -> Option<(usize, usize)> {
-        let place = self.world.entities().get_spawned(Entity::from(id)).ok()?;
-        let archetype = self.world.archetypes().get(place.archetype_id)?;
+        let location = self.world.entities().get_spawned(Entity::from(id)).ok()?;
+        let archetype = self.world.archetypes().get(location.archetype_id)?;
         let row = match overwrite::whole_table(self.world, archetype) {
-            Some(_) => place.table_row.index(),
-            None => place.archetype_row.index(),
+            Some(_) => location.table_row.index(),
+            None => location.archetype_row.index(),
         };
-        let group = place.archetype_id.index();
+        let group = location.archetype_id.index();
         let found = match self.own {
             // What is a resource is no entity of a save.
             Some(true) => !archetype.contains(IS_RESOURCE),

@@ -1,43 +1,55 @@
 //! What has changed in a world since it was last asked, by Bevy's change ticks.
 
-mod groups;
-mod lists;
-mod structure;
-
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bevy_ecs::change_detection::{DetectChanges, Tick};
 use bevy_ecs::component::ComponentId;
+use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{DeltaOp, DeltaSchema, DeltaWriter, LIST_ORDER_KEY};
 use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
 
-use self::groups::Groups;
-use self::structure::{Arrival, Structure};
-use super::changes::{RowBits, TickRange};
-use super::incremental::Epoch;
-use super::{Chosen, IncrementalCapture, SaveOptions, Sharing, capture, choose, column};
-use crate::event::Additions;
-use crate::registry::{Carried, Registered, SaveRegistry};
-use crate::replication::{Mirrored, MirroredResources, ReplicationRegistry};
+use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
+use super::groups::Groups;
+use super::mark::{Mirrored, MirroredResources, ReplicationRegistry};
+use super::row_bits::RowBits;
+use super::{lists, values};
+use crate::capture::{
+    CaptureAdditions, CaptureInput, ChosenArchetype, Epoch, IncrementalCapture, SaveOptions, Sharing,
+    TickRange, capture, choose,
+};
+use crate::registry::{Carried, ComponentEntry, ComponentRegistry, SaveRegistry};
 
-/// Which components and entities deltas are about.
+/// The components and entities that deltas are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+enum DeltaScope {
+    /// Everything that is saved.
     Saves,
-    Replication {
-        mirrored: bool,
-    },
+    /// Everything that is replicated, without mirrored entities and resources.
+    Replicated,
+    /// Everything that is replicated, with mirrored entities and resources.
+    Relayed,
     /// What is mirrored, and nothing else.
     Mirror,
 }
 
-/// How it is found out what has changed.
+/// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum ChangeDetection {
+    /// By change ticks.
     Touched,
+    /// By comparing values that were touched.
     Exact,
+    /// By comparing all values.
     Verified,
+}
+
+/// A moment in the life of a world, by its change ticks.
+#[derive(Clone, Copy)]
+struct Moment {
+    tick: Tick,
+    epoch: u64,
 }
 
 /// Finds out what has changed in a world, at the cost of the change and a look at Bevy's ticks.
@@ -64,10 +76,10 @@ enum Mode {
 /// # Ok::<(), bonfire::Error>(())
 /// ```
 pub struct DeltaCapture {
-    about: About,
-    mode: Mode,
-    tracked: Option<Tracked>,
-    /// The world as it was told, for those who compare.
+    scope: DeltaScope,
+    detection: ChangeDetection,
+    tracked: Option<TrackedWorld>,
+    /// The world at the last delta, for comparisons.
     shadow: IncrementalCapture,
     last: Option<Snapshot>,
     unseen: Vec<UnseenChange>,
@@ -75,22 +87,21 @@ pub struct DeltaCapture {
     bits: RowBits,
 }
 
-/// What is remembered from one call to the next.
-struct Tracked {
-    since: Tick,
-    epoch: u64,
+/// The state that is kept from one call to the next.
+struct TrackedWorld {
+    since: Moment,
     /// Kept, so that a change of it is noticed.
-    registry: Arc<Registered>,
+    registry: Arc<ComponentRegistry>,
     schema: Arc<DeltaSchema>,
-    structure: Structure,
+    entities: EntityTracker,
     /// By number in the registry, whether the world had the resource.
     resources: Vec<bool>,
     data: Vec<DataEntry>,
-    /// So many of the data were carried.
+    /// How many entries of the data are carried.
     carried: usize,
-    /// Whether anything was.
+    /// Whether anything is carried.
     carries: bool,
-    /// What the options of the last save put beside the world.
+    /// The metadata of the last save.
     metadata: Vec<(String, Value)>,
 }
 
@@ -98,16 +109,16 @@ struct Tracked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnseenChange {
     /// The entity; none for a resource.
-    pub entity: Option<bevy_ecs::entity::Entity>,
+    pub entity: Option<Entity>,
     /// The key of the component.
     pub key: String,
 }
 
 impl DeltaCapture {
-    fn new(about: About) -> Self {
+    fn new(scope: DeltaScope) -> Self {
         Self {
-            about,
-            mode: Mode::Touched,
+            scope,
+            detection: ChangeDetection::Touched,
             tracked: None,
             shadow: IncrementalCapture::new(),
             last: None,
@@ -119,39 +130,39 @@ impl DeltaCapture {
 
     /// Deltas of everything that is saved.
     pub fn of_saves() -> Self {
-        Self::new(About::Saves)
+        Self::new(DeltaScope::Saves)
     }
 
     /// Deltas of everything that is replicated: entities with [`Replicated`](crate::Replicated) that are not a mirror of somebody
     /// else's, and their replicated components.
     pub fn of_replication() -> Self {
-        Self::new(About::Replication { mirrored: false })
+        Self::new(DeltaScope::Replicated)
     }
 
     /// Deltas of everything that follows another world: entities with [`Mirrored`], and their replicated components. For
     /// those who compare both sides.
     pub fn of_mirror() -> Self {
-        Self::new(About::Mirror)
+        Self::new(DeltaScope::Mirror)
     }
 
     /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
-        if let About::Replication { mirrored } = &mut self.about {
-            *mirrored = true;
+        if self.scope == DeltaScope::Replicated {
+            self.scope = DeltaScope::Relayed;
         }
         self
     }
 
     /// Tells only what is another value than it was. Costs a copy of the world, and a comparison of what was touched.
     pub fn exact(mut self) -> Self {
-        self.mode = Mode::Exact;
+        self.detection = ChangeDetection::Exact;
         self
     }
 
     /// As [`exact`](Self::exact), and compares everything: finds what was written past change detection, and
     /// [tells it](Self::unseen).
     pub fn verified(mut self) -> Self {
-        self.mode = Mode::Verified;
+        self.detection = ChangeDetection::Verified;
         self.shadow.set_compared(true);
         self
     }
@@ -173,15 +184,15 @@ impl DeltaCapture {
         let registry = self.registry(world)?;
         Ok(match &self.tracked {
             Some(tracked) if Arc::ptr_eq(&tracked.registry, &registry) => Arc::clone(&tracked.schema),
-            _ => Arc::new(DeltaSchema::new(&registry.registry)),
+            _ => Arc::new(DeltaSchema::new(&registry.core)),
         })
     }
 
-    fn registry(&self, world: &mut World) -> Result<Arc<Registered>> {
-        match self.about {
-            About::Saves => SaveRegistry::of(world),
-            About::Replication { .. } => Ok(ReplicationRegistry::of(world)),
-            About::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
+    fn registry(&self, world: &mut World) -> Result<Arc<ComponentRegistry>> {
+        match self.scope {
+            DeltaScope::Saves => SaveRegistry::of(world),
+            DeltaScope::Replicated | DeltaScope::Relayed => Ok(ReplicationRegistry::of(world)),
+            DeltaScope::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
         }
     }
 
@@ -190,18 +201,19 @@ impl DeltaCapture {
         world.flush();
         let (registry, schema) = (self.registry(world)?, self.schema(world)?);
         let excluded = self.excluded(world);
-        let added = Additions { excluded, ..Additions::default() };
-        let snapshot = capture(world, &registry, &SaveOptions::new(), &added, Sharing::Alone)?.snapshot;
+        let added = CaptureAdditions { excluded, ..CaptureAdditions::default() };
+        let input = CaptureInput { registry: &registry, options: &SaveOptions::new(), added: &added };
+        let snapshot = capture(world, input, Sharing::Alone)?.snapshot;
         let mut delta = Delta::whole(&schema, &snapshot, self.tick)?;
-        if self.about == (About::Replication { mirrored: false }) {
+        if self.scope == DeltaScope::Replicated {
             delta = delta.without_resources(|key| is_mirrored(world, &registry, key));
         }
         Ok(delta)
     }
 
     fn excluded(&self, world: &mut World) -> Vec<ComponentId> {
-        match self.about {
-            About::Replication { mirrored: false } => vec![world.register_component::<Mirrored>()],
+        match self.scope {
+            DeltaScope::Replicated => vec![world.register_component::<Mirrored>()],
             _ => Vec::new(),
         }
     }
@@ -210,115 +222,111 @@ impl DeltaCapture {
     pub fn changes(&mut self, world: &mut World) -> Result<Delta> {
         world.flush();
         let excluded = self.excluded(world);
-        self.changes_with(world, &SaveOptions::new(), &Additions { excluded, ..Additions::default() })
+        self.changes_with(
+            world,
+            &SaveOptions::new(),
+            &CaptureAdditions { excluded, ..CaptureAdditions::default() },
+        )
     }
 
     pub(crate) fn changes_with(
         &mut self,
         world: &mut World,
         options: &SaveOptions,
-        added: &Additions,
+        added: &CaptureAdditions,
     ) -> Result<Delta> {
         world.check_change_ticks();
         options.selection.prepare(world);
         self.unseen.clear();
         let registry = self.registry(world)?;
-        let (epoch, now) = (Epoch::of(world), world.change_tick());
+        let input = CaptureInput { registry: &registry, options, added };
+        let now = Moment { epoch: Epoch::of(world), tick: world.change_tick() };
         let ticks = self.tracked.as_ref().and_then(|tracked| {
-            let trusted = Arc::ptr_eq(&tracked.registry, &registry) && epoch - tracked.epoch < Epoch::TRUSTED;
-            let ticks = TickRange::new(tracked.since, now).filter(|_| trusted)?;
-            (self.about != About::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
+            let since = tracked.since;
+            let trusted =
+                Arc::ptr_eq(&tracked.registry, &registry) && now.epoch - since.epoch < Epoch::TRUSTED;
+            let ticks = TickRange::new(since.tick, now.tick).filter(|_| trusted)?;
+            (self.scope != DeltaScope::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
         });
         self.tick += 1;
         let Some(ticks) = ticks else {
-            return self.start(world, &registry, options, added, epoch, now);
+            return self.start(world, input, now);
         };
-        let delta = match self.mode {
-            Mode::Touched => self.touched(world, &registry, options, added, ticks)?,
-            Mode::Exact => self.compared(world, &registry, options, added)?,
-            Mode::Verified => {
-                let touched = self.touched(world, &registry, options, added, ticks)?;
-                let compared = self.compared(world, &registry, options, added)?;
+        let delta = match self.detection {
+            ChangeDetection::Touched => self.touched(world, input, ticks)?,
+            ChangeDetection::Exact => self.compared(world, input)?,
+            ChangeDetection::Verified => {
+                let touched = self.touched(world, input, ticks)?;
+                let compared = self.compared(world, input)?;
                 self.unseen = unseen(&touched, &compared);
                 compared
             }
         };
         if let Some(tracked) = &mut self.tracked {
-            (tracked.since, tracked.epoch) = (now, epoch);
+            tracked.since = now;
         }
         // What the world does from here on has a tick of its own.
         world.increment_change_tick();
         Ok(delta)
     }
 
-    /// Begins to follow a world.
-    fn start(
-        &mut self,
-        world: &mut World,
-        registry: &Arc<Registered>,
-        options: &SaveOptions,
-        added: &Additions,
-        epoch: u64,
-        now: Tick,
-    ) -> Result<Delta> {
+    /// Begins to follow a world: the delta is everything.
+    fn start(&mut self, world: &mut World, input: CaptureInput<'_>, now: Moment) -> Result<Delta> {
         self.forget();
-        let schema = Arc::new(DeltaSchema::new(&registry.registry));
-        let snapshot = match self.mode {
-            Mode::Touched => capture(world, registry, options, added, Sharing::Alone)?.snapshot,
-            _ => self.shadow.capture_in(world, registry, options, added)?.snapshot,
+        let registry = input.registry;
+        let schema = Arc::new(DeltaSchema::new(&registry.core));
+        let snapshot = match self.detection {
+            ChangeDetection::Touched => capture(world, input, Sharing::Alone)?.snapshot,
+            _ => self.shadow.capture_in(world, input)?.snapshot,
         };
-        self.follow(world, registry, &schema, options, added, &snapshot, epoch, now)?;
+        self.follow(world, input, &schema, &snapshot, now)?;
         let mut delta = Delta::whole(&schema, &snapshot, self.tick)?;
-        if self.about == (About::Replication { mirrored: false }) {
+        if self.scope == DeltaScope::Replicated {
             delta = delta.without_resources(|key| is_mirrored(world, registry, key));
         }
-        if self.mode != Mode::Touched {
+        if self.detection != ChangeDetection::Touched {
             self.last = Some(snapshot);
         }
         world.increment_change_tick();
         Ok(delta)
     }
 
-    /// Takes a capture that was just made for told: the next delta is one since it.
+    /// Begins to follow a world at a capture that was just made: the next delta is one since it.
     pub(crate) fn follow_capture(
         &mut self,
         world: &mut World,
         options: &SaveOptions,
-        added: &Additions,
+        added: &CaptureAdditions,
         snapshot: &Snapshot,
-        now: Tick,
+        tick: Tick,
     ) -> Result<()> {
         self.forget();
         let registry = self.registry(world)?;
-        let epoch = Epoch::of(world);
-        let schema = Arc::new(DeltaSchema::new(&registry.registry));
-        self.follow(world, &registry, &schema, options, added, snapshot, epoch, now)
+        let now = Moment { epoch: Epoch::of(world), tick };
+        let schema = Arc::new(DeltaSchema::new(&registry.core));
+        self.follow(world, CaptureInput { registry: &registry, options, added }, &schema, snapshot, now)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that is remembered of a world")]
     fn follow(
         &mut self,
         world: &World,
-        registry: &Arc<Registered>,
+        input: CaptureInput<'_>,
         schema: &Arc<DeltaSchema>,
-        options: &SaveOptions,
-        added: &Additions,
         snapshot: &Snapshot,
-        epoch: u64,
-        now: Tick,
+        now: Moment,
     ) -> Result<()> {
+        let CaptureInput { registry, options, added } = input;
         let chosen = choose(world, registry, &options.selection, &added.excluded)?;
         let data: Vec<DataEntry> =
             snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
         let carried = data.len().saturating_sub(added.data.len() + options.data.len());
-        let has = |entry: &crate::registry::Entry| world.contains_resource_by_id(entry.id);
-        self.tracked = Some(Tracked {
+        let is_there = |entry: &ComponentEntry| world.contains_resource_by_id(entry.id);
+        self.tracked = Some(TrackedWorld {
             since: now,
-            epoch,
             registry: Arc::clone(registry),
             schema: Arc::clone(schema),
-            structure: Structure::of(&chosen),
-            resources: registry.entries.iter().map(has).collect(),
+            entities: EntityTracker::of(&chosen),
+            resources: registry.entries.iter().map(is_there).collect(),
             data,
             carried,
             carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
@@ -332,80 +340,49 @@ impl DeltaCapture {
         self.tick
     }
 
-    /// What was touched.
-    fn touched(
-        &mut self,
-        world: &World,
-        registry: &Registered,
-        options: &SaveOptions,
-        added: &Additions,
-        ticks: TickRange,
-    ) -> Result<Delta> {
+    /// The delta of all values that were touched.
+    fn touched(&mut self, world: &World, input: CaptureInput<'_>, ticks: TickRange) -> Result<Delta> {
+        let CaptureInput { registry, options, added } = input;
         let Some(tracked) = &mut self.tracked else { unreachable!("a world is followed before it is asked") };
-        let chosen: Vec<Chosen<'_>> = choose(world, registry, &options.selection, &added.excluded)?;
-        let changes = tracked.structure.update(&chosen);
+        let chosen: Vec<ChosenArchetype<'_>> = choose(world, registry, &options.selection, &added.excluded)?;
+        let changes = tracked.entities.update(&chosen);
         let schema = Arc::clone(&tracked.schema);
         let mut writer =
-            DeltaWriter::new(&registry.registry, &schema, self.tick - 1, self.tick).pool(&registry.pool);
+            DeltaWriter::new(&registry.core, &schema, self.tick - 1, self.tick).pool(&registry.pool);
         writer.next_entity_id(u64::from(world.entities().len()));
         for &entity in &changes.despawned {
             writer.despawned(entity.into());
         }
-        let all =
-            if entered(world, &chosen, &changes, ticks) { with_references(registry) } else { Vec::new() };
-        let mut groups = Groups::default();
-        for (chosen, arrivals) in chosen.iter().zip(&changes.arrivals) {
-            groups.add(world, registry, chosen, ticks, arrivals, &all, &mut self.bits);
+        let all = if has_older_entities(world, &chosen, &changes, ticks) {
+            with_references(registry)
+        } else {
+            Vec::new()
+        };
+        let mut groups = Groups::new(world, registry, ticks, &all);
+        for (chosen, entered) in chosen.iter().zip(&changes.entered) {
+            groups.add(chosen, entered, &mut self.bits);
         }
         groups.write(&mut writer)?;
         lists::write(world, registry, &chosen, &changes, ticks, &mut self.bits, &mut writer);
-        let skip_mirrored = self.about == (About::Replication { mirrored: false });
-        let mirrored = world.get_resource::<MirroredResources>().filter(|_| skip_mirrored);
-        for (number, entry) in registry.entries.iter().enumerate() {
-            let is = world.contains_resource_by_id(entry.id);
-            let was = std::mem::replace(&mut tracked.resources[number], is);
-            if mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
-                continue;
-            }
-            if was && !is {
-                writer.resources().removed(number);
-            } else if is
-                && (!was || entry.unseen || all.contains(&number) || ticks.resource_changed(world, entry.id))
-            {
-                column::write_changed_resource(&mut writer.resources(), registry, number, world)?;
-            }
-        }
-        if self.about == About::Saves {
-            let fixed = tracked.data.len() - tracked.carried.min(tracked.data.len());
-            let carried = tracked.data[fixed..].to_vec();
-            let now: Vec<DataEntry> =
-                added.data.iter().chain(&options.data).cloned().chain(carried).collect();
-            writer.data(&tracked.data, &now);
-            tracked.data = now;
-            if tracked.metadata != options.metadata {
-                writer.metadata(options.metadata.clone());
-                tracked.metadata.clone_from(&options.metadata);
-            }
+        let mirrored = world.get_resource::<MirroredResources>();
+        let skipped = mirrored.filter(|_| self.scope == DeltaScope::Replicated);
+        tracked.write_resources(world, ticks, &all, skipped, &mut writer)?;
+        if self.scope == DeltaScope::Saves {
+            tracked.write_data(options, added, &mut writer);
         }
         Ok(writer.finish())
     }
 
-    /// What is another value than it was.
-    fn compared(
-        &mut self,
-        world: &mut World,
-        registry: &Arc<Registered>,
-        options: &SaveOptions,
-        added: &Additions,
-    ) -> Result<Delta> {
-        let snapshot = self.shadow.capture_in(world, registry, options, added)?.snapshot;
+    /// The delta of all values that are different.
+    fn compared(&mut self, world: &mut World, input: CaptureInput<'_>) -> Result<Delta> {
+        let snapshot = self.shadow.capture_in(world, input)?.snapshot;
         let Some(tracked) = &self.tracked else { unreachable!("a world is followed before it is asked") };
         let last = self.last.take().unwrap_or_default();
         let mut delta = Delta::between(&tracked.schema, &last, &snapshot, self.tick - 1, self.tick)?;
-        if self.about != About::Saves {
+        if self.scope != DeltaScope::Saves {
             delta = delta.for_mirrors();
-            if self.about == (About::Replication { mirrored: false }) {
-                delta = delta.without_resources(|key| is_mirrored(world, registry, key));
+            if self.scope == DeltaScope::Replicated {
+                delta = delta.without_resources(|key| is_mirrored(world, input.registry, key));
             }
         }
         self.last = Some(snapshot);
@@ -413,22 +390,69 @@ impl DeltaCapture {
     }
 }
 
-/// Whether a load has brought things that this build does not know, or taken some away: they are no part of deltas.
-fn carries_others(world: &World, tracked: &Tracked, ticks: TickRange) -> bool {
+impl TrackedWorld {
+    /// Writes resources that have changed, come or gone, except those of `skipped`. Those of `all` are written in any case.
+    fn write_resources(
+        &mut self,
+        world: &World,
+        ticks: TickRange,
+        all: &[usize],
+        skipped: Option<&MirroredResources>,
+        writer: &mut DeltaWriter<'_>,
+    ) -> Result<()> {
+        for (number, entry) in self.registry.entries.iter().enumerate() {
+            let is = world.contains_resource_by_id(entry.id);
+            let was = std::mem::replace(&mut self.resources[number], is);
+            if skipped.is_some_and(|skipped| skipped.contains(entry.id)) {
+                continue;
+            }
+            if was && !is {
+                writer.resources().removed(number);
+            } else if is
+                && (!was || entry.unseen || all.contains(&number) || ticks.resource_changed(world, entry.id))
+            {
+                values::write_changed_resource(&mut writer.resources(), &self.registry, number, world)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the data and the metadata of the save, as far as they are others than before.
+    fn write_data(&mut self, options: &SaveOptions, added: &CaptureAdditions, writer: &mut DeltaWriter<'_>) {
+        let fixed = self.data.len() - self.carried.min(self.data.len());
+        let carried = self.data[fixed..].to_vec();
+        let now: Vec<DataEntry> = added.data.iter().chain(&options.data).cloned().chain(carried).collect();
+        writer.data(&self.data, &now);
+        self.data = now;
+        if self.metadata != options.metadata {
+            writer.metadata(options.metadata.clone());
+            self.metadata.clone_from(&options.metadata);
+        }
+    }
+}
+
+/// Returns true if a load has changed what is carried for the next save: that is no part of deltas.
+fn carries_others(world: &World, tracked: &TrackedWorld, ticks: TickRange) -> bool {
     let Some(carried) = world.get_resource_ref::<Carried>() else { return tracked.carries };
     ticks.has(carried.last_changed()) && (tracked.carries || !carried.0.is_empty())
 }
 
-fn is_mirrored(world: &World, registry: &Registered, key: &str) -> bool {
-    let number = registry.registry.index_of_key(key);
+fn is_mirrored(world: &World, registry: &ComponentRegistry, key: &str) -> bool {
+    let number = registry.core.index_of_key(key);
     let mirrored = world.get_resource::<MirroredResources>();
     mirrored.zip(number).is_some_and(|(mirrored, number)| mirrored.contains(registry.entries[number].id))
 }
 
-/// Whether an entity is told for the first time that was there before. Others may refer to it already, which could not be told.
-fn entered(world: &World, chosen: &[Chosen<'_>], changes: &structure::Changes, ticks: TickRange) -> bool {
-    chosen.iter().zip(&changes.arrivals).any(|(chosen, arrivals)| {
-        let spawned = arrivals.iter().filter(|(_, arrival)| *arrival == Arrival::Spawned);
+/// Returns true if an entity is in a delta for the first time that is older than the delta. Others may refer to it already, and
+/// those references could not be written before.
+fn has_older_entities(
+    world: &World,
+    chosen: &[ChosenArchetype<'_>],
+    changes: &EntityChanges,
+    ticks: TickRange,
+) -> bool {
+    chosen.iter().zip(&changes.entered).any(|(chosen, entered)| {
+        let spawned = entered.iter().filter(|(_, origin)| *origin == RowOrigin::Spawned);
         { spawned }.any(|(row, _)| {
             let entity = chosen.rows.entities()[*row];
             let tick = world.entities().entity_get_spawn_or_despawn_tick(entity);
@@ -438,14 +462,14 @@ fn entered(world: &World, chosen: &[Chosen<'_>], changes: &structure::Changes, t
 }
 
 /// The numbers of components whose values may refer to entities.
-fn with_references(registry: &Registered) -> Vec<usize> {
-    let descriptors = registry.registry.descriptors();
+fn with_references(registry: &ComponentRegistry) -> Vec<usize> {
+    let descriptors = registry.core.descriptors();
     (0..descriptors.len()).filter(|&number| descriptors[number].schema().has_entities()).collect()
 }
 
-/// What a comparison tells that ticks do not.
+/// The changes that a comparison finds and ticks do not.
 fn unseen(touched: &Delta, compared: &Delta) -> Vec<UnseenChange> {
-    let mut told: std::collections::HashSet<(EntityId, String)> = std::collections::HashSet::new();
+    let mut told: HashSet<(EntityId, String)> = HashSet::new();
     for group in touched.groups() {
         for change in group.changes() {
             told.extend(group.ids().iter().map(|id| (*id, change.component.key.clone())));
@@ -464,7 +488,7 @@ fn unseen(touched: &Delta, compared: &Delta) -> Vec<UnseenChange> {
             );
         }
     }
-    let resources: std::collections::HashSet<&str> = touched.resources().map(|(key, _)| key).collect();
+    let resources: HashSet<&str> = touched.resources().map(|(key, _)| key).collect();
     let missed = compared.resources().filter(|(key, _)| !resources.contains(key));
     unseen.extend(missed.map(|(key, _)| UnseenChange { entity: None, key: key.to_owned() }));
     unseen

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | entities that have come get ids, those that are gone leave the map; everything is staged |
 //! | 2 | what has come is spawned |
-//! | 3 | values are overwritten in place; components are removed and inserted; lists are put in order |
+//! | 3 | values are overwritten in live_row; components are removed and inserted; lists are put in order |
 //! | 4 | what is gone is despawned |
 //! | 5 | resources |
 //!
@@ -12,6 +12,7 @@
 //! its values do when they are dropped. If it panics, the panic is passed on, and the delta is partly applied.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
@@ -19,24 +20,23 @@ use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
-use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedDelta, StagedGroup};
+use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedColumn, StagedDelta, StagedGroup};
 use bonfire::{Delta, EntityId, Error, Limits, Result};
 
-use super::commit::{self, Moving};
-use super::moved::MovedColumn;
-use super::overwrite::{self, LiveColumn};
-use super::relation::leave;
-use super::restore::{Changes, Inserted};
-use super::{Ticks, settle};
-use crate::StableIds;
-use crate::capture::Sources;
-use crate::registry::{OneByOne, Registered};
-use crate::replication::Mirrored;
+use super::mark::{Mirrored, MirroredResources};
+use crate::load::commit::{self, LateValue, PendingArchetype};
+use crate::load::overwrite::{self, LiveColumn};
+use crate::load::raw_column::{RawColumn, insert, insert_resource};
+use crate::load::relation::{drop_without_target, remove_from_lists};
+use crate::load::structural_changes::{Insertion, StructuralChanges};
+use crate::load::{Ticks, reclaim};
+use crate::registry::{ComponentRegistry, InsertMode, RelationshipSources};
+use crate::stable_id::StableIds;
 
 /// Applies a delta. `map` has the ids of the sender and what they are here; entities that come are marked.
 pub(crate) fn apply(
     world: &mut World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     schema: &DeltaSchema,
     delta: &Delta,
     map: &mut EntityMap,
@@ -44,7 +44,7 @@ pub(crate) fn apply(
 ) -> Result<()> {
     schema.check(delta.table())?;
     world.flush();
-    settle(world);
+    reclaim(world);
     let widened = match delta.has_fields() {
         true => Some(whole_components(world, registry, schema, delta, map)?),
         false => None,
@@ -56,7 +56,7 @@ pub(crate) fn apply(
     let mut new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
     let entered = ids.assign(map, new.iter().map(|entity| (*entity).into()));
     let staged = entered.and_then(|()| {
-        let staged = delta.stage(&registry.registry, schema, map, limits, Some(&*world))?;
+        let staged = delta.stage(&registry.core, schema, map, limits, Some(&*world))?;
         check_kinds(world, registry, &staged).map(|()| staged)
     });
     let staged = match staged {
@@ -72,36 +72,36 @@ pub(crate) fn apply(
 
     // From here on the world is changed.
     let mark = world.register_component::<Mirrored>();
-    world.resource_mut::<StableIds>().loading(true);
+    world.resource_mut::<StableIds>().begin_load();
     let work = || {
-        let (changes, unwanted) = (Changes::default(), Vec::new());
-        let mut applying = Applying { world, registry, map, changes, unwanted };
-        applying.groups(groups, &mut new, mark)?;
+        let (changes, unwanted) = (StructuralChanges::default(), Vec::new());
+        let mut applier = DeltaApplier { world, registry, map, changes, unwanted };
+        applier.apply_groups(groups, &mut new, mark)?;
         for (number, target, sources) in lists {
-            applying.list(number, target, sources);
+            applier.reorder_list(number, target, sources);
         }
-        applying.despawn(&ids);
+        applier.despawn(&ids);
         Ok(())
     };
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-    world.resource_mut::<StableIds>().loading(false);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    world.resource_mut::<StableIds>().end_load();
     match done {
         Ok(done) => done?,
         Err(panic) => {
-            world.resource_mut::<OneByOne>().0 = true;
-            std::panic::resume_unwind(panic);
+            *world.resource_mut::<InsertMode>() = InsertMode::OneByOne;
+            resume_unwind(panic);
         }
     }
-    apply_resources(world, registry, resources, delta.is_whole())
+    apply_resources(world, registry, resources, delta)
 }
 
 /// Resources are told as resources and components as components: Bevy would take either for the other, and panic later.
-fn check_kinds(world: &World, registry: &Registered, staged: &StagedDelta<'_>) -> Result<()> {
+fn check_kinds(world: &World, registry: &ComponentRegistry, staged: &StagedDelta<'_>) -> Result<()> {
     let is_resource = |number: usize| {
         let info = world.components().get_info(registry.entries[number].id);
         info.is_some_and(|info| info.required_components().iter_ids().any(|id| id == IS_RESOURCE))
     };
-    let in_key = |error: Error, number: usize| error.in_key(registry.registry.descriptors()[number].key());
+    let in_key = |error: Error, number: usize| error.in_key(registry.core.descriptors()[number].key());
     for change in staged.groups.iter().flat_map(|group| &group.changes) {
         if is_resource(change.component) {
             return Err(in_key(Error::corrupt("a resource is told of an entity"), change.component));
@@ -118,7 +118,7 @@ fn check_kinds(world: &World, registry: &Registered, staged: &StagedDelta<'_>) -
 #[expect(unsafe_code, reason = "values without their type")]
 fn whole_components(
     world: &World,
-    registry: &Registered,
+    registry: &ComponentRegistry,
     schema: &DeltaSchema,
     delta: &Delta,
     map: &EntityMap,
@@ -128,49 +128,57 @@ fn whole_components(
         Some(entity.get_by_id(registry.entries[number].id).ok()?.as_ptr())
     };
     // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
-    unsafe { delta.with_whole_components(&registry.registry, schema, current) }
+    unsafe { delta.with_whole_components(&registry.core, schema, current) }
 }
 
-struct Applying<'a> {
+/// A delta on its way into a world.
+struct DeltaApplier<'a> {
     world: &'a mut World,
-    registry: &'a Registered,
+    registry: &'a ComponentRegistry,
     map: &'a EntityMap,
-    changes: Changes,
-    /// What Bevy adds because something requires it, and the sender does not have.
+    changes: StructuralChanges,
+    /// Components that Bevy adds because another one requires them, and the sender does not have.
     unwanted: Vec<(Entity, ComponentId)>,
 }
 
-/// Where an entity that is known is now.
+/// The row of an entity that exists.
 #[derive(Clone, Copy)]
-struct Place {
+struct LiveRow {
     entity: Entity,
     archetype: ArchetypeId,
     table: TableId,
     row: usize,
 }
 
-/// A group, or what is left of it when those that have come are taken out.
-struct Known<'d> {
-    /// Its entities have what is told, and nothing else.
+/// The entities of a group that exist.
+struct ExistingGroup<'d> {
+    /// Its entities have the components of the group, and no others.
     whole: bool,
     ids: &'d [EntityId],
-    /// Rows of entities that have come.
+    /// Rows of entities that do not exist yet.
     missing: Vec<usize>,
     removed: Vec<ComponentId>,
-    moving: Moving<'d>,
+    pending: PendingArchetype<'d>,
 }
 
-impl Applying<'_> {
-    fn place(&self, remote: EntityId) -> Option<Place> {
+impl DeltaApplier<'_> {
+    /// The row of an entity that exists.
+    fn live_row(&self, remote: EntityId) -> Option<LiveRow> {
         let entity = Entity::from(self.map.get(remote)?);
         let location = self.world.entities().get_spawned(entity).ok()?;
         let (table, row) = (location.table_id, location.table_row.index());
-        Some(Place { entity, archetype: location.archetype_id, table, row })
+        Some(LiveRow { entity, archetype: location.archetype_id, table, row })
     }
 
-    fn groups(&mut self, groups: Vec<StagedGroup<'_>>, new: &mut [Entity], mark: ComponentId) -> Result<()> {
-        let mut known: Vec<Known<'_>> = Vec::new();
-        let mut spawning: Vec<Moving<'_>> = Vec::new();
+    /// Spawns and updates the entities of all groups.
+    fn apply_groups(
+        &mut self,
+        groups: Vec<StagedGroup<'_>>,
+        new: &mut [Entity],
+        mark: ComponentId,
+    ) -> Result<()> {
+        let mut existing: Vec<ExistingGroup<'_>> = Vec::new();
+        let mut spawning: Vec<PendingArchetype<'_>> = Vec::new();
         let mut spawned = 0;
         for group in groups {
             let rows = group.ids.len();
@@ -178,7 +186,7 @@ impl Applying<'_> {
             let mut columns = Vec::with_capacity(group.changes.len());
             for change in group.changes {
                 match change.column {
-                    Some(column) if change.op != DeltaOp::Removed => columns.extend(MovedColumn::in_parts(
+                    Some(column) if change.op != DeltaOp::Removed => columns.extend(RawColumn::in_parts(
                         self.world,
                         self.registry,
                         change.component,
@@ -189,66 +197,72 @@ impl Applying<'_> {
                 }
             }
             columns.sort_by_key(|column| column.id);
-            let mut moving = Moving { entities: 0..rows, columns, segments: Vec::new() };
+            let mut pending = PendingArchetype { entities: 0..rows, columns, segments: Vec::new() };
             let mut missing = Vec::new();
             if group.spawned {
-                // New ids are not spawned yet, and so have no place.
-                missing.extend((0..rows).filter(|&row| self.place(group.ids[row]).is_none()));
+                // New ids are not spawned yet, and so have no row.
+                missing.extend((0..rows).filter(|&row| self.live_row(group.ids[row]).is_none()));
                 if !missing.is_empty() {
                     let columns =
-                        moving.columns.iter_mut().map(|column| column.split_off(&missing)).collect();
+                        pending.columns.iter_mut().map(|column| column.split_off(&missing)).collect();
                     let entities = spawned..spawned + missing.len();
                     spawned = entities.end;
-                    spawning.push(Moving { entities, columns, segments: Vec::new() });
+                    spawning.push(PendingArchetype { entities, columns, segments: Vec::new() });
                 }
             }
             if missing.len() < rows {
-                known.push(Known { whole: group.spawned, ids: group.ids, missing, removed, moving });
+                existing.push(ExistingGroup {
+                    whole: group.spawned,
+                    ids: group.ids,
+                    missing,
+                    removed,
+                    pending,
+                });
             }
         }
         self.spawn(spawning, new, mark)?;
-        // Only now: what was spawned may have given others a list, and so another place.
-        for (number, known) in known.iter_mut().enumerate() {
-            self.known(number, known);
+        // Only now: what was spawned may have given others a list, and so another row.
+        for (number, group) in existing.iter_mut().enumerate() {
+            self.update_existing(number, group);
         }
-        let moving: Vec<Moving<'_>> = known.into_iter().map(|known| known.moving).collect();
-        std::mem::take(&mut self.changes).apply(self.world, self.registry, &moving);
+        let pending: Vec<PendingArchetype<'_>> = existing.into_iter().map(|group| group.pending).collect();
+        std::mem::take(&mut self.changes).apply(self.world, self.registry, &pending);
         self.world.flush();
         self.remove_unwanted();
         Ok(())
     }
 
-    /// Components that are told of and that a column makes Bevy add, by column.
-    fn required(&self, moving: &Moving<'_>) -> Vec<(usize, ComponentId)> {
-        let told = |id: &ComponentId| {
+    /// Replicated components that a column makes Bevy add, by column.
+    fn required(&self, pending: &PendingArchetype<'_>) -> Vec<(usize, ComponentId)> {
+        let is_replicated = |id: &ComponentId| {
             let number = self.registry.number(*id);
-            number.is_some_and(|number| !self.registry.registry.descriptors()[number].is_transient())
+            number.is_some_and(|number| !self.registry.core.descriptors()[number].is_transient())
         };
         let mut required = Vec::new();
-        for (column, moved) in moving.columns.iter().enumerate() {
-            let info = self.world.components().get_info(moved.id);
+        for (column, raw) in pending.columns.iter().enumerate() {
+            let info = self.world.components().get_info(raw.id);
             let ids = info.into_iter().flat_map(|info| info.required_components().iter_ids());
-            required.extend(ids.filter(told).map(|id| (column, id)));
+            required.extend(ids.filter(is_replicated).map(|id| (column, id)));
         }
         required
     }
 
-    /// Notes what Bevy is going to add to entities, row by row, that is not told of them. `has` tells what they have already.
+    /// Notes components that Bevy is going to add to entities, row by row, and the delta has not. `has` says what they have already.
     fn note_required(
         &mut self,
-        moving: &Moving<'_>,
+        pending: &PendingArchetype<'_>,
         entities: impl Iterator<Item = (usize, Entity)>,
         has: impl Fn(&World, Entity, ComponentId) -> bool,
     ) {
-        let required = self.required(moving);
+        let required = self.required(pending);
         if required.is_empty() {
             return;
         }
         for (row, entity) in entities {
-            for &(column, id) in required.iter().filter(|(column, _)| moving.columns[*column].has(row)) {
-                let told = moving.columns.iter().any(|column| column.id == id && column.has(row));
-                let inserted = !has(self.world, entity, moving.columns[column].id);
-                if inserted && !told && !has(self.world, entity, id) {
+            for &(column, id) in required.iter().filter(|(column, _)| pending.columns[*column].has(row)) {
+                let is_given = pending.columns.iter().any(|column| column.id == id && column.has(row));
+                let inserted = !has(self.world, entity, pending.columns[column].id);
+                if inserted && !is_given && !has(self.world, entity, id) {
                     self.unwanted.push((entity, id));
                 }
             }
@@ -264,43 +278,49 @@ impl Applying<'_> {
         self.world.flush();
     }
 
-    /// What changes about entities that are known. Values are overwritten, and the rest is noted: nobody gets another place.
-    fn known(&mut self, number: usize, known: &mut Known<'_>) {
-        let Known { whole, ids, missing, removed, moving } = known;
-        let mut places: Vec<Option<Place>> = ids.iter().map(|id| self.place(*id)).collect();
-        missing.iter().for_each(|&row| places[row] = None);
+    /// Overwrites values of entities that exist, and notes the rest: no entity changes its row.
+    fn update_existing(&mut self, number: usize, group: &mut ExistingGroup<'_>) {
+        let ExistingGroup { whole, ids, missing, removed, pending } = group;
+        let mut live_rows: Vec<Option<LiveRow>> = ids.iter().map(|id| self.live_row(*id)).collect();
+        missing.iter().for_each(|&row| live_rows[row] = None);
         if *whole {
-            self.lose_the_rest(moving, &places);
+            self.remove_others(pending, &live_rows);
         }
-        for place in places.iter().flatten().filter(|_| !removed.is_empty()) {
-            let archetype = &self.world.archetypes()[place.archetype];
+        for live_row in live_rows.iter().flatten().filter(|_| !removed.is_empty()) {
+            let archetype = &self.world.archetypes()[live_row.archetype];
             let lost = removed.iter().filter(|id| archetype.contains(**id));
-            self.changes.removed.extend(lost.map(|id| (place.entity, *id)));
+            self.changes.removed.extend(lost.map(|id| (live_row.entity, *id)));
         }
-        let known = places.iter().enumerate().filter_map(|(row, place)| Some((row, place.as_ref()?.entity)));
-        self.note_required(moving, known, |world, entity, id| {
+        let known =
+            live_rows.iter().enumerate().filter_map(|(row, live_row)| Some((row, live_row.as_ref()?.entity)));
+        self.note_required(pending, known, |world, entity, id| {
             world.get_entity(entity).is_ok_and(|entity| entity.contains_id(id))
         });
-        for column in 0..moving.columns.len() {
-            self.column(number, column, &mut moving.columns[column], &places);
+        for column in 0..pending.columns.len() {
+            self.update_column(number, column, &mut pending.columns[column], &live_rows);
         }
     }
 
-    fn spawn(&mut self, mut spawning: Vec<Moving<'_>>, new: &mut [Entity], mark: ComponentId) -> Result<()> {
+    fn spawn(
+        &mut self,
+        mut spawning: Vec<PendingArchetype<'_>>,
+        new: &mut [Entity],
+        mark: ComponentId,
+    ) -> Result<()> {
         if spawning.is_empty() {
             return Ok(());
         }
         let mut report = bonfire::LoadReport::default();
-        super::relation::drop_without_target(self.registry, &mut spawning, &mut report);
-        for moving in &spawning {
-            let coming = new[moving.entities.clone()].iter().copied().enumerate();
-            self.note_required(moving, coming, |_, _, _| false);
+        drop_without_target(self.registry, &mut spawning, &mut report);
+        for archetype in &spawning {
+            let coming = new[archetype.entities.clone()].iter().copied().enumerate();
+            self.note_required(archetype, coming, |_, _, _| false);
         }
         let late = commit::take_late(self.registry, &mut spawning, new);
         commit::choose_segments(self.world, self.registry, &mut spawning, &[mark]);
         let right = commit::spawn(self.world, &spawning, new, &[mark]);
-        for commit::Late { entity, archetype, column, row } in late {
-            super::moved::insert(self.world, entity, &spawning[archetype].columns[column], row);
+        for LateValue { entity, archetype, column, row } in late {
+            insert(self.world, entity, &spawning[archetype].columns[column], row);
         }
         for &entity in &*new {
             if let Ok(mut entity) = self.world.get_entity_mut(entity)
@@ -318,99 +338,106 @@ impl Applying<'_> {
         }
     }
 
-    /// An entity that is told whole has nothing else.
-    fn lose_the_rest(&mut self, moving: &Moving<'_>, places: &[Option<Place>]) {
-        for place in places.iter().flatten() {
-            let archetype = &self.world.archetypes()[place.archetype];
+    /// Notes the components to remove from entities that a delta has as a whole.
+    fn remove_others(&mut self, pending: &PendingArchetype<'_>, live_rows: &[Option<LiveRow>]) {
+        for live_row in live_rows.iter().flatten() {
+            let archetype = &self.world.archetypes()[live_row.archetype];
             for entry in self.registry.entries.iter().filter(|entry| archetype.contains(entry.id)) {
                 let number = self.registry.number(entry.id);
                 let transient =
-                    number.is_none_or(|number| self.registry.registry.descriptors()[number].is_transient());
-                if !transient && !moving.columns.iter().any(|column| column.id == entry.id) {
-                    self.changes.removed.push((place.entity, entry.id));
+                    number.is_none_or(|number| self.registry.core.descriptors()[number].is_transient());
+                if !transient && !pending.columns.iter().any(|column| column.id == entry.id) {
+                    self.changes.removed.push((live_row.entity, entry.id));
                 }
             }
         }
     }
 
-    /// Gives the values of one component to entities that are known.
-    fn column(
+    /// Gives the values of one component to entities that exist.
+    fn update_column(
         &mut self,
         group: usize,
         number: usize,
-        column: &mut MovedColumn<'_>,
-        places: &[Option<Place>],
+        column: &mut RawColumn<'_>,
+        live_rows: &[Option<LiveRow>],
     ) {
         let (id, entry) = (column.id, &self.registry.entries[column.number]);
-        let descriptor = &self.registry.registry.descriptors()[column.number];
+        let descriptor = &self.registry.core.descriptors()[column.number];
         let Some(info) = self.world.components().get_info(id) else { return };
         let (storage, relation, late) = (info.storage_type(), entry.relation, entry.late);
         let in_place = info.mutable() && relation.is_none() && !self.registry.indexed.contains(&id);
         // Rows in a table whose archetype has the component.
         let mut row = 0;
-        while row < places.len() {
+        while row < live_rows.len() {
             let first = row;
             row += 1;
-            let Some(place) = places[first] else {
+            let Some(live_row) = live_rows[first] else {
                 column.discard_row(first);
                 continue;
             };
-            let has = self.world.archetypes()[place.archetype].contains(id);
-            let nothing = relation
+            let has = self.world.archetypes()[live_row.archetype].contains(id);
+            let has_no_target = relation
                 .is_some_and(|relation| column.target(first, relation.offset) == Some(Entity::PLACEHOLDER));
-            if nothing {
+            if has_no_target {
                 column.discard_row(first);
             }
-            if nothing || !column.has(first) {
+            if has_no_target || !column.has(first) {
                 if has {
-                    self.changes.removed.push((place.entity, id));
+                    self.changes.removed.push((live_row.entity, id));
                 }
                 continue;
             }
             let inserted =
-                Inserted { late, archetype: group, row: first, column: number, entity: place.entity };
+                Insertion { late, archetype: group, row: first, column: number, entity: live_row.entity };
             if !has {
                 self.changes.inserted.push(inserted);
             } else if !in_place {
-                match overwrite::differs(self.world, place.entity, column, descriptor, first) {
+                match overwrite::differs(self.world, live_row.entity, column, descriptor, first) {
                     true => self.changes.inserted.push(inserted),
                     false => column.discard_row(first),
                 }
             } else if storage == StorageType::SparseSet {
-                overwrite::overwrite_one(self.world, place.entity, column, descriptor, first, Ticks::All);
+                overwrite::overwrite_one(self.world, live_row.entity, column, descriptor, first, Ticks::All);
             } else {
-                row = self.table_rows(column, places, first);
+                row = self.overwrite_table_rows(column, live_rows, first);
             }
         }
     }
 
     /// Overwrites values in a table, from this row on for as long as they are in the same one. Returns the first row that is not.
-    fn table_rows(&mut self, column: &MovedColumn<'_>, places: &[Option<Place>], first: usize) -> usize {
-        let Some(start) = places[first] else { return first + 1 };
+    fn overwrite_table_rows(
+        &mut self,
+        column: &RawColumn<'_>,
+        live_rows: &[Option<LiveRow>],
+        first: usize,
+    ) -> usize {
+        let Some(start) = live_rows[first] else { return first + 1 };
         let Some(live) = LiveColumn::new(self.world, start.table, column.id) else { return first + 1 };
         let mut row = first;
-        while row < places.len() {
+        while row < live_rows.len() {
             let from = row;
-            let Some(place) = places[from].filter(|place| place.table == start.table && column.has(from))
+            let Some(live_row) =
+                live_rows[from].filter(|live_row| live_row.table == start.table && column.has(from))
             else {
                 break;
             };
             row += 1;
             // What lies side by side is one copy.
-            while row < places.len()
-                && column.goes_on(row - 1)
-                && places[row]
-                    .is_some_and(|next| next.table == place.table && next.row == place.row + (row - from))
+            while row < live_rows.len()
+                && column.is_contiguous(row - 1)
+                && live_rows[row].is_some_and(|next| {
+                    next.table == live_row.table && next.row == live_row.row + (row - from)
+                })
             {
                 row += 1;
             }
-            live.overwrite(column, from..row, place.row);
+            live.overwrite(column, from..row, live_row.row);
         }
         live.finish();
         row
     }
 
-    fn list(&mut self, number: usize, target: EntityId, sources: &[EntityId]) {
+    fn reorder_list(&mut self, number: usize, target: EntityId, sources: &[EntityId]) {
         let Some(relation) = self.registry.entries[number].relation else { return };
         let Some(target) = self.map.get(target).map(Entity::from) else { return };
         let sources: Vec<Entity> =
@@ -425,10 +452,10 @@ impl Applying<'_> {
         }
         for entry in &self.registry.entries {
             let Some(relation) = entry.relation else { continue };
-            leave(self.world, relation, entry.id, &doomed);
+            remove_from_lists(self.world, relation, entry.id, &doomed);
             // What stays must not go with those on whom it hangs.
             let mut staying = Vec::new();
-            if let Some(sources) = Sources::of(self.world, relation.targets) {
+            if let Some(sources) = RelationshipSources::of(self.world, relation.targets) {
                 for &target in doomed.iter().filter(|target| self.world.get_entity(**target).is_ok()) {
                     sources.for_each(target, |source| {
                         let mirrored = self.world.get::<Mirrored>(source).is_some();
@@ -455,27 +482,27 @@ impl Applying<'_> {
 
 fn apply_resources(
     world: &mut World,
-    registry: &Registered,
-    resources: Vec<(usize, Option<bonfire::engine::StagedColumn<'_>>)>,
-    whole: bool,
+    registry: &ComponentRegistry,
+    resources: Vec<(usize, Option<StagedColumn<'_>>)>,
+    delta: &Delta,
 ) -> Result<()> {
-    if whole {
-        let told: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
+    if delta.is_whole() {
+        let given: HashSet<usize> = resources.iter().map(|(number, _)| *number).collect();
         for (number, entry) in registry.entries.iter().enumerate() {
-            let mirrored = world.get_resource::<crate::replication::MirroredResources>();
-            if !told.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
+            let mirrored = world.get_resource::<MirroredResources>();
+            if !given.contains(&number) && mirrored.is_some_and(|mirrored| mirrored.contains(entry.id)) {
                 world.remove_resource_by_id(entry.id);
             }
         }
     }
     for (number, column) in resources {
         let entry = &registry.entries[number];
-        world.get_resource_or_init::<crate::replication::MirroredResources>().insert(entry.id);
+        world.get_resource_or_init::<MirroredResources>().insert(entry.id);
         match column {
             Some(column) => {
-                let Some(mut column) = MovedColumn::new(world, registry, number, column, 1) else { continue };
-                super::moved::insert_resource(world, &mut column, entry.load_resource.as_ref())
-                    .map_err(|error| error.in_key(registry.registry.descriptors()[number].key()))?;
+                let Some(mut column) = RawColumn::new(world, registry, number, column, 1) else { continue };
+                insert_resource(world, &mut column, entry.load_resource.as_ref())
+                    .map_err(|error| error.in_key(registry.core.descriptors()[number].key()))?;
             }
             None => drop(world.remove_resource_by_id(entry.id)),
         }

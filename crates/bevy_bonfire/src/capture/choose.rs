@@ -1,0 +1,150 @@
+//! The entities that a save has, archetype by archetype.
+
+use bevy_ecs::archetype::Archetype;
+use bevy_ecs::component::ComponentId;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::resource::IS_RESOURCE;
+use bevy_ecs::world::World;
+use bonfire::engine::{LAYER_COUNT, ResolvedFilter};
+use bonfire::{Error, Result};
+
+use super::column::Rows;
+use crate::pending::Pending;
+use crate::registry::{ComponentRegistry, Layer, SaveRegistry};
+use crate::selection::{EntitySet, SaveScope, Selection};
+
+/// An archetype with the rows that are saved; there is at least one.
+pub(crate) struct ChosenArchetype<'w> {
+    pub(crate) archetype: &'w Archetype,
+    pub(crate) rows: Rows<'w>,
+}
+
+impl ChosenArchetype<'_> {
+    /// The numbers of its registered components.
+    pub(crate) fn numbers<'a>(&'a self, registry: &'a ComponentRegistry) -> impl Iterator<Item = usize> + 'a {
+        self.archetype.iter_components().filter_map(|id| registry.number(id))
+    }
+}
+
+/// The entities that a save with this selection would have.
+pub(crate) fn selected(world: &World, selection: &Selection) -> Result<Vec<Entity>> {
+    let registry = SaveRegistry::of(world)?;
+    let chosen = choose(world, &registry, selection, &[])?;
+    Ok(chosen.iter().flat_map(|chosen| chosen.rows.entities()).copied().collect())
+}
+
+/// Chooses among the entities of a world. Those with a component of `excluded` are left out.
+pub(crate) fn choose<'w>(
+    world: &'w World,
+    registry: &ComponentRegistry,
+    selection: &Selection,
+    excluded: &[ComponentId],
+) -> Result<Vec<ChosenArchetype<'w>>> {
+    let chooser = Chooser::new(world, registry, selection, excluded)?;
+    let mut chosen = Vec::new();
+    for archetype in world.archetypes().iter().filter(|archetype| chooser.accepts(archetype)) {
+        let rows = chooser.rows(archetype)?;
+        chosen.extend(rows.map(|rows| ChosenArchetype { archetype, rows }));
+    }
+    Ok(chosen)
+}
+
+struct Chooser<'w, 'a> {
+    world: &'w World,
+    registry: &'a ComponentRegistry,
+    excluded: &'a [ComponentId],
+    filter: ResolvedFilter,
+    layer: Option<&'a Layer>,
+    /// The entities that match all queries, if there are queries.
+    matched: Option<EntitySet>,
+    mark: Option<ComponentId>,
+    pending: Option<ComponentId>,
+}
+
+impl<'w, 'a> Chooser<'w, 'a> {
+    fn new(
+        world: &'w World,
+        registry: &'a ComponentRegistry,
+        selection: &Selection,
+        excluded: &'a [ComponentId],
+    ) -> Result<Self> {
+        let filter = selection.filter.resolve(&registry.core, &[])?;
+        let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
+        if filter.has_layers() && layer.is_none() {
+            return Err(Error::misuse(
+                "the filter names layers, but no component has them: call `app.save_layer` first",
+            ));
+        }
+        Ok(Self {
+            world,
+            registry,
+            excluded,
+            filter,
+            layer,
+            matched: selection.matched(world)?,
+            mark: registry.mark(world),
+            pending: world.components().component_id::<Pending>(),
+        })
+    }
+
+    /// Returns true if entities with the components of this archetype can be part of the save.
+    fn accepts(&self, archetype: &Archetype) -> bool {
+        if archetype.is_empty()
+            || archetype.contains(IS_RESOURCE)
+            || self.pending.is_some_and(|pending| archetype.contains(pending))
+        {
+            return false;
+        }
+        let entries = &self.registry.entries;
+        let is_marked = |id| Some(id) == self.mark;
+        let in_scope = match self.registry.scope {
+            SaveScope::Marked => self.mark.is_some_and(|mark| archetype.contains(mark)),
+            SaveScope::Persisted => archetype.iter_components().any(|id| {
+                self.registry.number(id).is_some_and(|number| !entries[number].incidental) || is_marked(id)
+            }),
+        };
+        in_scope
+            && self.filter.accepts(|number| archetype.contains(entries[number].id))
+            && !self.excluded.iter().any(|&id| archetype.contains(id))
+    }
+
+    /// The rows of an archetype that are saved, if there are any.
+    fn rows(&self, archetype: &Archetype) -> Result<Option<Rows<'w>>> {
+        let Some(table) = self.world.storages().tables.get(archetype.table_id()) else { return Ok(None) };
+        let layer = self.layer.filter(|layer| archetype.contains(layer.id));
+        let owns_table = archetype.len() as usize == table.entities().len();
+        if owns_table && self.matched.is_none() && layer.is_none() {
+            return Ok(Some(Rows::Table(table)));
+        }
+        let (mut entities, mut rows) = (Vec::new(), Vec::new());
+        for row in archetype.entities() {
+            let entity = row.id();
+            if self.matched.as_ref().is_some_and(|matched| !matched.contains(entity)) {
+                continue;
+            }
+            if let Some(layer) = layer
+                && !self.is_on_layer(entity, layer)?
+            {
+                continue;
+            }
+            entities.push(entity);
+            rows.push(row.table_row().index_u32());
+        }
+        if owns_table && entities.len() == table.entities().len() {
+            return Ok(Some(Rows::Table(table)));
+        }
+        Ok((!entities.is_empty()).then_some(Rows::Picked { table, entities, rows }))
+    }
+
+    fn is_on_layer(&self, entity: Entity, layer: &Layer) -> Result<bool> {
+        let Ok(value) = self.world.entity(entity).get_by_id(layer.id) else { return Ok(true) };
+        let number = (layer.read)(value);
+        if number >= LAYER_COUNT {
+            return Err(Error::misuse(format!(
+                "entity {entity} is on layer {number}, layers go from 0 to {}",
+                LAYER_COUNT - 1
+            )));
+        }
+        Ok(self.filter.accepts_layer(Some(number)))
+    }
+}

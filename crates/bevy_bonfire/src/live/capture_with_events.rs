@@ -1,0 +1,73 @@
+//! Captures with the observers of a save.
+
+use bevy_ecs::world::World;
+use bonfire::{Delta, Result, Snapshot};
+use bonfire_store::{Details, SaveTarget};
+
+use crate::capture::{
+    CaptureAdditions, CaptureInput, IncrementalCapture, SaveCaptured, SaveOptions, SaveStarting, Sharing,
+    capture,
+};
+use crate::delta::DeltaCapture;
+use crate::registry::SaveRegistry;
+
+/// Captures a world and triggers [`SaveStarting`] and [`SaveCaptured`]. Shares memory with earlier captures of `captures`. The
+/// deltas of `follow` begin at this capture. Returns the details for menus, too.
+pub(crate) fn capture_with_events(
+    world: &mut World,
+    options: &SaveOptions,
+    target: Option<&SaveTarget>,
+    captures: Option<&mut IncrementalCapture>,
+    follow: Option<&mut DeltaCapture>,
+) -> Result<(Snapshot, Details)> {
+    let span = tracing::info_span!("bonfire.capture", entities = tracing::field::Empty);
+    let _in_span = span.enter();
+    world.flush();
+    options.selection.prepare(world);
+    let (details, added) = ask_observers(world, options, target)?;
+    let now = world.change_tick();
+    let captured = match captures {
+        Some(captures) => captures.capture_with(world, options, &added)?,
+        None => {
+            let registry = SaveRegistry::of(world)?;
+            capture(world, CaptureInput { registry: &registry, options, added: &added }, Sharing::Alone)?
+        }
+    };
+    if let Some(deltas) = follow {
+        deltas.follow_capture(world, options, &added, &captured.snapshot, now)?;
+    }
+    span.record("entities", captured.snapshot.entity_count());
+    world.trigger(SaveCaptured {
+        prelude: captured.snapshot.prelude(),
+        notes: captured.snapshot.notes().to_vec(),
+        unregistered: captured.unregistered,
+    });
+    Ok((captured.snapshot, details))
+}
+
+/// Captures a delta and triggers [`SaveStarting`].
+pub(super) fn changes_with_events(
+    world: &mut World,
+    options: &SaveOptions,
+    target: &SaveTarget,
+    deltas: &mut DeltaCapture,
+) -> Result<Delta> {
+    let span = tracing::info_span!("bonfire.changes");
+    let _in_span = span.enter();
+    world.flush();
+    let (_, added) = ask_observers(world, options, Some(target))?;
+    deltas.changes_with(world, options, &added)
+}
+
+/// Triggers [`SaveStarting`], and returns what its observers want.
+fn ask_observers(
+    world: &mut World,
+    options: &SaveOptions,
+    target: Option<&SaveTarget>,
+) -> Result<(Details, CaptureAdditions)> {
+    let mut starting = SaveStarting::new(target.cloned(), options.details.clone());
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let details = std::mem::take(&mut starting.details);
+    Ok((details, starting.finish(world)?))
+}

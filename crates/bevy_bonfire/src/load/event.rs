@@ -1,0 +1,87 @@
+//! The events of a load, for observers.
+//!
+//! | event | when | what it is for |
+//! |---|---|---|
+//! | [`LoadStarting`] | all entities and resources are loaded | ask for data |
+//! | [`LoadFinished`] | everything is loaded, or nothing | rebuild what is not saved, tell the player |
+//! | [`StartedOver`] | a slot is empty and the world is at its beginning, or nothing has changed | tell the player |
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bevy_ecs::event::Event;
+use bevy_ecs::world::World;
+use bonfire::{DataEntry, Error, LoadContext, LoadReport, Persist, Result};
+use bonfire_store::{LoadSource, SkippedSave};
+
+use super::Loaded;
+use super::commit::panic_message;
+
+/// All entities and resources of a load are in the world. Observers ask for the data that they attached to the save.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// # #[derive(Resource)] struct Weather { wind: f32 }
+/// fn on_load(mut starting: On<LoadStarting>) {
+///     starting.on_data("weather.wind", |world: &mut World, wind: f32| {
+///         world.insert_resource(Weather { wind });
+///         Ok(())
+///     });
+/// }
+/// # let mut world = World::new();
+/// # world.add_observer(on_load);
+/// ```
+#[derive(Event, Default)]
+pub struct LoadStarting(bonfire::engine::DataCallbacks<World>);
+
+impl LoadStarting {
+    /// Calls `callback` with every value saved under this key, once the observers are done. Several observers may ask
+    /// for one key; they are called in the order in which they asked. Errors and panics are in the report of the load.
+    pub fn on_data<T: Persist>(
+        &mut self,
+        key: impl Into<String>,
+        mut callback: impl FnMut(&mut World, T) -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.0.on_data(key, move |world: &mut World, entry, context| {
+            let value = entry.get_in(context)?;
+            catch_unwind(AssertUnwindSafe(|| callback(world, value))).unwrap_or_else(|panic| {
+                Err(Error::custom(format!("a data callback panicked: {}", panic_message(&*panic))))
+            })
+        });
+    }
+
+    /// Gives the data of a save to those who asked for it, and returns what nobody asked for.
+    pub(crate) fn dispatch<'d>(
+        &mut self,
+        world: &mut World,
+        data: impl IntoIterator<Item = &'d DataEntry>,
+        context: &LoadContext<'_>,
+        report: &mut LoadReport,
+    ) -> Vec<DataEntry> {
+        self.0.dispatch(world, data, context, report)
+    }
+}
+
+/// A load is done, or has failed and left the world as it was.
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadFinished {
+    /// Where it came from, if it was not a snapshot.
+    pub source: Option<LoadSource>,
+    /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
+    pub skipped: Vec<SkippedSave>,
+    /// The head of the save, the report, and what each saved entity became; or why nothing was loaded.
+    pub result: Result<Arc<Loaded>>,
+}
+
+/// The saves of a slot are removed and the world is at its beginning, or that has failed:
+/// [`Saves::start_over`](crate::Saves::start_over).
+#[derive(Event, Clone, Debug)]
+#[non_exhaustive]
+pub struct StartedOver {
+    /// The slot.
+    pub slot: String,
+    /// How many saves were removed, or why the world is as it was.
+    pub result: Result<u64>,
+}

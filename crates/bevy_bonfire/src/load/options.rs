@@ -1,0 +1,124 @@
+//! How a save is loaded.
+
+use std::time::Duration;
+
+/// The core's options, without the mode and the budget.
+pub(crate) use bonfire::LoadOptions as StageOptions;
+use bonfire::{Dangling, Limits, Unknown};
+
+use crate::selection::Selection;
+
+/// How a save is loaded. A [`LoadMode`] will do where the rest is the default.
+///
+/// ```
+/// use bevy_bonfire::prelude::*;
+/// use bevy_bonfire::{Dangling, Unknown};
+///
+/// let options = LoadOptions::new().mode(LoadMode::Merge).unknown(Unknown::Drop).dangling(Dangling::Refuse);
+/// ```
+#[derive(Clone, Default)]
+pub struct LoadOptions {
+    /// What happens to the entities that are there. Default: what is loaded replaces them.
+    pub mode: LoadMode,
+    /// What happens to components and data that are not registered. Default: they are kept for the next save.
+    pub unknown: Unknown,
+    /// What happens to references to entities that are not in the save. Default: they become null.
+    pub dangling: Dangling,
+    /// What decoding may cost. Default: the limits of the slots, or those of [`Limits::default`].
+    pub limits: Option<Limits>,
+    /// How long the load may take of each frame. The new entities then come in slices, out of sight, and everything switches
+    /// at once in the last one: see [`SlicedLoad`](crate::SlicedLoad). Default: none, everything in one frame. Ignored by calls
+    /// that return when the world is loaded.
+    pub budget: Option<Duration>,
+}
+
+impl LoadOptions {
+    /// What is loaded replaces what is there, in one frame.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// What happens to the entities that are there.
+    pub fn mode(mut self, mode: LoadMode) -> Self {
+        self.mode = mode;
+        self
+    }
+    /// What happens to components and data that are not registered.
+    pub fn unknown(mut self, unknown: Unknown) -> Self {
+        self.unknown = unknown;
+        self
+    }
+    /// What happens to references to entities that are not in the save.
+    pub fn dangling(mut self, dangling: Dangling) -> Self {
+        self.dangling = dangling;
+        self
+    }
+    /// What decoding may cost.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+    /// How long the load may take of each frame.
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// The mode, and the options of the core.
+    pub(crate) fn into_parts(self) -> (LoadMode, StageOptions) {
+        let Self { mode, unknown, dangling, limits, budget: _ } = self;
+        let limits = limits.unwrap_or_default();
+        (mode, StageOptions { unknown, dangling, limits, ..StageOptions::default() })
+    }
+}
+
+impl From<LoadMode> for LoadOptions {
+    fn from(mode: LoadMode) -> Self {
+        Self::new().mode(mode)
+    }
+}
+
+/// What a load does with the entities that are there.
+#[derive(Clone, Default)]
+pub enum LoadMode {
+    /// The snapshot's entities take the place of all that a save without a selection would have (also of those that
+    /// observers of `SaveStarting` would exclude), which are despawned when the new ones are complete. Resources are
+    /// overwritten. Despawning is Bevy's: children go with their parents, also those that are not part of saves.
+    #[default]
+    Replace,
+    /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it. Select whole
+    /// families: children outside of the selection go with parents inside of it.
+    ReplaceSelected(Selection),
+    /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
+    Merge,
+    /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
+    /// components. Entities that are still there keep their ids and everything that is not saved; their values are
+    /// overwritten in place. Those that have come since go (also those that observers of `SaveStarting` would exclude), those
+    /// that are gone come back with new ids ([`Loaded::respawned`]), and references follow. Resources are overwritten.
+    ///
+    /// Hooks and observers run for what is spawned, despawned, added and removed, and for immutable components whose
+    /// saved fields differ; values that are overwritten in place are seen by change detection. An error leaves the world as
+    /// it was; a panic in a hook, an observer or a `Drop` is passed on, and the world is then partly restored.
+    ///
+    /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
+    /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
+    /// [`LoadMode::Replace`] for files of other sessions.
+    Restore(Ticks),
+    /// As [`LoadMode::Restore`], for the entities of a selection.
+    RestoreSelected(Selection, Ticks),
+}
+
+impl LoadMode {
+    pub(super) fn is_restore(&self) -> bool {
+        matches!(self, Self::Restore(_) | Self::RestoreSelected(..))
+    }
+}
+
+/// What counts as changed after a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Ticks {
+    /// Every value that was overwritten.
+    #[default]
+    All,
+    /// Only values whose saved fields are now others than before. Finding out costs about one more pass over memory.
+    Differing,
+}
