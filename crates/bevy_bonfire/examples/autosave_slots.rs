@@ -187,7 +187,7 @@ fn tell_of_load(
 }
 
 fn main() -> Result<AppExit> {
-    let directory = tempfile::tempdir().map_err(|error| Error::io("cannot make a directory", &error))?;
+    let directory = tempfile::tempdir().map_err(|error| Error::io("cannot make a directory", error))?;
     game(directory.path())?.run();
 
     println!("the next evening");

@@ -4,6 +4,7 @@
 //! went wrong is data (key, field path, section, offset), added on the way up, so that a message always names it.
 
 use std::fmt::{self, Display, Write as _};
+use std::sync::Arc;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,6 +27,7 @@ struct Inner {
     path: Vec<String>,
     section: Option<&'static str>,
     offset: Option<u64>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +50,15 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind, message: impl Display) -> Self {
-        let message = message.to_string();
-        Self(Box::new(Inner { kind, message, key: None, path: Vec::new(), section: None, offset: None }))
+        Self(Box::new(Inner {
+            kind,
+            message: message.to_string(),
+            key: None,
+            path: Vec::new(),
+            section: None,
+            offset: None,
+            source: None,
+        }))
     }
 
     /// An error about bytes that no save can have.
@@ -106,9 +115,16 @@ impl Error {
     }
 
     /// An error of the operating system about a file, a directory or a connection. The core has none of them; front
-    /// ends and stores do, and share this type.
-    pub fn io(what: impl Display, error: &std::io::Error) -> Self {
-        Self::new(Kind::Io(error.kind()), format_args!("{what}: {error}"))
+    /// ends and stores do, and share this type. Its [source](std::error::Error::source) is the given error, with its code.
+    pub fn io(what: impl Display, error: std::io::Error) -> Self {
+        Self::new(Kind::Io(error.kind()), format_args!("{what}: {error}")).caused_by(error)
+    }
+
+    /// Sets the [source](std::error::Error::source). The message should contain the cause's message too, because many
+    /// programs print only the message.
+    pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(cause));
+        self
     }
 
     /// The operating system refused something.
@@ -242,7 +258,11 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|cause| cause.as_ref() as _)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -262,6 +282,18 @@ mod tests {
     fn the_first_key_and_place_win_because_they_are_the_most_precise() {
         let error = Error::limit("too long").in_key("inner").in_key("outer").at(1).at(2);
         assert_eq!((error.key(), error.offset()), (Some("inner"), Some(1)));
+    }
+
+    #[test]
+    fn the_source_of_an_error_of_the_system_has_its_code() {
+        use std::error::Error as _;
+
+        let error = Error::io("cannot open `a`", std::io::Error::from_raw_os_error(2)).in_key("game.house");
+        let cause = error.clone();
+        let cause = cause.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        assert_eq!(cause.and_then(std::io::Error::raw_os_error), Some(2));
+        assert!(error.is_not_found() && error.to_string().contains("cannot open `a`: "));
+        assert!(Error::limit("too long").source().is_none());
     }
 
     #[test]

@@ -178,6 +178,6 @@ fn run(directory: &Path) -> Result<()> {
 
 fn main() -> Result<()> {
     let directory =
-        tempfile::tempdir().map_err(|error| Error::io("cannot make a directory for the saves", &error))?;
+        tempfile::tempdir().map_err(|error| Error::io("cannot make a directory for the saves", error))?;
     run(directory.path())
 }

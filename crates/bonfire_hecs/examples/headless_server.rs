@@ -181,6 +181,6 @@ fn main() -> Result<()> {
         return run(Path::new(&path));
     }
     let directory =
-        tempfile::tempdir().map_err(|error| Error::io("cannot make a directory for the save", &error))?;
+        tempfile::tempdir().map_err(|error| Error::io("cannot make a directory for the save", error))?;
     run(&directory.path().join("arena.save"))
 }

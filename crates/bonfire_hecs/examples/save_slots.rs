@@ -128,7 +128,7 @@ fn main() -> Result<()> {
         None => {
             let directory = std::env::temp_dir().join(format!("bonfire-slots-{}", std::process::id()));
             let result = run(&directory);
-            std::fs::remove_dir_all(&directory).map_err(|error| Error::io("cannot tidy up", &error))?;
+            std::fs::remove_dir_all(&directory).map_err(|error| Error::io("cannot tidy up", error))?;
             result
         }
     }

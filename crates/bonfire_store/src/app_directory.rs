@@ -17,7 +17,7 @@ pub fn app_directory(studio: &str, game: &str) -> Result<PathBuf> {
     check_component(game)?;
     let base = dirs::data_dir().ok_or_else(|| {
         let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "this user has no home directory");
-        Error::io("cannot find the folder for saves", &missing)
+        Error::io("cannot find the folder for saves", missing)
     })?;
     Ok(base.join(studio).join(game).join("saves"))
 }

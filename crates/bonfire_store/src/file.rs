@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::disk::{OsDisk, Temporary, WriteCheck, publish};
 
 pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
-    move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), &error)
+    move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), error)
 }
 
 /// Puts the bytes at `path`.

@@ -85,7 +85,7 @@ fn check(path: &Path, registry: &Registry, mode: Mode) -> Result<()> {
                 "there is no schema lock `{}` yet: run the test with {VARIABLE}=write, and commit the file",
                 path.display()
             ),
-            &std::io::Error::new(std::io::ErrorKind::NotFound, "no such file"),
+            std::io::Error::new(std::io::ErrorKind::NotFound, "no such file"),
         )),
         (Mode::Write, known) => {
             registry.check()?;

@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         let folder = Path::new(&corpus).join(target);
         let written =
             std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(name), bytes));
-        written.map_err(|error| bonfire::Error::io("cannot write a seed", &error))
+        written.map_err(|error| bonfire::Error::io("cannot write a seed", error))
     };
     let mut world = ModelWorld::new();
     world.register::<Follows>()?;

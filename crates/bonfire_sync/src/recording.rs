@@ -54,7 +54,7 @@ impl<W: Write> Recorder<W> {
         let mut head = [0; FILE_HEAD_BYTES];
         head[0..4].copy_from_slice(&MAGIC);
         head[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        out.write_all(&head).map_err(|error| Error::io("cannot start a recording", &error))?;
+        out.write_all(&head).map_err(|error| Error::io("cannot start a recording", error))?;
         Ok(Self { out })
     }
 
@@ -65,12 +65,12 @@ impl<W: Write> Recorder<W> {
         };
         let length = length.to_le_bytes();
         let written = self.out.write_all(&length).and_then(|()| self.out.write_all(message));
-        written.map_err(|error| Error::io("cannot record a message", &error))
+        written.map_err(|error| Error::io("cannot record a message", error))
     }
 
     /// Hands what is buffered to the system.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(|error| Error::io("cannot record a message", &error))
+        self.out.flush().map_err(|error| Error::io("cannot record a message", error))
     }
 
     /// Where the messages were written to.

@@ -51,7 +51,7 @@ impl ChunkFile {
         if writer.poisoned {
             return Err(Error::io(
                 format_args!("cannot save to `{}`", self.name),
-                &std::io::Error::other(
+                std::io::Error::other(
                     "an earlier sync failed, so what the disk has is not known: open the world again",
                 ),
             ));

@@ -344,13 +344,13 @@ fn read_place(
 ) -> Result<FramePlace> {
     let len = usize::try_from(place.frame_bytes()).map_err(|_| damaged(key, "it is longer than memory"))?;
     // What a damaged table claims is not believed before the file is known to be so long.
-    if len > 1 << 20 && file.len().map_err(|error| failed(key, &error))? < place.end() {
+    if len > 1 << 20 && file.len().map_err(|error| failed(key, error))? < place.end() {
         return Err(damaged(key, "the file ends before it"));
     }
     bytes.resize(len, 0);
     file.read_exact_at(bytes, place.start()).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => damaged(key, "the file ends before it"),
-        _ => failed(key, &error),
+        _ => failed(key, error),
     })?;
     let frame = Frame::check(bytes, &place).ok_or_else(|| damaged(key, "its checksum is wrong"))?;
     if frame.key() != key {
@@ -364,7 +364,7 @@ fn no_key(name: &str) -> Error {
     Error::wrong_key(format!("`{name}` is sealed, and no key was given"))
 }
 
-fn failed(key: FrameKey, error: &std::io::Error) -> Error {
+fn failed(key: FrameKey, error: std::io::Error) -> Error {
     Error::io(format_args!("cannot read the {} at {}", key.kind.name(), key.pos), error)
 }
 
@@ -373,7 +373,7 @@ fn damaged(key: FrameKey, why: &str) -> Error {
 }
 
 pub(crate) fn io_error<'n>(what: &'n str, name: &'n str) -> impl Fn(std::io::Error) -> Error + 'n {
-    move |error| Error::io(format_args!("cannot {what} `{name}`"), &error)
+    move |error| Error::io(format_args!("cannot {what} `{name}`"), error)
 }
 
 fn take_lock(disk: &dyn Disk, name: &str) -> Result<DiskLock> {

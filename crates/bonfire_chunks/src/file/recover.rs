@@ -100,7 +100,7 @@ pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
 }
 
 fn failed(error: io::Error) -> Error {
-    Error::io("cannot read a chunk world", &error)
+    Error::io("cannot read a chunk world", error)
 }
 
 /// `None` if it is damaged.

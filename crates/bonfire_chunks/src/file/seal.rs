@@ -125,7 +125,7 @@ pub(super) fn info_of_file(header: &Header, recovered: &Recovered, file: &dyn Di
     if !recovered.seal.is_empty() {
         return Ok(recovered.seal.clone());
     }
-    let failed = |error: std::io::Error| Error::io("cannot read a chunk world", &error);
+    let failed = |error: std::io::Error| Error::io("cannot read a chunk world", error);
     let mut source = FrameScanner::new(file).map_err(failed)?;
     let scan = source.scan(header.data_start).map_err(failed)?;
     for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {

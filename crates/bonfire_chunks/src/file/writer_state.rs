@@ -82,7 +82,7 @@ impl WriterState {
     pub(super) fn sync(&mut self, file: &dyn DiskFile, name: &str) -> Result<()> {
         file.sync().map_err(|error| {
             self.poisoned = true;
-            Error::io(format_args!("cannot make `{name}` durable; open it again to go on"), &error)
+            Error::io(format_args!("cannot make `{name}` durable; open it again to go on"), error)
         })
     }
 

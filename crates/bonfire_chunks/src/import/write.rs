@@ -46,7 +46,7 @@ impl PixelWorld {
         }
         let named = written.map(|()| disk.rename(&unfinished, &name).and_then(|()| disk.sync_dir()));
         let _ = disk.remove(&crate::file::lock_name(&unfinished));
-        named?.map_err(|error| Error::io(format_args!("cannot name `{}`", path.display()), &error))
+        named?.map_err(|error| Error::io(format_args!("cannot name `{}`", path.display()), error))
     }
 
     fn fill(&self, disk: &OsDisk, name: &str, options: &ChunkOptions) -> Result<()> {

@@ -149,7 +149,7 @@ impl Shared {
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
             drop(state);
-            let error = Error::io("cannot start the thread that saves", &error);
+            let error = Error::io("cannot start the thread that saves", error);
             return self.end(job, &error, State::count);
         }
         // A new request is a new reason to wait for the end.

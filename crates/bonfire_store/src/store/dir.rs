@@ -54,7 +54,7 @@ impl DirStore {
     pub fn open(path: impl Into<std::path::PathBuf>) -> Result<Self> {
         let path = path.into();
         let disk = crate::disk::OsDisk::create(&path);
-        Self::on(disk.map_err(|error| Error::io(format_args!("cannot create `{}`", path.display()), &error))?)
+        Self::on(disk.map_err(|error| Error::io(format_args!("cannot create `{}`", path.display()), error))?)
     }
 
     /// Where this system keeps the saves of a game, for the player who is logged in. See [`app_directory`](crate::app_directory()).
@@ -81,7 +81,7 @@ impl DirStore {
 }
 
 fn failed<'a>(doing: &'a str, name: &'a str) -> impl Fn(io::Error) -> Error + 'a {
-    move |error| Error::io(format_args!("cannot {doing} `{name}`"), &error)
+    move |error| Error::io(format_args!("cannot {doing} `{name}`"), error)
 }
 
 /// A read that failed. Bytes that the disk has lost are damage, as wrong ones are; anything else may be right the next
@@ -133,9 +133,9 @@ impl Inner {
     fn names(&self) -> Result<Vec<String>> {
         self.disk.list().map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                Error::io("cannot list the saves", &io::Error::other("their directory is gone"))
+                Error::io("cannot list the saves", io::Error::other("their directory is gone"))
             }
-            _ => Error::io("cannot list the saves", &error),
+            _ => Error::io("cannot list the saves", error),
         })
     }
 
@@ -158,7 +158,7 @@ impl Inner {
         }
         Err(Error::io(
             "cannot write",
-            &io::Error::new(ErrorKind::WouldBlock, "another program has been writing here for ten seconds"),
+            io::Error::new(ErrorKind::WouldBlock, "another program has been writing here for ten seconds"),
         ))
     }
 

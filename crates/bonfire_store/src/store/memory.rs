@@ -31,7 +31,7 @@ impl Blobs {
     fn find(&self, name: &str) -> Result<&Blob> {
         check_name(name)?;
         self.named.get(name).ok_or_else(|| {
-            Error::io(format_args!("cannot open `{name}`"), &std::io::Error::from(ErrorKind::NotFound))
+            Error::io(format_args!("cannot open `{name}`"), std::io::Error::from(ErrorKind::NotFound))
         })
     }
 

@@ -107,7 +107,7 @@ pub(crate) const RETRIES: usize = 100;
 /// The error of a blob or save that does not exist.
 pub(crate) fn missing(name: &str) -> Error {
     let nothing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such save");
-    Error::io(format_args!("cannot open `{name}`"), &nothing)
+    Error::io(format_args!("cannot open `{name}`"), nothing)
 }
 
 /// What must hold for a blob to be put.

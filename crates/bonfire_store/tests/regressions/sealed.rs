@@ -233,7 +233,7 @@ fn a_list_does_not_stretch_a_passphrase_for_every_stranger() {
 struct Offline;
 impl TrustedCounter for Offline {
     fn newest(&self, _: &str) -> Result<u64> {
-        Err(Error::io("the server", &std::io::Error::from(std::io::ErrorKind::TimedOut)))
+        Err(Error::io("the server", std::io::Error::from(std::io::ErrorKind::TimedOut)))
     }
     fn advance(&self, _: &str, _: u64) -> Result<()> {
         Ok(())
@@ -259,7 +259,7 @@ impl TrustedCounter for Flaky {
         let mut calls = self.0.lock().unwrap();
         *calls += 1;
         if *calls <= 3 {
-            Err(Error::io("the server", &std::io::Error::from(std::io::ErrorKind::TimedOut)))
+            Err(Error::io("the server", std::io::Error::from(std::io::ErrorKind::TimedOut)))
         } else {
             Ok(0)
         }
@@ -292,7 +292,7 @@ fn a_lock_that_stopped_can_be_finished() {
     let slots = bound(Hooked::new(&memory, |_, _| None));
     save(&slots, "quick", 1);
     let stopped = bound(Hooked::new(&memory, |what, _| {
-        (what == "remove").then(|| Error::io("power", &std::io::Error::other("cut")))
+        (what == "remove").then(|| Error::io("power", std::io::Error::other("cut")))
     }));
     stopped.lock("quick", 1).wait().unwrap_err();
     let again = slots.lock("quick", 1).wait();

@@ -7,7 +7,7 @@ use bonfire_store::*;
 use std::time::Duration;
 
 fn io(kind: std::io::ErrorKind) -> Error {
-    Error::io("injected", &std::io::Error::from(kind))
+    Error::io("injected", std::io::Error::from(kind))
 }
 fn save(slots: &Slots, slot: &str, n: u64) -> WrittenSave {
     slots.save(slot, &world(n), &Details::new()).wait().unwrap()
@@ -190,7 +190,7 @@ fn a_busy_file_is_not_damage() {
     }
     let busy = Slots::new(Hooked::new(&store, |what, name| {
         (what == "get" && name == "quick.00000002.bonfire")
-            .then(|| Error::io("cannot open", &std::io::Error::from_raw_os_error(24)))
+            .then(|| Error::io("cannot open", std::io::Error::from_raw_os_error(24)))
     }));
     match busy.load("quick").wait() {
         Ok(loaded) => panic!("an old save in the place of one that is fine: {:?}", loaded.skipped),

@@ -123,7 +123,7 @@ fn an_accepted_recovery_is_not_an_error() {
     slots.save_recovery("quick", &world(4), &Details::new()).wait().unwrap();
     let failing = Slots::new(Hooked::new(&memory, |what, _| {
         (what == "remove")
-            .then(|| Error::io("remove", &std::io::Error::from(std::io::ErrorKind::PermissionDenied)))
+            .then(|| Error::io("remove", std::io::Error::from(std::io::ErrorKind::PermissionDenied)))
     }));
     let accepted = failing.accept_recovery("quick").wait();
     assert!(accepted.is_ok(), "it is accepted, durable, the newest - and: {accepted:?}");

@@ -134,14 +134,14 @@ impl PixelWorld {
 
         // The disk follows no links, and the user may have one.
         let named = path.as_ref();
-        let path = named.canonicalize().map_err(|error| Error::io(named.display(), &error))?;
+        let path = named.canonicalize().map_err(|error| Error::io(named.display(), error))?;
         let name = path.file_name().and_then(|name| name.to_str());
         let Some(name) = name else {
             return Err(Error::misuse(format!("{}: this is not the name of a file", path.display())));
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let disk = OsDisk::at(parent.unwrap_or(Path::new(".")));
-        let file = disk.open(name, Access::Read).map_err(|error| Error::io(path.display(), &error))?;
+        let file = disk.open(name, Access::Read).map_err(|error| Error::io(path.display(), error))?;
         Self::from_file(file, mode)
     }
 

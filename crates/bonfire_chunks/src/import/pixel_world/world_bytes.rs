@@ -25,7 +25,7 @@ impl WorldBytes {
     }
 
     pub(super) fn file(file: Box<dyn DiskFile>) -> Result<Self> {
-        let len = file.len().map_err(|error| Error::io("the length of the world", &error))?;
+        let len = file.len().map_err(|error| Error::io("the length of the world", error))?;
         Ok(Self { len, medium: Medium::File(file) })
     }
 
@@ -46,7 +46,7 @@ impl WorldBytes {
             Medium::File(file) => {
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, offset)
-                    .map_err(|error| Error::io("reading the world", &error))?;
+                    .map_err(|error| Error::io("reading the world", error))?;
                 Ok(Some(bytes.into()))
             }
         }
