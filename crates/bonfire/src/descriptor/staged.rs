@@ -13,17 +13,18 @@ use crate::storage::Bitmap;
 /// [`StagedColumn::as_ptr`] and then [`StagedColumn::forget_rows`].
 pub struct StagedColumn<'s> {
     present: Option<Bitmap>,
+    row_type: TypeId,
+    stride: usize,
+    /// Whether the rows lie in the snapshot, where nothing may write to them.
+    borrowed: bool,
     rows: Box<dyn ErasedRows + 's>,
 }
 
 /// A vector or a slice whose element type is known again by `TypeId`.
 trait ErasedRows {
-    fn row_type(&self) -> TypeId;
     fn len(&self) -> usize;
-    fn stride(&self) -> usize;
     fn as_ptr(&self) -> *const u8;
     fn as_mut_ptr(&mut self) -> *mut u8;
-    fn is_borrowed(&self) -> bool;
     /// Makes the rows somebody else's: they are not dropped here.
     fn forget(&mut self);
     /// Copies or moves all rows into `target`, an `Option<Vec<T>>`.
@@ -67,23 +68,14 @@ impl<T> Parts<'_, T> {
 }
 
 impl<T: 'static> ErasedRows for Parts<'_, T> {
-    fn row_type(&self) -> TypeId {
-        TypeId::of::<T>()
-    }
     fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
-    }
-    fn stride(&self) -> usize {
-        size_of::<T>()
     }
     fn as_ptr(&self) -> *const u8 {
         self.joined.get_or_init(|| self.join()).as_ptr().cast()
     }
     fn as_mut_ptr(&mut self) -> *mut u8 {
         self.as_ptr().cast_mut()
-    }
-    fn is_borrowed(&self) -> bool {
-        true
     }
     fn forget(&mut self) {}
     fn take(&mut self, target: &mut dyn Any) {
@@ -100,23 +92,14 @@ impl<T: 'static> ErasedRows for Parts<'_, T> {
 }
 
 impl<T: 'static> ErasedRows for Owned<T> {
-    fn row_type(&self) -> TypeId {
-        TypeId::of::<T>()
-    }
     fn len(&self) -> usize {
         self.0.len()
-    }
-    fn stride(&self) -> usize {
-        size_of::<T>()
     }
     fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }
     fn as_mut_ptr(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
-    }
-    fn is_borrowed(&self) -> bool {
-        false
     }
     #[expect(unsafe_code, reason = "rows were moved out by pointer")]
     fn forget(&mut self) {
@@ -134,23 +117,14 @@ impl<T: 'static> ErasedRows for Owned<T> {
 }
 
 impl<T: 'static> ErasedRows for Borrowed<'_, T> {
-    fn row_type(&self) -> TypeId {
-        TypeId::of::<T>()
-    }
     fn len(&self) -> usize {
         self.0.len()
-    }
-    fn stride(&self) -> usize {
-        size_of::<T>()
     }
     fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }
     fn as_mut_ptr(&mut self) -> *mut u8 {
         self.as_ptr().cast_mut()
-    }
-    fn is_borrowed(&self) -> bool {
-        true
     }
     fn forget(&mut self) {}
     #[expect(unsafe_code, reason = "a value of plain bytes is made by copying them")]
@@ -175,14 +149,16 @@ impl<T: 'static> ErasedRows for Borrowed<'_, T> {
 
 impl<'s> StagedColumn<'s> {
     pub(crate) fn owned<T: 'static>(rows: Vec<T>, present: Option<Bitmap>) -> Self {
-        Self { present, rows: Box::new(Owned(rows)) }
+        Self { borrowed: false, ..Self::of::<T>(Box::new(Owned(rows)), present) }
     }
     pub(crate) fn borrowed<T: 'static>(rows: &'s [T], present: Option<Bitmap>) -> Self {
-        Self { present, rows: Box::new(Borrowed(rows)) }
+        Self::of::<T>(Box::new(Borrowed(rows)), present)
     }
-
     pub(crate) fn in_parts<T: 'static>(parts: Vec<&'s [T]>, present: Option<Bitmap>) -> Self {
-        Self { present, rows: Box::new(Parts { parts, joined: OnceCell::new() }) }
+        Self::of::<T>(Box::new(Parts { parts, joined: OnceCell::new() }), present)
+    }
+    fn of<T: 'static>(rows: Box<dyn ErasedRows + 's>, present: Option<Bitmap>) -> Self {
+        Self { present, row_type: TypeId::of::<T>(), stride: size_of::<T>(), borrowed: true, rows }
     }
 
     /// How many rows have the component: all of the archetype's, or those that [`StagedColumn::is_present`] names.
@@ -203,7 +179,7 @@ impl<'s> StagedColumn<'s> {
     }
     /// The Rust type of the rows.
     pub fn row_type(&self) -> TypeId {
-        self.rows.row_type()
+        self.row_type
     }
     /// Whether every entity of the archetype has it.
     pub fn is_everywhere(&self) -> bool {
@@ -211,12 +187,12 @@ impl<'s> StagedColumn<'s> {
     }
     /// Whether the rows lie in the snapshot itself, not copied.
     pub fn is_borrowed(&self) -> bool {
-        self.rows.is_borrowed()
+        self.borrowed
     }
 
     /// Whether the rows are of this type.
     pub fn holds<T: 'static>(&self) -> bool {
-        self.rows.row_type() == TypeId::of::<T>()
+        self.row_type == TypeId::of::<T>()
     }
 
     /// The rows as a vector. Fails if `T` is not the component's type.
@@ -242,7 +218,8 @@ impl<'s> StagedColumn<'s> {
 
     /// The rows in memory of their own.
     pub(crate) fn into_owned<'o>(self) -> StagedColumn<'o> {
-        StagedColumn { present: self.present, rows: self.rows.into_owned() }
+        let Self { present, row_type, stride, rows, .. } = self;
+        StagedColumn { present, row_type, stride, borrowed: false, rows: rows.into_owned() }
     }
 
     /// The rows as a slice, if `T` is the component's type.
@@ -264,7 +241,7 @@ impl<'s> StagedColumn<'s> {
     }
     /// Bytes from one row to the next.
     pub fn stride(&self) -> usize {
-        self.rows.stride()
+        self.stride
     }
 
     /// Where the rows lie, aligned for their type, and how many in each place: more than one if the capture shares memory

@@ -19,6 +19,7 @@ use super::schema_lock::{Locked, LockedKey, LockedTrack, SchemaLock};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{FieldDefault, Schema, Type};
+use crate::storage::{from_hex, to_hex};
 use crate::wire::Writer;
 
 const HEAD: &str = "# Bonfire schema lock 1. Commit this file: it knows every schema that was ever released, so that a change \
@@ -123,14 +124,7 @@ fn name(text: &str) -> Parsed<String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2 + 1);
-    if bytes.is_empty() {
-        text.push('-');
-    }
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    if bytes.is_empty() { "-".to_owned() } else { to_hex(bytes) }
 }
 
 impl SchemaLock {
@@ -273,12 +267,7 @@ fn unhex(text: &str) -> Parsed<Vec<u8>> {
     if text == "-" {
         return Ok(Vec::new());
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.as_bytes().chunks(2).map(|pair| match *pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    });
-    pairs.collect::<Option<_>>().ok_or_else(|| format!("`{text:.20}` are no bytes"))
+    from_hex(text).ok_or_else(|| format!("`{text:.20}` are no bytes"))
 }
 
 /// Undoes `escape_debug`.

@@ -5,12 +5,14 @@
 mod bitmap;
 mod buffer;
 pub(crate) mod crc;
+mod hex;
 mod page;
 mod rope;
 
 pub use self::bitmap::Bitmap;
 pub(crate) use self::buffer::PAGE_BYTES;
 pub use self::buffer::{AlignedBuf, BufferPool, COLUMN_ALIGN};
+pub(crate) use self::hex::{from_hex, to_hex};
 pub use self::page::DirtyRows;
 pub(crate) use self::page::{Checksums, EarlierColumn, PageLayout, in_pages, memory_of};
 pub use self::rope::Rope;

@@ -2,10 +2,11 @@
 
 use super::export::Json;
 use super::is_nullable;
-use super::text::{SAFE_INTEGER, hex, special_f32, special_f64};
+use super::text::{SAFE_INTEGER, special_f32, special_f64};
 use crate::error::Result;
 use crate::persist::Persist;
 use crate::schema::{Node, Schema, Type};
+use crate::storage::to_hex;
 use crate::value::Value;
 use crate::wire::Reader;
 
@@ -38,7 +39,7 @@ impl Json<'_> {
             Type::Char => self.plain(&char::decode(input)?),
             Type::Text => self.plain(input.text()?),
             Type::Bytes => {
-                let text = hex(input.blob()?);
+                let text = to_hex(input.blob()?);
                 self.plain(&text);
             }
             Type::Entity => {
@@ -209,7 +210,7 @@ impl Json<'_> {
             Value::F32(value) => text(self, "$f32", &format!("{:08x}", value.to_bits()))?,
             Value::F64(value) => text(self, "$f64", &format!("{:016x}", value.to_bits()))?,
             Value::Char(value) => text(self, "$char", value.encode_utf8(&mut [0; 4]))?,
-            Value::Bytes(value) => text(self, "$bytes", &hex(value))?,
+            Value::Bytes(value) => text(self, "$bytes", &to_hex(value))?,
             Value::Entity(value) => text(self, "$entity", &value.to_bits().to_string())?,
             Value::None => tagged(self, "$none", &mut |out| {
                 out.raw("true");

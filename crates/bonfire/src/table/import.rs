@@ -22,7 +22,7 @@ use crate::wire::Writer;
 
 pub(super) fn import(json: &str, registry: &Registry, limits: &Limits) -> Result<Snapshot> {
     let json: Json = serde_json::from_str(json)
-        .map_err(|error| Error::corrupt(format!("the table is not JSON: {error}")))?;
+        .map_err(|error| Error::corrupt(format_args!("the table is not JSON: {error}")).caused_by(error))?;
     let version = number(&json, "version")?;
     if version > u64::from(FORMAT_VERSION) {
         let message =

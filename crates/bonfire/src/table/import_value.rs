@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::is_nullable;
-use super::text::{parse_f32, parse_f64, unhex};
+use super::text::{bytes_from, parse_f32, parse_f64};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::schema::{Field, Node, Schema, Type};
@@ -66,7 +66,7 @@ pub(super) fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Res
             }
         }
         Type::Text => Value::Text(json.as_str().ok_or_else(bad)?.to_owned()),
-        Type::Bytes => Value::Bytes(unhex(json.as_str().ok_or_else(bad)?)?),
+        Type::Bytes => Value::Bytes(bytes_from(json.as_str().ok_or_else(bad)?)?),
         Type::Entity => Value::Entity(entity(json)?),
         Type::Dynamic => dynamic(json)?,
         Type::Option(_) if json.is_null() => Value::None,
@@ -160,7 +160,7 @@ fn tagged(tag: &str, json: &Json) -> Result<Value> {
         "$f32" => Value::F32(f32::from_bits(u32::from_str_radix(text()?, 16).map_err(|_| bad())?)),
         "$f64" => Value::F64(f64::from_bits(u64::from_str_radix(text()?, 16).map_err(|_| bad())?)),
         "$char" => Value::Char(text()?.parse().map_err(|_| bad())?),
-        "$bytes" => Value::Bytes(unhex(text()?)?),
+        "$bytes" => Value::Bytes(bytes_from(text()?)?),
         "$entity" => Value::Entity(EntityId::from_bits(text()?.parse().map_err(|_| bad())?)),
         "$none" => Value::None,
         "$some" => Value::Some(Box::new(dynamic(json)?)),

@@ -1,26 +1,13 @@
 //! Numbers and bytes that JSON cannot say, as text.
 
 use crate::error::{Error, Result};
+use crate::storage::from_hex;
 
 /// The largest number that every JSON reader keeps exactly.
 pub(super) const SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-pub(super) fn unhex(text: &str) -> Result<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let bad = || Error::corrupt(format!("{text:.40?} is not hexadecimal"));
-    if !text.len().is_multiple_of(2) {
-        return Err(bad());
-    }
-    let byte = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
-    text.as_bytes().chunks_exact(2).map(byte).collect::<Option<_>>().ok_or_else(bad)
+pub(super) fn bytes_from(text: &str) -> Result<Vec<u8>> {
+    from_hex(text).ok_or_else(|| Error::corrupt(format!("{text:.40?} is not hexadecimal")))
 }
 
 /// What a float that is no number looks like; other floats are numbers.
