@@ -282,32 +282,17 @@ impl<'r> SnapshotWriter<'r> {
     /// The snapshot. Its component table is sorted by key, so that the order of registration leaves no trace.
     pub fn finish(mut self) -> Result<Snapshot> {
         self.archetypes.pop_if(|archetype| archetype.rows == 0);
-        let mut used: Vec<usize> = (self.archetypes.iter().flat_map(|archetype| &archetype.columns))
-            .chain(&self.resources.columns)
-            .map(|column| column.component)
-            .collect();
-        used.sort_unstable();
-        used.dedup();
+        let used = self.used_components();
         let descriptors = self.registry.descriptors();
-        used.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
         let mut components: Vec<Component> =
             used.iter().map(|&index| descriptors[index].component()).collect();
         let mut numbers = vec![0; descriptors.len()];
         used.iter().zip(0_u32..).for_each(|(&index, number)| numbers[index] = number);
 
-        let mut shared = Vec::new();
-        let mut tables = HashMap::new();
         // Values that nobody shares are stored like all others.
         let unshared: HashMap<usize, SharedValues> =
             self.shared.extract_if(|_, values| values.rows == values.ends.len()).collect();
-        for &index in &used {
-            if let Some(values) = self.shared.remove(&index) {
-                tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
-                let groups = group_rows(&values.ends);
-                let values = Groups::new(Bytes::from(values.bytes), groups);
-                shared.push(SharedTable { component: numbers[index], values });
-            }
-        }
+        let (shared, tables) = self.shared_tables(&used, &numbers);
 
         let sealed = self.arena.finish();
         let resolve = |column: PendingColumn| resolve(column, &numbers, &tables, &unshared, &sealed);
@@ -353,6 +338,37 @@ impl<'r> SnapshotWriter<'r> {
             non_finite::check(&mut snapshot, self.registry)?;
         }
         Ok(snapshot)
+    }
+
+    /// The numbers of all components that have a column, sorted by key.
+    fn used_components(&self) -> Vec<usize> {
+        let mut used: Vec<usize> = (self.archetypes.iter().flat_map(|archetype| &archetype.columns))
+            .chain(&self.resources.columns)
+            .map(|column| column.component)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let descriptors = self.registry.descriptors();
+        used.sort_by(|&a, &b| descriptors[a].key().cmp(descriptors[b].key()));
+        used
+    }
+
+    /// Tables of values that several rows share, and by component the number of its table and the width of its indices.
+    fn shared_tables(
+        &mut self,
+        used: &[usize],
+        numbers: &[u32],
+    ) -> (Vec<SharedTable>, HashMap<usize, (u32, u8)>) {
+        let (mut shared, mut tables) = (Vec::new(), HashMap::new());
+        for &index in used {
+            if let Some(values) = self.shared.remove(&index) {
+                tables.insert(index, (shared.len() as u32, Indices::width_for(values.ends.len())));
+                let groups = group_rows(&values.ends);
+                let values = Groups::new(Bytes::from(values.bytes), groups);
+                shared.push(SharedTable { component: numbers[index], values });
+            }
+        }
+        (shared, tables)
     }
 }
 

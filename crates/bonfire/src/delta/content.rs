@@ -68,13 +68,29 @@ impl Delta {
                 None => write_shape(&mut out, DeltaOp::Removed, 0, &gone(*component))?,
             }
         }
+        let data = self.write_extras(&mut out)?;
+        let mut rope = Content { rope: Rope::default(), open: out };
+        for body in values {
+            match body {
+                Body::Tag => {}
+                Body::Raw(raw) => raw.parts().iter().for_each(|part| rope.push(part)),
+                Body::Rows(groups) => rope.push(&groups.bytes),
+                Body::Dictionary { .. } | Body::Shared { .. } => unreachable!("deltas have plain rows"),
+            }
+        }
+        data.iter().for_each(|bytes| rope.push(bytes));
+        rope.finish()
+    }
+
+    /// Writes metadata and data edits. Returns the bytes of new data entries, which follow the values.
+    fn write_extras(&self, out: &mut Writer) -> Result<Vec<Bytes>> {
         let flag = |is: bool, flag| if is { flag } else { 0 };
         out.u8(flag(self.metadata.is_some(), METADATA) | flag(self.data.is_some(), DATA));
         if let Some(metadata) = &self.metadata {
             out.varint(metadata.len() as u64);
             for (name, value) in metadata {
                 out.text(name);
-                value.encode(&mut out);
+                value.encode(out);
             }
         }
         let mut data = Vec::new();
@@ -94,17 +110,7 @@ impl Delta {
                 }
             }
         }
-        let mut rope = Content { rope: Rope::default(), open: out };
-        for body in values {
-            match body {
-                Body::Tag => {}
-                Body::Raw(raw) => raw.parts().iter().for_each(|part| rope.push(part)),
-                Body::Rows(groups) => rope.push(&groups.bytes),
-                Body::Dictionary { .. } | Body::Shared { .. } => unreachable!("deltas have plain rows"),
-            }
-        }
-        data.iter().for_each(|bytes| rope.push(bytes));
-        rope.finish()
+        Ok(data)
     }
 
     /// A delta from its content. Values are not decoded yet, but everything else is checked.

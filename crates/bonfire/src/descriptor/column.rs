@@ -151,6 +151,40 @@ impl<C: RowCodec> TypedColumn<C> {
     }
 
     /// Encodes rows one by one. Returns which were left out, if any.
+    /// Takes a column whose rows need no decoding, by view or by copy. Returns nothing for all others.
+    #[expect(unsafe_code, reason = "rows become values of their type")]
+    fn decode_bulk<'s>(&self, column: &'s Column, component: &Component) -> Option<Result<StagedColumn<'s>>> {
+        let (count, present) = (column.rows, || column.present.clone());
+        let owned = |rows: Result<Vec<C::Row>>| Some(rows.map(|rows| StagedColumn::owned(rows, present())));
+        match &column.body {
+            Body::Tag if self.layout.data_size() == 0 => {
+                // SAFETY: the layout and what fills its gaps are those of the row type.
+                owned(unsafe {
+                    bulk::scatter(&[], &RowLayout::default(), &self.layout, count, fill_skipped::<C>)
+                })
+            }
+            Body::Raw(rope) => {
+                // SAFETY: the layout is that of the row type.
+                if let Some(parts) = unsafe { self.view_parts(rope, component) } {
+                    return Some(parts.map(|parts| StagedColumn::in_parts(parts, present())));
+                }
+                let bytes = rope.contiguous();
+                if let Cow::Borrowed(bytes) = bytes {
+                    // SAFETY: the layout is that of the row type.
+                    let rows = unsafe { bulk::view::<C::Row>(bytes, &component.row, &self.layout, count) };
+                    if let Some(rows) = rows {
+                        return Some(rows.map(|rows| StagedColumn::borrowed(rows, present())));
+                    }
+                }
+                // SAFETY: the layout and what fills its gaps are those of the row type.
+                owned(unsafe {
+                    bulk::scatter(&bytes, &component.row, &self.layout, count, fill_skipped::<C>)
+                })
+            }
+            _ => None,
+        }
+    }
+
     fn encode_rows<'a>(
         &self,
         rows: impl ExactSizeIterator<Item = &'a C::Row>,
@@ -243,7 +277,6 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         unsafe { bulk::gather_some(rows, range, &self.layout, &self.row, out) };
     }
 
-    #[expect(unsafe_code, reason = "bulk copies into values")]
     fn decode<'s>(
         &self,
         column: &'s Column,
@@ -255,33 +288,8 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let count = column.rows;
         context.claim_memory(count, size_of::<C::Row>())?;
         let bulk = self.layout.is_bulk() && copies.is_bulk();
-        match &column.body {
-            Body::Tag if bulk && self.layout.data_size() == 0 => {
-                // SAFETY: the layout and what fills its gaps are those of the row type.
-                let rows = unsafe {
-                    bulk::scatter(&[], &RowLayout::default(), &self.layout, count, fill_skipped::<C>)
-                }?;
-                return Ok(StagedColumn::owned(rows, column.present.clone()));
-            }
-            Body::Raw(rope) if bulk => {
-                // SAFETY: the layout is that of the row type.
-                if let Some(parts) = unsafe { self.view_parts(rope, component) } {
-                    return Ok(StagedColumn::in_parts(parts?, column.present.clone()));
-                }
-                let bytes = rope.contiguous();
-                if let Cow::Borrowed(bytes) = bytes {
-                    // SAFETY: the layout is that of the row type.
-                    let rows = unsafe { bulk::view::<C::Row>(bytes, &component.row, &self.layout, count) };
-                    if let Some(rows) = rows {
-                        return Ok(StagedColumn::borrowed(rows?, column.present.clone()));
-                    }
-                }
-                // SAFETY: the layout and what fills its gaps are those of the row type.
-                let rows =
-                    unsafe { bulk::scatter(&bytes, &component.row, &self.layout, count, fill_skipped::<C>) }?;
-                return Ok(StagedColumn::owned(rows, column.present.clone()));
-            }
-            _ => {}
+        if bulk && let Some(rows) = self.decode_bulk(column, component) {
+            return rows;
         }
         let (rows, share) = (bulk::reserve(count)?, self.share);
         let mut staging = RowStaging { codec: &*self.codec, context, count, share, rows, lost: vec![] };

@@ -8,7 +8,7 @@ use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::schema::{Node, Schema, Type};
-use crate::snapshot::{FORMAT_VERSION, Snapshot};
+use crate::snapshot::{Archetype, DataEntry, FORMAT_VERSION, Snapshot};
 
 pub(super) fn export(snapshot: &Snapshot, limits: &Limits) -> Result<String> {
     let context = LoadContext::new(limits);
@@ -77,56 +77,13 @@ impl Json<'_> {
         self.raw(",\n\"componentTable\":");
         self.list(["[\n", "]"], snapshot.components(), Self::component)?;
         self.raw(",\n\"archetypes\":");
-        self.list(["[\n", "]"], &snapshot.archetypes, |out, archetype| {
-            out.raw("{\"columnIndices\":");
-            out.list(["[", "]"], &archetype.columns, |out, column| {
-                out.plain(&(column.component + 1));
-                Ok(())
-            })?;
-            out.raw(",\"entities\":");
-            let columns = out.columns(snapshot, &archetype.columns, archetype.rows)?;
-            out.list(["[\n", "]}\n"], archetype.ids().iter().enumerate(), |out, (row, id)| {
-                out.raw("[");
-                out.id(*id);
-                for (component, dense) in &columns {
-                    out.raw(",");
-                    out.cell(component, dense.get(row))?;
-                }
-                out.raw("]");
-                Ok(())
-            })
-        })?;
+        self.list(["[\n", "]"], &snapshot.archetypes, |out, archetype| out.archetype(snapshot, archetype))?;
         if !snapshot.resources.is_empty() {
             self.raw(",\n\"resources\":");
-            let columns = self.columns(snapshot, &snapshot.resources, 1)?;
-            self.list(
-                ["[\n", "]"],
-                snapshot.resources.iter().zip(&columns),
-                |out, (column, (component, dense))| {
-                    out.raw("{\"column\":");
-                    out.plain(&(column.component + 1));
-                    out.raw(",\"value\":");
-                    out.cell(component, dense.get(0))?;
-                    out.raw("}");
-                    Ok(())
-                },
-            )?;
+            self.resources(snapshot)?;
         }
         self.raw(",\n\"data\":");
-        self.list(["[", "]"], snapshot.data(), |out, entry| {
-            out.raw("\n{\"key\":");
-            out.plain(entry.key());
-            out.raw(",\"value\":");
-            out.encoded(entry.schema()?, entry.as_bytes()).map_err(|error| error.in_key(entry.key()))?;
-            if entry.version() != 1 {
-                out.raw(",\"version\":");
-                out.plain(&entry.version());
-            }
-            out.raw(",\"schema\":");
-            out.schema(entry.schema()?)?;
-            out.raw("}");
-            Ok(())
-        })?;
+        self.list(["[", "]"], snapshot.data(), Self::data_entry)?;
         if !snapshot.metadata().is_empty() {
             self.raw(",\n\"metadata\":");
             self.list(["[", "]"], snapshot.metadata(), |out, (name, value)| {
@@ -157,6 +114,57 @@ impl Json<'_> {
             })?;
         }
         self.raw("}\n");
+        Ok(())
+    }
+
+    fn archetype(&mut self, snapshot: &Snapshot, archetype: &Archetype) -> Result<()> {
+        self.raw("{\"columnIndices\":");
+        self.list(["[", "]"], &archetype.columns, |out, column| {
+            out.plain(&(column.component + 1));
+            Ok(())
+        })?;
+        self.raw(",\"entities\":");
+        let columns = self.columns(snapshot, &archetype.columns, archetype.rows)?;
+        self.list(["[\n", "]}\n"], archetype.ids().iter().enumerate(), |out, (row, id)| {
+            out.raw("[");
+            out.id(*id);
+            for (component, dense) in &columns {
+                out.raw(",");
+                out.cell(component, dense.get(row))?;
+            }
+            out.raw("]");
+            Ok(())
+        })
+    }
+
+    fn resources(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let columns = self.columns(snapshot, &snapshot.resources, 1)?;
+        self.list(
+            ["[\n", "]"],
+            snapshot.resources.iter().zip(&columns),
+            |out, (column, (component, dense))| {
+                out.raw("{\"column\":");
+                out.plain(&(column.component + 1));
+                out.raw(",\"value\":");
+                out.cell(component, dense.get(0))?;
+                out.raw("}");
+                Ok(())
+            },
+        )
+    }
+
+    fn data_entry(&mut self, entry: &DataEntry) -> Result<()> {
+        self.raw("\n{\"key\":");
+        self.plain(entry.key());
+        self.raw(",\"value\":");
+        self.encoded(entry.schema()?, entry.as_bytes()).map_err(|error| error.in_key(entry.key()))?;
+        if entry.version() != 1 {
+            self.raw(",\"version\":");
+            self.plain(&entry.version());
+        }
+        self.raw(",\"schema\":");
+        self.schema(entry.schema()?)?;
+        self.raw("}");
         Ok(())
     }
 

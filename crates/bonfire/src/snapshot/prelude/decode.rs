@@ -117,22 +117,10 @@ impl Finder<'_> {
         snapshot: &Snapshot,
     ) -> Result<Option<Column>> {
         let byte = self.input.u8()?;
-        let mut present = None;
-        let mut own = rows;
-        let mut whole = true;
-        if byte & encoding::PRESENCE != 0 {
-            let claimed = self.input.bounded(rows as u64, "rows that have a value")? as usize;
-            let (offset, bytes) = self.part()?;
-            if self.lost.touches(offset, bytes.len() as u64) {
-                whole = false;
-            } else {
-                let bitmap = Bitmap::from_bytes(&bytes, rows)
-                    .filter(|bitmap| bitmap.count() == claimed)
-                    .ok_or_else(|| self.input.corrupt("a presence bitmap does not fit its column"))?;
-                present = Some(bitmap);
-            }
-            own = claimed;
-        }
+        let (present, own, mut whole) = match byte & encoding::PRESENCE {
+            0 => (None, rows, true),
+            _ => self.presence(rows)?,
+        };
         let mut lost_rows = RowRanges::default();
         let body = match byte & !encoding::PRESENCE {
             encoding::TAG => Body::Tag,
@@ -186,6 +174,19 @@ impl Finder<'_> {
             return Ok(None);
         }
         lost_rows.apply(column, component, rows, snapshot, self.limits, &mut self.lost)
+    }
+
+    /// The rows that have a value, how many those are, and whether that is undamaged.
+    fn presence(&mut self, rows: usize) -> Result<(Option<Bitmap>, usize, bool)> {
+        let claimed = self.input.bounded(rows as u64, "rows that have a value")? as usize;
+        let (offset, bytes) = self.part()?;
+        if self.lost.touches(offset, bytes.len() as u64) {
+            return Ok((None, claimed, false));
+        }
+        let bitmap = Bitmap::from_bytes(&bytes, rows)
+            .filter(|bitmap| bitmap.count() == claimed)
+            .ok_or_else(|| self.input.corrupt("a presence bitmap does not fit its column"))?;
+        Ok((Some(bitmap), claimed, true))
     }
 
     fn expect_rows(&self, found: u64, rows: usize) -> Result<()> {
