@@ -5,20 +5,20 @@ use bonfire::{Delta, Result};
 
 /// A world that mirrors follow. Front ends implement it; the stream counts the ticks.
 pub trait SourceWorld {
-    /// Everything, as it is now. What counts as changed is not touched by this.
+    /// Returns the whole world as it is now. The next [`changes`](Self::changes) are not affected.
     fn baseline(&mut self) -> Result<Delta>;
 
-    /// What has changed since the last call. A source that cannot tell gives everything, as a whole delta.
+    /// Returns the changes since the last call. A source that cannot tell returns the whole world, as a whole delta.
     fn changes(&mut self) -> Result<Delta>;
 }
 
-/// A world that follows another one: a baseline drops every mirrored entity that it does not mention. Whether entities that
-/// the mirror made itself stay is up to the front end.
+/// A world that follows another one. A baseline removes every mirrored entity that it does not have. The front end decides
+/// about entities that the mirror made itself.
 pub trait MirrorWorld {
-    /// Makes the world what the delta says, and keeps the map of the source's ids to its own: entities that come are added,
-    /// those that go are removed.
+    /// Applies a delta to the world, and keeps the map from ids of the source to its own: spawned entities are added,
+    /// despawned ones removed.
     ///
-    /// Telling twice what is there already changes nothing. A failure may leave the world half changed: the receiver asks for a
-    /// baseline then.
+    /// Applying what the world has already changes nothing. A failure may leave the world half changed; then the receiver
+    /// needs a baseline.
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()>;
 }

@@ -29,6 +29,15 @@ pub(crate) struct Change {
 }
 
 impl Change {
+    /// Refuses a change with frames that must be sealed, if the file is sealed and there is no key.
+    pub(super) fn check_key(&self, name: &str, seal: Option<&Seal>, seal_info: &[u8]) -> Result<()> {
+        let needs_key = || self.frames.iter().any(|frame| Seal::covers(frame.key.kind));
+        if !seal_info.is_empty() && seal.is_none() && needs_key() {
+            return Err(no_key(name));
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.removed.is_empty()
     }
@@ -118,12 +127,7 @@ impl ChunkFile {
         // Nobody saves so often: somebody made such a file.
         let generation =
             generation.ok_or_else(|| Error::corrupt("this world has no number for another save"))?;
-        if !seal_info.is_empty()
-            && seal.is_none()
-            && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
-        {
-            return Err(no_key(&self.name));
-        }
+        change.check_key(&self.name, seal.as_deref(), &seal_info)?;
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.clear();
         let mut out = FrameWriter { file: &*file, at: writer.end, buffer, end: writer.end };

@@ -100,12 +100,7 @@ impl NewFile<'_> {
         change: &Change,
         progress: FrameProgress<'_>,
     ) -> Result<WrittenFile> {
-        if !self.seal_info.is_empty()
-            && self.seal.is_none()
-            && change.frames.iter().any(|frame| Seal::covers(frame.key.kind))
-        {
-            return Err(super::no_key(self.name));
-        }
+        change.check_key(self.name, self.seal.as_deref(), &self.seal_info)?;
         let failed = io_error("write", self.name);
         let kept = frames_to_keep(old, change);
         let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
