@@ -155,7 +155,8 @@ fn modules_use_only_what_stands_below_them() {
         let known = Crate::read(&name);
         let listed: BTreeSet<String> = heights.keys().map(|module| (*module).to_owned()).collect();
         let differs = listed.symmetric_difference(&known.modules);
-        wrong.extend(differs.map(|module| format!("`{name}` has no layer for `{module}`, or no such module")));
+        wrong
+            .extend(differs.map(|module| format!("`{name}` has no layer for `{module}`, or no such module")));
         for Use { place, from, to } in known.uses() {
             let (Some(own), Some(other)) = (heights.get(&*from), heights.get(&*to)) else { continue };
             if other >= own {
