@@ -47,7 +47,8 @@ impl Crate {
         let (mut modules, mut names) = (BTreeSet::new(), BTreeMap::new());
         for statement in text.split(';') {
             let mut words = statement.split_whitespace().skip_while(|word| *word != "mod");
-            if let (Some(_), Some(module)) = (words.next(), words.next()) {
+            // A module in braces is no file, and no layer.
+            if let (Some(_), Some(module), None) = (words.next(), words.next(), words.next()) {
                 modules.insert(module.to_owned());
             }
             if let Some((_, tree)) = statement.split_once("pub use ") {
@@ -78,7 +79,7 @@ impl Crate {
                     let file = file.strip_prefix(root().join("crates")).unwrap_or(&file);
                     let place = format!("crates/{}:{line}", file.display());
                     for path in leaves(tree) {
-                        let first = path.split("::").next().unwrap_or(&path).trim();
+                        let first = path.trim().split([':', ' ']).next().unwrap_or(&path);
                         let to = match self.modules.contains(first) {
                             true => Some(first),
                             false => self.names.get(first).map(String::as_str),
