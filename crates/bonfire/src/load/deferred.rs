@@ -82,6 +82,7 @@ impl<'s> LoadPlan<'s, '_> {
     /// been looked at.
     ///
     /// ```
+    /// # use bonfire::engine::*;
     /// # use bonfire::*;
     /// # let registry = Registry::new();
     /// # let snapshot = SnapshotWriter::new(&registry).finish()?;

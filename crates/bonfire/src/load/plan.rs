@@ -44,6 +44,7 @@ pub struct LoadOptions {
 /// A snapshot, and what loading it will do.
 ///
 /// ```
+/// # use bonfire::engine::*;
 /// # use bonfire::*;
 /// # let registry = Registry::new();
 /// # let snapshot = SnapshotWriter::new(&registry).finish()?;

@@ -95,6 +95,7 @@ impl fmt::Display for Preflight {
 /// Opens bytes and says what a load would do. Fails only if the bytes cannot be opened.
 ///
 /// ```
+/// # use bonfire::engine::*;
 /// # use bonfire::*;
 /// # let registry = Registry::new();
 /// # let bytes = SnapshotWriter::new(&registry).finish()?.encode(&Default::default())?.to_vec();
