@@ -53,6 +53,21 @@ fn what_is_not_a_save_is_left_alone() {
 }
 
 #[test]
+#[cfg(unix)]
+fn errors_of_the_system_keep_their_code() {
+    use std::error::Error as _;
+
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("folder.bonfire")).unwrap();
+    let store = DirStore::open(home.path()).unwrap();
+    let error = store.get("folder.bonfire").wait().unwrap_err();
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    assert_eq!(cause.and_then(std::io::Error::raw_os_error), Some(21), "{error}: EISDIR");
+    let error = DirStore::open(home.path().join("a\0b")).unwrap_err();
+    assert!(error.is_io() && error.source().is_some(), "{error:?}");
+}
+
+#[test]
 fn leftovers_of_a_crash_are_removed_unless_somebody_is_writing() {
     let home = tempfile::tempdir().unwrap();
     let leftover = home.path().join(".123-0.bonfire-tmp");
