@@ -65,7 +65,7 @@ pub(crate) fn of_either(path: &Path) -> Result<(SchemaLock, bool), Failure> {
 }
 
 /// Schemas of a lock as its text has them: the key, the version in words, the bytes.
-type Forms<'t> = BTreeSet<(&'t str, &'t str, &'t str)>;
+type LockedSchemas<'t> = BTreeSet<(&'t str, &'t str, &'t str)>;
 
 /// What `after` has that `before` has not, one line each.
 pub(crate) fn added(before: &SchemaLock, after: &SchemaLock) -> Vec<String> {
@@ -75,8 +75,8 @@ pub(crate) fn added(before: &SchemaLock, after: &SchemaLock) -> Vec<String> {
 }
 
 /// The schemas in the text of a lock. The text is where they are public.
-fn forms(text: &str) -> Forms<'_> {
-    let (mut key, mut version, mut forms) = ("", "", Forms::new());
+fn forms(text: &str) -> LockedSchemas<'_> {
+    let (mut key, mut version, mut forms) = ("", "", LockedSchemas::new());
     for line in text.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             key = name;

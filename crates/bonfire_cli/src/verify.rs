@@ -22,7 +22,7 @@ use crate::output::{Output, Table, entities};
 
 pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let verdict = Verdict::of(path, keys)?;
+    let verdict = SaveCondition::of(path, keys)?;
     let printed =
         if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(&escaped_path(path), out) };
     out.answer(printed, verdict.exit())
@@ -37,7 +37,7 @@ pub(crate) fn directory(
     let mut exits = Vec::new();
     let mut documents = Vec::new();
     for info in all_saves(&arguments.file, keys)? {
-        let verdict = match Verdict::of(&arguments.file.join(&info.blob), keys) {
+        let verdict = match SaveCondition::of(&arguments.file.join(&info.blob), keys) {
             Ok(verdict) => verdict,
             Err(failure) => {
                 exits.push(failure.report());
@@ -57,7 +57,7 @@ pub(crate) fn directory(
     out.answer(printed, Exit::worst(exits))
 }
 
-enum Verdict {
+enum SaveCondition {
     Whole(DeepCheck),
     Damaged { error: bonfire::Error, left: Result<(Damage, DeepCheck), bonfire::Error> },
     Unreadable(bonfire::Error),
@@ -113,7 +113,7 @@ impl DeepCheck {
     }
 }
 
-impl Verdict {
+impl SaveCondition {
     fn of(path: &Path, keys: &[SealKey]) -> Result<Self, Failure> {
         Ok(match SaveFile::read_sealed(path, keys)?.open_or_salvage() {
             Opened::Whole(snapshot) => Self::Whole(DeepCheck::of(&snapshot)),

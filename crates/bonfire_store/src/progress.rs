@@ -75,10 +75,10 @@ impl Progress {
 
 /// Reports progress to the holders of a [`Handle`](crate::Handle). Clones report for the same request.
 #[derive(Clone, Default)]
-pub struct ProgressReporter(Arc<Meter>);
+pub struct ProgressReporter(Arc<ProgressState>);
 
 #[derive(Default)]
-struct Meter {
+struct ProgressState {
     /// The phase, and how much there is to do in it.
     phase: Mutex<(Phase, u64)>,
     /// Apart from the rest, so that whoever writes or checks bytes can count them.

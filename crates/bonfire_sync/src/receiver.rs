@@ -58,7 +58,7 @@ pub enum BaselineReason {
 
 /// What is followed, and how far.
 #[derive(Clone, Debug)]
-struct Following {
+struct FollowedStream {
     stream: u64,
     tick: u64,
     /// The source's components, with the layouts of its rows.
@@ -73,7 +73,7 @@ pub struct Receiver {
     table: Arc<ComponentTable>,
     limits: Limits,
     message_limits: MessageLimits,
-    following: Option<Following>,
+    following: Option<FollowedStream>,
     poisoned: bool,
     map: EntityMap,
 }
@@ -110,7 +110,7 @@ impl Receiver {
         self.check(&table)?;
         let delta = Delta::from_content(&table, 0, tick, DeltaScope::Whole, content, &self.limits)?;
         self.apply_to_mirror(mirror, &delta)?;
-        self.following = Some(Following { stream, tick, table });
+        self.following = Some(FollowedStream { stream, tick, table });
         Ok(Applied::Baseline)
     }
 
@@ -145,7 +145,7 @@ impl Receiver {
         let table = Arc::clone(&following.table);
         let delta = Delta::from_content(&table, since, tick, DeltaScope::Changes, payload, &self.limits)?;
         self.apply_to_mirror(mirror, &delta)?;
-        self.following = Some(Following { stream, tick, table });
+        self.following = Some(FollowedStream { stream, tick, table });
         Ok(Applied::Delta)
     }
 

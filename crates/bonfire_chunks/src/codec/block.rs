@@ -18,7 +18,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// What makes a block smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packer {
+pub(super) enum BlockCodec {
     Lz4,
     Zstd,
 }
@@ -60,22 +60,22 @@ impl Scratch {
 }
 
 /// Appends the block of `raw` to `out`. It is made in `room`.
-pub(super) fn pack(packer: Packer, raw: &[u8], room: &mut Vec<u8>, out: &mut Vec<u8>) {
+pub(super) fn pack(packer: BlockCodec, raw: &[u8], room: &mut Vec<u8>, out: &mut Vec<u8>) {
     match packer {
-        Packer::Lz4 => {
+        BlockCodec::Lz4 => {
             let room = slice(room, lz4_flex::block::get_maximum_output_size(raw.len()));
             let size = lz4_flex::block::compress_into(raw, room).expect("there is room for the worst case");
             out.extend_from_slice(&room[..size]);
         }
         #[cfg(feature = "zstd")]
-        Packer::Zstd => {
+        BlockCodec::Zstd => {
             let room = slice(room, zstd::compress_bound(raw.len()));
             let size = zstd::bulk::compress_to_buffer(raw, room, ZSTD_LEVEL)
                 .expect("there is room for the worst case");
             out.extend_from_slice(&room[..size]);
         }
         #[cfg(not(feature = "zstd"))]
-        Packer::Zstd => unreachable!("nothing chooses zstd in a build without it"),
+        BlockCodec::Zstd => unreachable!("nothing chooses zstd in a build without it"),
     }
 }
 
@@ -88,8 +88,8 @@ pub(super) fn slice(buffer: &mut Vec<u8>, size: usize) -> &mut [u8] {
 }
 
 /// Refuses a block that is too small for what it is said to hold, before room is made for that.
-pub(super) fn check_claim(packer: Packer, block: &[u8], raw_bytes: usize) -> Result<()> {
-    if packer == Packer::Lz4 && raw_bytes / LZ4_EXPANSION_MAX > block.len() {
+pub(super) fn check_claim(packer: BlockCodec, block: &[u8], raw_bytes: usize) -> Result<()> {
+    if packer == BlockCodec::Lz4 && raw_bytes / LZ4_EXPANSION_MAX > block.len() {
         return Err(Error::corrupt(format_args!(
             "{} bytes of LZ4 are too few for {raw_bytes} bytes",
             block.len()
@@ -99,15 +99,15 @@ pub(super) fn check_claim(packer: Packer, block: &[u8], raw_bytes: usize) -> Res
 }
 
 /// Unpacks a block that has to fill `out`.
-pub(super) fn unpack(packer: Packer, block: &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn unpack(packer: BlockCodec, block: &[u8], out: &mut [u8]) -> Result<()> {
     let size = match packer {
-        Packer::Lz4 => lz4_flex::block::decompress_into(block, out)
+        BlockCodec::Lz4 => lz4_flex::block::decompress_into(block, out)
             .map_err(|error| Error::corrupt(format_args!("an LZ4 block: {error}")))?,
         #[cfg(feature = "zstd")]
-        Packer::Zstd => zstd::bulk::decompress_to_buffer(block, out)
+        BlockCodec::Zstd => zstd::bulk::decompress_to_buffer(block, out)
             .map_err(|error| Error::corrupt(format_args!("a zstd block: {error}")))?,
         #[cfg(not(feature = "zstd"))]
-        Packer::Zstd => {
+        BlockCodec::Zstd => {
             return Err(Error::unsupported(
                 "this chunk is packed with zstd: build bonfire_chunks with the feature `zstd`",
             ));

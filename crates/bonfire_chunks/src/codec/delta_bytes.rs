@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 
-use super::block::{self, Packer, Scratch};
+use super::block::{self, BlockCodec, Scratch};
 use super::candidates::Candidates;
 use super::full::{pack_with_size, size_and_block};
 use super::{CELLS_MAX, Choice, Codec, Delta, check_cells, varint};
@@ -33,7 +33,7 @@ pub fn encode_delta(delta: &Delta, cell_bytes: usize, choice: Choice, out: &mut 
         if choice.allows_any(&[Codec::RunsPlanesLz4, Codec::RunsPlanesZstd]) {
             let run_bytes = put_runs_and_planes(delta, cell_bytes, raw);
             for (codec, packer) in
-                [(Codec::RunsPlanesLz4, Packer::Lz4), (Codec::RunsPlanesZstd, Packer::Zstd)]
+                [(Codec::RunsPlanesLz4, BlockCodec::Lz4), (Codec::RunsPlanesZstd, BlockCodec::Zstd)]
             {
                 candidates.offer(codec, |trial| {
                     for number in [delta.runs.len(), count, run_bytes] {
@@ -96,16 +96,16 @@ pub fn decode_delta(codec: Codec, payload: &[u8], cell_bytes: usize, cell_count:
             if size > COUNT_BYTES + cell_count * (POSITION_BYTES + cell_bytes) {
                 return Err(Error::corrupt(format_args!("{size} bytes of changes to {cell_count} cells")));
             }
-            block::check_claim(Packer::Lz4, block, size)?;
+            block::check_claim(BlockCodec::Lz4, block, size)?;
             Scratch::with(|scratch| {
                 let raw = block::slice(&mut scratch.raw, size);
-                block::unpack(Packer::Lz4, block, raw)?;
+                block::unpack(BlockCodec::Lz4, block, raw)?;
                 take_entries(raw, cell_bytes, cell_count)
             })
         }
         Codec::Raw => take_entries(payload, cell_bytes, cell_count),
-        Codec::RunsPlanesLz4 => take_planes(Packer::Lz4, payload, cell_bytes, cell_count),
-        Codec::RunsPlanesZstd => take_planes(Packer::Zstd, payload, cell_bytes, cell_count),
+        Codec::RunsPlanesLz4 => take_planes(BlockCodec::Lz4, payload, cell_bytes, cell_count),
+        Codec::RunsPlanesZstd => take_planes(BlockCodec::Zstd, payload, cell_bytes, cell_count),
         Codec::PaletteLz4 | Codec::RunsLz4 | Codec::Zstd | Codec::PaletteZstd => {
             Err(Error::corrupt(format_args!("codec {} is not one of changed cells", codec.number())))
         }
@@ -141,7 +141,12 @@ fn misplaced(position: u32, next: u32, cell_count: usize) -> Error {
     Error::corrupt(format_args!("changed cell {position} is not between {next} and {cell_count}"))
 }
 
-fn take_planes(packer: Packer, mut payload: &[u8], cell_bytes: usize, cell_count: usize) -> Result<Delta> {
+fn take_planes(
+    packer: BlockCodec,
+    mut payload: &[u8],
+    cell_bytes: usize,
+    cell_count: usize,
+) -> Result<Delta> {
     let [runs, count, run_bytes] = [(); 3].map(|()| varint::take(&mut payload));
     let (runs, count, run_bytes) = (runs? as usize, count? as usize, run_bytes? as usize);
     if count > cell_count || runs > count || run_bytes > runs * RUN_BYTES_MAX {

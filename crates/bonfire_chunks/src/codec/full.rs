@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 
-use super::block::{self, Packer, Scratch};
+use super::block::{self, BlockCodec, Scratch};
 use super::candidates::Candidates;
 use super::survey::survey;
 use super::{Choice, Codec, palette, runs};
@@ -54,7 +54,7 @@ pub fn encode_full(cells: &[u8], cell_bytes: usize, choice: Choice, out: &mut Ve
             if survey.runs * (1 + cell_bytes) <= cells.len() / RUNS_SHARE {
                 candidates.offer(Codec::RunsLz4, |trial| {
                     let [raw, room] = &mut work;
-                    runs::encode(Packer::Lz4, cells, cell_bytes, [raw, room], trial)
+                    runs::encode(BlockCodec::Lz4, cells, cell_bytes, [raw, room], trial)
                 });
                 lz4_may_win = false;
             }
@@ -65,7 +65,7 @@ pub fn encode_full(cells: &[u8], cell_bytes: usize, choice: Choice, out: &mut Ve
         }
         if zstd_may_win || candidates.is_none() {
             candidates.offer(Codec::Zstd, |trial| {
-                block::pack(Packer::Zstd, cells, room, trial);
+                block::pack(BlockCodec::Zstd, cells, room, trial);
                 true
             });
         }
@@ -80,7 +80,7 @@ fn try_palette(
     [raw, room]: &mut [&mut Vec<u8>; 2],
     candidates: &mut Candidates<'_>,
 ) {
-    for (codec, packer) in [(Codec::PaletteLz4, Packer::Lz4), (Codec::PaletteZstd, Packer::Zstd)] {
+    for (codec, packer) in [(Codec::PaletteLz4, BlockCodec::Lz4), (Codec::PaletteZstd, BlockCodec::Zstd)] {
         candidates
             .offer(codec, |trial| palette::encode(packer, colors, cell_bytes, indices, [raw, room], trial));
     }
@@ -90,7 +90,7 @@ fn try_palette(
 pub(super) fn pack_with_size(raw: &[u8], room: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
     let Ok(size) = u32::try_from(raw.len()) else { return false };
     out.extend_from_slice(&size.to_le_bytes());
-    block::pack(Packer::Lz4, raw, room, out);
+    block::pack(BlockCodec::Lz4, raw, room, out);
     true
 }
 
@@ -115,7 +115,7 @@ pub fn decode_full(codec: Codec, payload: &[u8], cell_bytes: usize, out: &mut [u
                 let expected = out.len();
                 return Err(Error::corrupt(format_args!("a chunk of {size} bytes instead of {expected}")));
             }
-            block::unpack(Packer::Lz4, block, out)
+            block::unpack(BlockCodec::Lz4, block, out)
         }
         Codec::Raw if payload.len() == out.len() => {
             out.copy_from_slice(payload);
@@ -125,13 +125,13 @@ pub fn decode_full(codec: Codec, payload: &[u8], cell_bytes: usize, out: &mut [u
             let (size, expected) = (payload.len(), out.len());
             Err(Error::corrupt(format_args!("a chunk of {size} bytes instead of {expected}")))
         }
-        Codec::Zstd => block::unpack(Packer::Zstd, payload, out),
+        Codec::Zstd => block::unpack(BlockCodec::Zstd, payload, out),
         Codec::PaletteLz4 | Codec::PaletteZstd => {
-            let packer = if codec == Codec::PaletteLz4 { Packer::Lz4 } else { Packer::Zstd };
+            let packer = if codec == Codec::PaletteLz4 { BlockCodec::Lz4 } else { BlockCodec::Zstd };
             Scratch::with(|scratch| palette::decode(packer, payload, cell_bytes, &mut scratch.raw, out))
         }
         Codec::RunsLz4 => {
-            Scratch::with(|scratch| runs::decode(Packer::Lz4, payload, cell_bytes, &mut scratch.raw, out))
+            Scratch::with(|scratch| runs::decode(BlockCodec::Lz4, payload, cell_bytes, &mut scratch.raw, out))
         }
         Codec::RunsPlanesLz4 | Codec::RunsPlanesZstd => {
             Err(Error::corrupt(format_args!("codec {} is not one of whole chunks", codec.number())))

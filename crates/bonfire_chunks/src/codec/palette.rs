@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 
-use super::block::{self, Packer};
+use super::block::{self, BlockCodec};
 use super::varint;
 
 /// The most cells in a palette: indices have at most 16 bits.
@@ -11,7 +11,7 @@ const PALETTE_MAX: usize = 1 << 16;
 /// Appends a payload, if what goes into its block is smaller than the cells. `indices` are as a survey leaves them, of so
 /// many cells; `raw` and `room` are for the work.
 pub(super) fn encode(
-    packer: Packer,
+    packer: BlockCodec,
     palette: &[u8],
     cell_bytes: usize,
     (indices, count): (&[u8], usize),
@@ -70,7 +70,7 @@ fn pack_bits<const P: usize>(indices: &[u8], raw: &mut Vec<u8>) {
 
 /// Fills `out` with the cells of a payload.
 pub(super) fn decode(
-    packer: Packer,
+    packer: BlockCodec,
     mut payload: &[u8],
     cell_bytes: usize,
     raw: &mut Vec<u8>,

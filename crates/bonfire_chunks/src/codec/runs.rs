@@ -2,12 +2,12 @@
 
 use bonfire::{Error, Result};
 
-use super::block::{self, Packer};
+use super::block::{self, BlockCodec};
 use super::varint;
 
 /// Appends a payload, if what goes into its block is smaller than the cells. `raw` and `room` are for the work.
 pub(super) fn encode(
-    packer: Packer,
+    packer: BlockCodec,
     cells: &[u8],
     cell_bytes: usize,
     [raw, room]: [&mut Vec<u8>; 2],
@@ -52,7 +52,7 @@ fn run_end(cells: &[u8], start: usize, cell_bytes: usize) -> usize {
 
 /// Fills `out` with the cells of a payload.
 pub(super) fn decode(
-    packer: Packer,
+    packer: BlockCodec,
     mut payload: &[u8],
     cell_bytes: usize,
     raw: &mut Vec<u8>,

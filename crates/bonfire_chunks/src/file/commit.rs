@@ -131,7 +131,7 @@ impl ChunkFile {
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.clear();
         let mut out = FrameWriter { file: &*file, at: writer.end, buffer, end: writer.end };
-        let mut append = || -> std::io::Result<Written> {
+        let mut append = || -> std::io::Result<CommitBytes> {
             let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
             let mut crcs = Vec::with_capacity(change.frames.len());
             for NewFrame { key, tag, data } in &change.frames {
@@ -170,7 +170,7 @@ impl ChunkFile {
                 &commit.encode(),
             )?;
             out.flush()?;
-            Ok(Written { entries: commit.entries, section, end: out.end })
+            Ok(CommitBytes { entries: commit.entries, section, end: out.end })
         };
         let written = append();
         writer.buffer = out.buffer;
@@ -233,7 +233,7 @@ impl State {
     }
 }
 
-struct Written {
+struct CommitBytes {
     entries: Vec<(FrameKey, FramePlace)>,
     section: Option<WrittenCheckpoint>,
     end: u64,

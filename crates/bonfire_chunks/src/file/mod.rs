@@ -316,9 +316,9 @@ impl ChunkFile {
     }
 
     /// Keeps frames where they are until the guard is dropped.
-    fn pin(&self) -> Pin<'_> {
+    fn pin(&self) -> ReadPin<'_> {
         self.pins.fetch_add(1, Ordering::AcqRel);
-        Pin(self)
+        ReadPin(self)
     }
 
     pub(crate) fn flags(&self) -> Flags {
@@ -326,9 +326,9 @@ impl ChunkFile {
     }
 }
 
-struct Pin<'f>(&'f ChunkFile);
+struct ReadPin<'f>(&'f ChunkFile);
 
-impl Drop for Pin<'_> {
+impl Drop for ReadPin<'_> {
     fn drop(&mut self) {
         self.0.pins.fetch_sub(1, Ordering::AcqRel);
     }

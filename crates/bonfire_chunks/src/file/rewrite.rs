@@ -449,7 +449,7 @@ pub(crate) struct FileCopy<'f> {
     snapshot: FileSnapshot,
     capacity_min: u32,
     has_other_writer: bool,
-    _pin: super::Pin<'f>,
+    _pin: super::ReadPin<'f>,
 }
 
 impl FileCopy<'_> {

@@ -13,7 +13,7 @@ use bonfire_store::disk::{Access, Disk as _, OsDisk};
 use serde_json::{Value as Json, json};
 
 use super::info::state_lines;
-use super::verify::{Verdict, table};
+use super::verify::{WorldDamage, table};
 use super::{count, open_or_fail, part};
 use crate::arguments::chunks::{CompactArguments, RepairArguments};
 use crate::escape::escaped_path;
@@ -28,7 +28,7 @@ pub(crate) fn compact(
     let path = &arguments.file;
     let aside = {
         let world = open_or_fail(path, Access::Read, keys)?;
-        let verdict = Verdict::of(&world);
+        let verdict = WorldDamage::of(&world);
         let aside = world.info().set_aside;
         // What was set aside earlier stays so; anything else is for `repair`, which keeps a copy.
         if !world.report().is_fine() || verdict.damaged.iter().any(|(frame, _)| !aside.contains(frame)) {
@@ -86,7 +86,7 @@ pub(crate) fn repair(
 ) -> Result<Exit, Failure> {
     let path = &arguments.file;
     let world = open_or_fail(path, Access::Read, keys)?;
-    let before = Verdict::of(&world);
+    let before = WorldDamage::of(&world);
     let (report, aside) = (world.report().clone(), world.info().set_aside);
     drop(world);
     let is_aside = before.damaged.iter().all(|(frame, _)| aside.contains(frame));
@@ -112,7 +112,7 @@ pub(crate) fn repair(
     world.close().map_err(|error| Failure::text(target, &error))?;
     drop(world);
     let world = open_or_fail(target, Access::Read, keys)?;
-    let after = Verdict::of(&world);
+    let after = WorldDamage::of(&world);
     let printed = if arguments.json {
         let done = state_lines(&report);
         out.json(&document(target, copy.as_deref(), &before.damaged, &after.damaged, done))
@@ -136,7 +136,7 @@ fn print(
     copy: Option<&Path>,
     done: &[String],
     lost: &[(DamagedFrame, String)],
-    after: &Verdict,
+    after: &WorldDamage,
     out: &mut Output,
 ) -> io::Result<()> {
     out.line(format_args!("repaired: {}", escaped_path(target)))?;

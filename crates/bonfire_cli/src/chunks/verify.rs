@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Outpu
         }
         Err(error) => return Err(Failure::text(path, &error)),
     };
-    let verdict = Verdict::of(&world);
+    let verdict = WorldDamage::of(&world);
     let printed = if arguments.json { out.json(&verdict.to_json()) } else { verdict.print(path, out) };
     out.answer(printed, verdict.exit())
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Outpu
 const SET_ASIDE: &str = "it was found damaged and set aside";
 
 /// What is wrong with a world.
-pub(crate) struct Verdict {
+pub(crate) struct WorldDamage {
     chunks: usize,
     frames: u64,
     unchecked: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Verdict {
     pub(crate) damaged: Vec<(DamagedFrame, String)>,
 }
 
-impl Verdict {
+impl WorldDamage {
     pub(crate) fn of(world: &ChunkWorld) -> Self {
         let check = world.check(|_, _| {});
         let (report, aside) = (world.report().clone(), world.info().set_aside);

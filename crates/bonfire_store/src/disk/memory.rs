@@ -82,16 +82,16 @@ impl Disk for MemoryDisk {
         if !self.locks.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
             return Ok(None);
         }
-        Ok(Some(DiskLock::new(Held { locks: self.locks.clone(), name: name.to_owned() })))
+        Ok(Some(DiskLock::new(MemoryLock { locks: self.locks.clone(), name: name.to_owned() })))
     }
 }
 
-struct Held {
+struct MemoryLock {
     locks: Arc<Mutex<HashSet<String>>>,
     name: String,
 }
 
-impl Drop for Held {
+impl Drop for MemoryLock {
     fn drop(&mut self) {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }

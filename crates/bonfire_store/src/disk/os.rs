@@ -106,7 +106,7 @@ impl Disk for OsDisk {
         let file =
             options.read(true).write(true).create(true).truncate(false).open(self.directory.join(name))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(DiskLock::new(Held(file)))),
+            Ok(()) => Ok(Some(DiskLock::new(OsLock(file)))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             // Some network file systems have no locks; there the caller is alone, or was told.
             Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
@@ -119,9 +119,9 @@ impl Disk for OsDisk {
 
 /// A lock that is given back by name. Closing the file alone would not do: a process that another thread has just
 /// started has a copy of the handle until it begins to run its program.
-struct Held(File);
+struct OsLock(File);
 
-impl Drop for Held {
+impl Drop for OsLock {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }

@@ -64,23 +64,23 @@ pub(crate) fn publish(
     kind: Temporary,
     check: WriteCheck,
     written: &dyn Fn(u64),
-) -> Result<u64, Failed> {
+) -> Result<u64, PublishError> {
     let (temporary, file) = create_temporary(disk, kind)?;
     let filled = fill(&*file, parts, check, written)
-        .and_then(|()| file.stamp().map_err(Failed::at("look at")))
-        .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(Failed::at("replace")));
+        .and_then(|()| file.stamp().map_err(PublishError::at("look at")))
+        .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(PublishError::at("replace")));
     drop(file);
     if filled.is_err() {
         // The error that matters is the first one.
         let _ = disk.remove(&temporary);
     }
     let stamp = filled?;
-    disk.sync_dir().map_err(Failed::at("make the name durable of"))?;
+    disk.sync_dir().map_err(PublishError::at("make the name durable of"))?;
     Ok(stamp)
 }
 
 /// A file that nobody else writes to: a name that is taken, by another process or as a leftover, is not touched.
-fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn DiskFile>), Failed> {
+fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn DiskFile>), PublishError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     #[cfg(not(target_arch = "wasm32"))]
     let process = std::process::id();
@@ -91,7 +91,7 @@ fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn
         match disk.create_new(&name) {
             Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failed::at("create a file for")(error)),
+            Err(error) => return Err(PublishError::at("create a file for")(error)),
         }
     }
 }
@@ -101,11 +101,11 @@ fn fill(
     parts: &[impl AsRef<[u8]>],
     check: WriteCheck,
     written: &dyn Fn(u64),
-) -> Result<(), Failed> {
-    write_parts(file, 0, parts, written).map_err(Failed::at("write"))?;
-    file.sync().map_err(Failed::at("make durable"))?;
+) -> Result<(), PublishError> {
+    write_parts(file, 0, parts, written).map_err(PublishError::at("write"))?;
+    file.sync().map_err(PublishError::at("make durable"))?;
     if check == WriteCheck::ReadBack {
-        check_contents(file, parts).map_err(Failed::at("read back"))?;
+        check_contents(file, parts).map_err(PublishError::at("read back"))?;
     }
     Ok(())
 }
@@ -177,12 +177,12 @@ fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result
 
 /// Which step failed.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct PublishError {
     pub(crate) doing: &'static str,
     pub(crate) error: io::Error,
 }
 
-impl Failed {
+impl PublishError {
     fn at(doing: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self { doing, error }
     }

@@ -3,8 +3,8 @@
 use bonfire::{Delta, Error, Result};
 use tracing::debug_span;
 
-use super::handle::{Promise, SaveHandle, Settled};
-use super::job::{Durable, Ended, Outcome, Step, cancelled, catch_panic};
+use super::handle::{CompletedPromise, Promise, SaveHandle};
+use super::job::{DurableSave, FinishedJob, Outcome, Step, cancelled, catch_panic};
 use super::status::SaveReport;
 use crate::blocking::block_on;
 use crate::journal::{AppendReport, JournalBase};
@@ -22,7 +22,7 @@ pub(super) struct AppendJob {
 
 /// The save whose journal a delta goes to.
 pub(super) enum AppendTo {
-    Durable(JournalBase),
+    DurableSave(JournalBase),
     Requested(RequestedSave),
 }
 
@@ -40,7 +40,7 @@ pub struct RequestedSave {
 impl AppendTo {
     pub(super) fn slot(&self) -> &str {
         match self {
-            Self::Durable(base) => &base.slot,
+            Self::DurableSave(base) => &base.slot,
             Self::Requested(save) => &save.slot,
         }
     }
@@ -48,7 +48,7 @@ impl AppendTo {
     /// The save, if it is durable and the one that was asked for.
     fn base(self) -> Result<JournalBase> {
         let RequestedSave { save, tick, .. } = match self {
-            Self::Durable(base) => return Ok(base),
+            Self::DurableSave(base) => return Ok(base),
             Self::Requested(save) => save,
         };
         match save.result() {
@@ -86,7 +86,7 @@ impl AppendJob {
                 Err(error) => Err(error),
             };
             let outcome = match &result {
-                Ok(appended) => Outcome::Appended(Durable::now(appended.bytes)),
+                Ok(appended) => Outcome::Appended(DurableSave::now(appended.bytes)),
                 Err(error) if error.is_cancelled() => Outcome::Cancelled,
                 Err(error) => Outcome::SaveFailed(error.clone()),
             };
@@ -97,11 +97,11 @@ impl AppendJob {
                     saves.into_iter().map(|promise| promise.settle(report.clone())).collect();
                 let wake = move || {
                     settled.wake();
-                    reported.into_iter().for_each(Settled::wake);
+                    reported.into_iter().for_each(CompletedPromise::wake);
                 };
                 Box::new(wake) as Box<dyn FnOnce()>
             };
-            Ended { settle: Box::new(settle), outcome }
+            FinishedJob { settle: Box::new(settle), outcome }
         })
     }
 }

@@ -215,13 +215,13 @@ pub struct Promise<T> {
 
 /// What is left to do when the outcome is known to all who look: who sleeps is woken.
 #[must_use]
-pub(super) struct Settled<T> {
+pub(super) struct CompletedPromise<T> {
     wakers: BTreeMap<u64, Waker>,
     /// What nobody asks for any more is dropped with it.
     _shared: Option<Arc<Shared<T>>>,
 }
 
-impl<T> Settled<T> {
+impl<T> CompletedPromise<T> {
     pub(super) fn wake(self) {
         self.wakers.into_values().for_each(Waker::wake);
     }
@@ -297,11 +297,11 @@ impl<T> Promise<T> {
     }
 
     /// Tells the outcome to all who look. Who sleeps is woken by what is returned, outside of all locks.
-    pub(super) fn settle(mut self, result: Result<T>) -> Settled<T> {
+    pub(super) fn settle(mut self, result: Result<T>) -> CompletedPromise<T> {
         self.settle_now(result)
     }
 
-    fn settle_now(&mut self, result: Result<T>) -> Settled<T> {
+    fn settle_now(&mut self, result: Result<T>) -> CompletedPromise<T> {
         let shared = self.shared.take();
         let wakers = shared.as_ref().map(|shared| {
             let mut state = shared.lock();
@@ -309,7 +309,7 @@ impl<T> Promise<T> {
             shared.changed.notify_all();
             std::mem::take(&mut state.wakers)
         });
-        Settled { wakers: wakers.unwrap_or_default(), _shared: shared }
+        CompletedPromise { wakers: wakers.unwrap_or_default(), _shared: shared }
     }
 }
 

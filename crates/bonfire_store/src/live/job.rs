@@ -20,34 +20,34 @@ use crate::thread_bounds::MaybeSend;
 pub(super) struct Job {
     /// A verb and its target, for status displays and messages.
     pub(super) description: String,
-    pub(super) work: Work,
+    pub(super) work: JobKind,
 }
 
-pub(super) enum Work {
+pub(super) enum JobKind {
     Save(Box<SaveRequest>),
     Other(Step),
 }
 
 /// Work that is not looked into. It is given the slots, or why it is not to be done.
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> Ended + Send>;
+pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob + Send>;
 #[cfg(target_arch = "wasm32")]
-pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> Ended>;
+pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob>;
 
 /// Tells the outcome to all who look. What it returns wakes those who sleep, outside of all locks.
-pub(super) type Settle = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
+pub(super) type CompleteFn = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
 
 /// A request that was done, and whose handles do not know it yet.
-pub(super) struct Ended {
-    pub(super) settle: Settle,
+pub(super) struct FinishedJob {
+    pub(super) settle: CompleteFn,
     pub(super) outcome: Outcome,
 }
 
 /// What counts.
 pub(super) enum Outcome {
-    Durable(Durable),
+    DurableSave(DurableSave),
     /// So many bytes were appended to a journal.
-    Appended(Durable),
+    Appended(DurableSave),
     SaveFailed(Error),
     Cancelled,
     Other,
@@ -55,7 +55,7 @@ pub(super) enum Outcome {
 
 /// A save that will not be lost any more.
 #[derive(Clone, Copy)]
-pub(super) struct Durable {
+pub(super) struct DurableSave {
     pub(super) bytes: u64,
     /// From the start of the encoding.
     pub(super) seconds: Option<f64>,
@@ -64,16 +64,16 @@ pub(super) struct Durable {
 
 impl Job {
     /// Does it, or says why not.
-    pub(super) fn run(self, turn: Result<&Slots>) -> Ended {
+    pub(super) fn run(self, turn: Result<&Slots>) -> FinishedJob {
         match self.work {
-            Work::Save(save) => save.run(turn),
-            Work::Other(step) => step(turn),
+            JobKind::Save(save) => save.run(turn),
+            JobKind::Other(step) => step(turn),
         }
     }
 
     /// Takes the place of an older save: its handles complete with this one.
     pub(super) fn replace(&mut self, older: &mut Self) {
-        if let (Work::Save(new), Work::Save(old)) = (&mut self.work, &mut older.work) {
+        if let (JobKind::Save(new), JobKind::Save(old)) = (&mut self.work, &mut older.work) {
             new.promises.splice(0..0, old.promises.drain(..));
             new.follow_last();
         }
@@ -99,7 +99,7 @@ pub(super) fn step<T: Clone + Send + 'static>(
             let settled = promise.settle(result);
             Box::new(move || settled.wake()) as Box<dyn FnOnce()>
         };
-        Ended { settle: Box::new(settle), outcome }
+        FinishedJob { settle: Box::new(settle), outcome }
     })
 }
 
@@ -142,7 +142,7 @@ impl SaveRequest {
         self.promises.iter().for_each(|promise| promise.follow(reporter.clone()));
     }
 
-    fn run(self: Box<Self>, turn: Result<&Slots>) -> Ended {
+    fn run(self: Box<Self>, turn: Result<&Slots>) -> FinishedJob {
         let saved = match turn {
             Ok(_) if !self.promises.is_empty() && self.promises.iter().all(Promise::is_cancelled) => {
                 Err(cancelled())
@@ -151,7 +151,7 @@ impl SaveRequest {
             Err(error) => Err(error),
         };
         let outcome = match &saved {
-            Ok((_, durable)) => Outcome::Durable(*durable),
+            Ok((_, durable)) => Outcome::DurableSave(*durable),
             Err(error) if error.is_cancelled() => Outcome::Cancelled,
             Err(error) => Outcome::SaveFailed(error.clone()),
         };
@@ -163,12 +163,13 @@ impl SaveRequest {
             let mut settled: Vec<_> =
                 promises.into_iter().map(|promise| promise.settle(result.clone())).collect();
             settled.extend(newest);
-            Box::new(move || settled.into_iter().for_each(super::handle::Settled::wake)) as Box<dyn FnOnce()>
+            Box::new(move || settled.into_iter().for_each(super::handle::CompletedPromise::wake))
+                as Box<dyn FnOnce()>
         };
-        Ended { settle: Box::new(settle), outcome }
+        FinishedJob { settle: Box::new(settle), outcome }
     }
 
-    fn save(&self, slots: &Slots) -> Result<(SaveReport, Durable)> {
+    fn save(&self, slots: &Slots) -> Result<(SaveReport, DurableSave)> {
         let entities = self.snapshot.entity_count();
         let span = info_span!("bonfire.save", target = %self.target, entities);
         let _in_span = span.enter();
@@ -267,7 +268,7 @@ fn open(
     })
 }
 
-impl Durable {
+impl DurableSave {
     /// Durable since a moment ago, however long it took.
     pub(super) fn now(bytes: u64) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
@@ -290,8 +291,8 @@ impl Stopwatch {
         Self { start: std::time::Instant::now() }
     }
     #[cfg(not(target_arch = "wasm32"))]
-    fn durable(&self, bytes: u64) -> Durable {
-        Durable { seconds: Some(self.start.elapsed().as_secs_f64()), ..Durable::now(bytes) }
+    fn durable(&self, bytes: u64) -> DurableSave {
+        DurableSave { seconds: Some(self.start.elapsed().as_secs_f64()), ..DurableSave::now(bytes) }
     }
 
     #[cfg(target_arch = "wasm32")]
@@ -299,7 +300,7 @@ impl Stopwatch {
         Self {}
     }
     #[cfg(target_arch = "wasm32")]
-    fn durable(&self, bytes: u64) -> Durable {
-        Durable::now(bytes)
+    fn durable(&self, bytes: u64) -> DurableSave {
+        DurableSave::now(bytes)
     }
 }

@@ -10,7 +10,7 @@ use super::target::SaveTarget;
 
 /// What an item is about.
 #[derive(Clone, Debug)]
-pub(super) enum Concern {
+pub(super) enum JobTarget {
     /// A save of the target.
     Save(SaveTarget),
     /// Something else with the target: a load, a removal.
@@ -21,7 +21,7 @@ pub(super) enum Concern {
 
 /// What became of an item.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pushed<T> {
+pub(super) enum PushOutcome<T> {
     /// It waits at the end.
     Added,
     /// It waits in the place of this one.
@@ -32,7 +32,7 @@ pub(super) enum Pushed<T> {
 
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    waiting: VecDeque<(Concern, T)>,
+    waiting: VecDeque<(JobTarget, T)>,
     max: usize,
 }
 
@@ -58,23 +58,23 @@ impl<T> Queue<T> {
     /// `busy`: whether an item is out. If none is, the first that waits is as good as out, and does not count.
     pub(super) fn push(
         &mut self,
-        concern: Concern,
+        concern: JobTarget,
         mut item: T,
         busy: bool,
         join: impl FnOnce(&mut T, &mut T),
-    ) -> Pushed<T> {
-        if let Concern::Save(target) = &concern
+    ) -> PushOutcome<T> {
+        if let JobTarget::Save(target) = &concern
             && let Some(place) = self.place_of(target)
             && let Some((_, there)) = self.waiting.get_mut(place)
         {
             join(&mut item, there);
-            return Pushed::InPlaceOf(std::mem::replace(there, item));
+            return PushOutcome::InPlaceOf(std::mem::replace(there, item));
         }
         if self.waiting.len() >= self.max.saturating_add(usize::from(!busy)) {
-            return Pushed::Full(item);
+            return PushOutcome::Full(item);
         }
         self.waiting.push_back((concern, item));
-        Pushed::Added
+        PushOutcome::Added
     }
 
     pub(super) fn pop(&mut self) -> Option<T> {
@@ -84,11 +84,11 @@ impl<T> Queue<T> {
     /// The save that a newer one of the same target may replace.
     fn place_of(&self, target: &SaveTarget) -> Option<usize> {
         let place = self.waiting.iter().rposition(|(concern, _)| match concern {
-            Concern::Save(other) | Concern::Other(other) => target.may_alias(other),
-            Concern::Everything => true,
+            JobTarget::Save(other) | JobTarget::Other(other) => target.may_alias(other),
+            JobTarget::Everything => true,
         })?;
         match self.waiting.get(place) {
-            Some((Concern::Save(other), _)) if other == target => Some(place),
+            Some((JobTarget::Save(other), _)) if other == target => Some(place),
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ mod tests {
         name.into()
     }
 
-    fn push(queue: &mut Queue<u32>, concern: Concern, item: u32) -> Pushed<u32> {
+    fn push(queue: &mut Queue<u32>, concern: JobTarget, item: u32) -> PushOutcome<u32> {
         queue.push(concern, item, true, |_, _| {})
     }
 
@@ -113,22 +113,26 @@ mod tests {
     #[test]
     fn a_newer_save_takes_the_place_of_an_older_one() {
         let mut queue = Queue::new(9);
-        push(&mut queue, Concern::Save(slot("a")), 1);
-        push(&mut queue, Concern::Save(slot("b")), 2);
-        push(&mut queue, Concern::Other(slot("b")), 3);
-        let pushed = queue.push(Concern::Save(slot("a")), 4, true, |new, old| *new += 10 * *old);
-        assert_eq!(pushed, Pushed::InPlaceOf(1));
+        push(&mut queue, JobTarget::Save(slot("a")), 1);
+        push(&mut queue, JobTarget::Save(slot("b")), 2);
+        push(&mut queue, JobTarget::Other(slot("b")), 3);
+        let pushed = queue.push(JobTarget::Save(slot("a")), 4, true, |new, old| *new += 10 * *old);
+        assert_eq!(pushed, PushOutcome::InPlaceOf(1));
         assert_eq!(drain(queue), [14, 2, 3]);
     }
 
     #[test]
     fn but_not_past_what_would_notice() {
-        for between in [Concern::Other(slot("a")), Concern::Everything] {
+        for between in [JobTarget::Other(slot("a")), JobTarget::Everything] {
             let mut queue = Queue::new(9);
-            push(&mut queue, Concern::Save(slot("a")), 1);
+            push(&mut queue, JobTarget::Save(slot("a")), 1);
             push(&mut queue, between, 2);
-            assert_eq!(push(&mut queue, Concern::Save(slot("a")), 3), Pushed::Added);
-            assert_eq!(push(&mut queue, Concern::Save(slot("a")), 4), Pushed::InPlaceOf(3), "the later one");
+            assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), PushOutcome::Added);
+            assert_eq!(
+                push(&mut queue, JobTarget::Save(slot("a")), 4),
+                PushOutcome::InPlaceOf(3),
+                "the later one"
+            );
             assert_eq!(drain(queue), [1, 2, 4]);
         }
     }
@@ -136,26 +140,30 @@ mod tests {
     #[test]
     #[cfg(not(target_arch = "wasm32"))]
     fn nor_past_a_save_that_may_be_of_the_same_file() {
-        let path = |path: &str| Concern::Save(std::path::Path::new(path).into());
+        let path = |path: &str| JobTarget::Save(std::path::Path::new(path).into());
         let mut queue = Queue::new(9);
         push(&mut queue, path("a/world"), 1);
         push(&mut queue, path("link/world"), 2);
-        assert_eq!(push(&mut queue, path("a/world"), 3), Pushed::Added, "or the older one would come last");
+        assert_eq!(
+            push(&mut queue, path("a/world"), 3),
+            PushOutcome::Added,
+            "or the older one would come last"
+        );
         push(&mut queue, path("a/other"), 4);
-        assert_eq!(push(&mut queue, path("a/world"), 5), Pushed::InPlaceOf(3));
+        assert_eq!(push(&mut queue, path("a/world"), 5), PushOutcome::InPlaceOf(3));
     }
 
     #[test]
     fn what_is_too_much_is_refused_but_a_replacement_is_not() {
         let mut queue = Queue::new(1);
-        assert_eq!(push(&mut queue, Concern::Save(slot("a")), 1), Pushed::Added);
-        assert_eq!(push(&mut queue, Concern::Everything, 2), Pushed::Full(2));
-        assert_eq!(push(&mut queue, Concern::Save(slot("a")), 3), Pushed::InPlaceOf(1));
+        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 1), PushOutcome::Added);
+        assert_eq!(push(&mut queue, JobTarget::Everything, 2), PushOutcome::Full(2));
+        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), PushOutcome::InPlaceOf(1));
         // If nothing is out, the first is about to be.
-        let not_busy = queue.push(Concern::Everything, 4, false, |_, _| {});
-        assert_eq!(not_busy, Pushed::Added);
-        let not_busy = queue.push(Concern::Everything, 5, false, |_, _| {});
-        assert_eq!(not_busy, Pushed::Full(5));
+        let not_busy = queue.push(JobTarget::Everything, 4, false, |_, _| {});
+        assert_eq!(not_busy, PushOutcome::Added);
+        let not_busy = queue.push(JobTarget::Everything, 5, false, |_, _| {});
+        assert_eq!(not_busy, PushOutcome::Full(5));
         assert_eq!(drain(queue), [3, 4]);
     }
 
@@ -165,7 +173,7 @@ mod tests {
 
     impl Model {
         /// `kind`: `s`ave, `o`ther, `e`verything.
-        fn push(&mut self, kind: char, target: usize, item: u32, room: usize) -> Pushed<u32> {
+        fn push(&mut self, kind: char, target: usize, item: u32, room: usize) -> PushOutcome<u32> {
             let unseen = |place: usize| {
                 self.0[place + 1..].iter().all(|&(kind, other, _)| kind != 'e' && other != target)
             };
@@ -175,13 +183,13 @@ mod tests {
             };
             let place = (0..self.0.len()).find(replaceable);
             if let Some(place) = place {
-                return Pushed::InPlaceOf(std::mem::replace(&mut self.0[place].2, item));
+                return PushOutcome::InPlaceOf(std::mem::replace(&mut self.0[place].2, item));
             }
             if self.0.len() >= room {
-                return Pushed::Full(item);
+                return PushOutcome::Full(item);
             }
             self.0.push((kind, target, item));
-            Pushed::Added
+            PushOutcome::Added
         }
     }
 
@@ -207,14 +215,14 @@ mod tests {
             }
             let target = below(4) as usize;
             let (kind, concern) = match below(10) {
-                0 => ('e', Concern::Everything),
-                1 | 2 => ('o', Concern::Other(targets[target].clone())),
-                _ => ('s', Concern::Save(targets[target].clone())),
+                0 => ('e', JobTarget::Everything),
+                1 | 2 => ('o', JobTarget::Other(targets[target].clone())),
+                _ => ('s', JobTarget::Save(targets[target].clone())),
             };
             let busy = below(2) == 0;
             let expected = model.push(kind, target, item, queue.max() + usize::from(!busy));
-            replaced += usize::from(matches!(expected, Pushed::InPlaceOf(_)));
-            refused += usize::from(matches!(expected, Pushed::Full(_)));
+            replaced += usize::from(matches!(expected, PushOutcome::InPlaceOf(_)));
+            refused += usize::from(matches!(expected, PushOutcome::Full(_)));
             assert_eq!(queue.push(concern, item, busy, |_, _| {}), expected, "item {item}");
             assert_eq!(queue.len(), model.0.len());
         }

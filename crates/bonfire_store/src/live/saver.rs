@@ -8,8 +8,8 @@ use bonfire::{Delta, OpenOptions, Result, Snapshot};
 
 use super::append::{AppendJob, AppendTo, RequestedSave};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, SaveRequest, Step, Work, load, step};
-use super::queue::Concern;
+use super::job::{Job, JobKind, SaveRequest, Step, load, step};
+use super::queue::JobTarget;
 use super::status::{SaveReport, SaverStatus};
 use super::target::{LoadSource, SaveTarget};
 use super::worker::Shared;
@@ -116,9 +116,9 @@ impl Saver {
     pub(crate) fn submit_save(&self, request: SaveRequest) {
         request.promises.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
         let description = format!("save {}", request.target);
-        let concern = Concern::Save(request.target.clone());
+        let concern = JobTarget::Save(request.target.clone());
         request.follow_last();
-        self.owner.shared.submit(concern, Job { description, work: Work::Save(Box::new(request)) });
+        self.owner.shared.submit(concern, Job { description, work: JobKind::Save(Box::new(request)) });
     }
 
     /// Appends what has changed to the journal of a save, at the cost of what has changed. When the handle is complete, it is
@@ -136,7 +136,7 @@ impl Saver {
     /// See [`engine::submit_append`](crate::engine::submit_append).
     pub(crate) fn submit_append(&self, base: JournalBase, delta: Delta, promise: Promise<AppendReport>) {
         self.submit_append_job(AppendJob {
-            base: AppendTo::Durable(base),
+            base: AppendTo::DurableSave(base),
             delta,
             promise,
             saves: Vec::new(),
@@ -160,8 +160,8 @@ impl Saver {
         append.saves.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
         let slot = append.base.slot().to_owned();
         let description = format!("append to slot `{slot}`");
-        let concern = Concern::Other(SaveTarget::Slot(slot));
-        self.owner.shared.submit(concern, Job { description, work: Work::Other(append.step()) });
+        let concern = JobTarget::Other(SaveTarget::Slot(slot));
+        self.owner.shared.submit(concern, Job { description, work: JobKind::Other(append.step()) });
     }
 
     /// Opens and checks the newest good save of a slot, one save by its number, or the save at a path or in a blob.
@@ -181,7 +181,7 @@ impl Saver {
         then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
     ) {
         let description = format!("load {source}");
-        let concern = Concern::Other(source.target());
+        let concern = JobTarget::Other(source.target());
         self.submit(description, concern, promise, move |slots, reporter| {
             let span = tracing::info_span!("bonfire.load", target = %source);
             let _in_span = span.enter();
@@ -200,7 +200,7 @@ impl Saver {
     /// See [`engine::submit_delete`](crate::engine::submit_delete).
     pub(crate) fn submit_delete(&self, slot: &str, promise: Promise<u64>) {
         let slot = slot.to_owned();
-        let concern = Concern::Other(SaveTarget::Slot(slot.clone()));
+        let concern = JobTarget::Other(SaveTarget::Slot(slot.clone()));
         self.submit(format!("delete slot `{slot}`"), concern, promise, move |slots, _| {
             block_on(slots.delete_unlocked(&slot))
         });
@@ -223,20 +223,20 @@ impl Saver {
         work: impl FnOnce(&Slots) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
         let (promise, handle) = Promise::new();
-        self.submit("run".to_owned(), Concern::Everything, promise, move |slots, _| work(slots));
+        self.submit("run".to_owned(), JobTarget::Everything, promise, move |slots, _| work(slots));
         handle
     }
 
     fn submit<T: Clone + Send + 'static>(
         &self,
         description: String,
-        concern: Concern,
+        concern: JobTarget,
         promise: Promise<T>,
         work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
     ) {
         promise.enter_queue(self.owner.shared.id);
         let step: Step = step(promise, work);
-        self.owner.shared.submit(concern, Job { description, work: Work::Other(step) });
+        self.owner.shared.submit(concern, Job { description, work: JobKind::Other(step) });
     }
 
     /// How it is doing.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bonfire::Error;
 
 use super::job::{Job, Outcome};
-use super::queue::{Concern, Pushed, Queue};
+use super::queue::{JobTarget, PushOutcome, Queue};
 use super::status::SaverStatus;
 use crate::slots::Slots;
 
@@ -82,7 +82,7 @@ impl State {
     fn count(&mut self, outcome: Outcome) {
         let counted = &mut self.counted;
         match outcome {
-            Outcome::Durable(durable) => {
+            Outcome::DurableSave(durable) => {
                 counted.saves += 1;
                 counted.bytes += durable.bytes;
                 let seconds = durable.seconds.filter(|&seconds| seconds > 0.0);
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// Hands a job in. It is never waited for.
-    pub(super) fn submit(self: &Arc<Self>, concern: Concern, job: Job) {
+    pub(super) fn submit(self: &Arc<Self>, concern: JobTarget, job: Job) {
         let description = job.description.clone();
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
@@ -156,15 +156,15 @@ impl Shared {
         state.gave_up = false;
         let busy = state.running.is_some();
         match state.queue.push(concern, job, busy, Job::replace) {
-            Pushed::Added => {}
-            Pushed::InPlaceOf(old) => {
+            PushOutcome::Added => {}
+            PushOutcome::InPlaceOf(old) => {
                 state.counted.coalesced += 1;
                 // With it goes a snapshot, which takes its time.
                 drop(state);
                 drop(old);
                 tracing::debug!("{description}: a newer request takes the place of one that waited");
             }
-            Pushed::Full(job) => {
+            PushOutcome::Full(job) => {
                 let max = state.queue.max();
                 drop(state);
                 let error = Error::limit(format!("cannot {description}: {max} jobs wait already"));

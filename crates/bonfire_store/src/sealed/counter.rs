@@ -35,14 +35,14 @@ pub trait TrustedCounter: MaybeSend + MaybeSync {
 
 /// What is counted together, by the name of a blob.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Family {
+pub(super) struct CounterName {
     /// The name without the number of its generation, in lower case.
     pub(super) name: String,
     /// Whether the blob is a save for after a crash.
     pub(super) recovery: bool,
 }
 
-impl Family {
+impl CounterName {
     pub(super) fn of(blob: &str) -> Self {
         let (stem, recovery) = match blob.rsplit_once('.') {
             Some((stem, "bonfire" | "locked" | "value")) => (stem, false),
@@ -59,7 +59,7 @@ impl Family {
 
 #[cfg(test)]
 mod tests {
-    use super::Family;
+    use super::CounterName;
 
     #[test]
     fn generations_of_a_slot_are_one_family() {
@@ -82,7 +82,7 @@ mod tests {
             ("level.00000001.00000002", "level.00000001", false),
             ("3", "3", false),
         ] {
-            assert_eq!(Family::of(name), Family { name: expected.to_owned(), recovery }, "{name}");
+            assert_eq!(CounterName::of(name), CounterName { name: expected.to_owned(), recovery }, "{name}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bonfire::{Error, Result};
 
-use super::key::{PassphraseCosts, Stretch};
+use super::key::{PassphraseCosts, PassphraseParameters};
 use super::suite::{Position, Suite};
 use crate::store::SEALED_MAGIC as MAGIC;
 
@@ -32,7 +32,7 @@ pub(super) struct Header {
     pub(super) signed: bool,
     pub(super) key: KeyId,
     pub(super) save: SaveId,
-    pub(super) stretch: Option<Stretch>,
+    pub(super) stretch: Option<PassphraseParameters>,
     pub(super) counter: u64,
     pub(super) open: u64,
     pub(super) body: u64,
@@ -46,7 +46,7 @@ impl Header {
         {
             flags |= if set { flag } else { 0 };
         }
-        let (salt, costs) = self.stretch.map_or(([0; 16], [0; 3]), |Stretch { salt, costs }| {
+        let (salt, costs) = self.stretch.map_or(([0; 16], [0; 3]), |PassphraseParameters { salt, costs }| {
             (salt, [costs.memory_kib, costs.passes, costs.lanes])
         });
         let mut bytes = [0; HEADER_BYTES];
@@ -108,7 +108,7 @@ impl Header {
             passes: u32::from_le_bytes(take(&mut rest)?),
             lanes: u32::from_le_bytes(take(&mut rest)?),
         };
-        let stretch = (flags & FLAG_PASSPHRASE != 0).then_some(Stretch { salt, costs });
+        let stretch = (flags & FLAG_PASSPHRASE != 0).then_some(PassphraseParameters { salt, costs });
         let counter = u64::from_le_bytes(take(&mut rest)?);
         let segment_bytes = u32::from_le_bytes(take(&mut rest)?);
         if segment_bytes != SEGMENT_BYTES as u32 {

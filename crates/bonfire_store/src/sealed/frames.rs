@@ -5,7 +5,7 @@ use chacha20poly1305::XChaCha20Poly1305;
 use chacha20poly1305::aead::{AeadInOut, KeyInit};
 
 use super::format::{KeyId, SaveId};
-use super::key::{FileKeys, KeySearch, PassphraseCosts, SealKey, Stretch};
+use super::key::{FileKeys, KeySearch, PassphraseCosts, PassphraseParameters, SealKey};
 use super::random::random;
 use super::suite::Suite;
 
@@ -35,7 +35,7 @@ impl FrameSealer {
         info[1] = u8::from(stretch.is_some());
         info[4..12].copy_from_slice(&master.id());
         info[12..36].copy_from_slice(&file);
-        if let Some(Stretch { salt, costs }) = stretch {
+        if let Some(PassphraseParameters { salt, costs }) = stretch {
             info[36..52].copy_from_slice(&salt);
             for (at, cost) in [(52, costs.memory_kib), (56, costs.passes), (60, costs.lanes)] {
                 info[at..at + 4].copy_from_slice(&cost.to_le_bytes());
@@ -67,7 +67,7 @@ impl FrameSealer {
             passes: u32::from_le_bytes(part(56)),
             lanes: u32::from_le_bytes(part(60)),
         };
-        let stretch = (info[1] != 0).then_some(Stretch { salt, costs });
+        let stretch = (info[1] != 0).then_some(PassphraseParameters { salt, costs });
         let master = key.to_read(id, stretch.as_ref(), KeySearch::Full)?;
         let master = master.ok_or_else(|| Error::wrong_key("this key does not open the file"))?;
         key.fits(stretch.as_ref());

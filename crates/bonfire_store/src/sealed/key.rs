@@ -39,8 +39,8 @@ const STRANGERS_MAX: usize = 4;
 pub struct SealKey(Arc<Secret>);
 
 enum Secret {
-    Bytes(Arc<Master>),
-    Passphrase { text: Zeroizing<String>, costs: PassphraseCosts, stretched: Mutex<Vec<Stretched>> },
+    Bytes(Arc<MasterKey>),
+    Passphrase { text: Zeroizing<String>, costs: PassphraseCosts, stretched: Mutex<Vec<DerivedSecret>> },
 }
 
 /// What a guess of a passphrase costs: those of Argon2id. They are stored with each save.
@@ -84,25 +84,25 @@ impl PassphraseCosts {
 
 /// How a passphrase becomes a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct PassphraseParameters {
     pub(super) salt: [u8; 16],
     pub(super) costs: PassphraseCosts,
 }
 
-struct Stretched {
-    stretch: Stretch,
-    master: Arc<Master>,
+struct DerivedSecret {
+    stretch: PassphraseParameters,
+    master: Arc<MasterKey>,
     /// A save was opened with it, or it was made here: fit to write with.
     fits: bool,
 }
 
 /// 32 bytes from which the keys of files come, and the name by which a file says that it needs them.
-pub(super) struct Master {
+pub(super) struct MasterKey {
     key: Zeroizing<[u8; 32]>,
     id: KeyId,
 }
 
-impl Master {
+impl MasterKey {
     fn new(key: Zeroizing<[u8; 32]>) -> Arc<Self> {
         let mut hash = Zeroizing::new(blake3::derive_key(KEY_ID, &*key));
         let mut id = KeyId::default();
@@ -119,7 +119,7 @@ impl Master {
 impl SealKey {
     /// A key of 32 bytes that nobody can guess: from the system's keystore, from a server, from a random generator.
     pub fn from_bytes(mut bytes: [u8; 32]) -> Self {
-        let master = Master::new(Zeroizing::new(bytes));
+        let master = MasterKey::new(Zeroizing::new(bytes));
         bytes.zeroize();
         Self(Arc::new(Secret::Bytes(master)))
     }
@@ -142,7 +142,7 @@ impl SealKey {
     ///
     /// A salt under which a save was opened is used again: then the saves of many sessions share one, and opening them
     /// all costs one derivation. Files have different keys all the same.
-    pub(super) fn to_write(&self) -> Result<(Arc<Master>, Option<Stretch>)> {
+    pub(super) fn to_write(&self) -> Result<(Arc<MasterKey>, Option<PassphraseParameters>)> {
         match &*self.0 {
             Secret::Bytes(master) => Ok((Arc::clone(master), None)),
             Secret::Passphrase { text, costs, stretched } => {
@@ -150,9 +150,9 @@ impl SealKey {
                 if let Some(found) = known.iter().find(|known| known.fits && known.stretch.costs == *costs) {
                     return Ok((Arc::clone(&found.master), Some(found.stretch)));
                 }
-                let stretch = Stretch { salt: random()?, costs: *costs };
+                let stretch = PassphraseParameters { salt: random()?, costs: *costs };
                 let master = derive(text, &stretch)?;
-                remember(&mut known, Stretched { stretch, master: Arc::clone(&master), fits: true });
+                remember(&mut known, DerivedSecret { stretch, master: Arc::clone(&master), fits: true });
                 Ok((master, Some(stretch)))
             }
         }
@@ -165,9 +165,9 @@ impl SealKey {
     pub(super) fn to_read(
         &self,
         id: KeyId,
-        stretch: Option<&Stretch>,
+        stretch: Option<&PassphraseParameters>,
         search: KeySearch,
-    ) -> Result<Option<Arc<Master>>> {
+    ) -> Result<Option<Arc<MasterKey>>> {
         let master = match (&*self.0, stretch) {
             (Secret::Bytes(master), None) => Arc::clone(master),
             (Secret::Passphrase { text, stretched, costs }, Some(stretch)) => {
@@ -185,7 +185,7 @@ impl SealKey {
                     None => {
                         let master = derive(text, stretch)?;
                         let stretched =
-                            Stretched { stretch: *stretch, master: Arc::clone(&master), fits: false };
+                            DerivedSecret { stretch: *stretch, master: Arc::clone(&master), fits: false };
                         remember(&mut known, stretched);
                         master
                     }
@@ -197,7 +197,7 @@ impl SealKey {
     }
 
     /// A file that was stretched so has proved to be ours.
-    pub(super) fn fits(&self, stretch: Option<&Stretch>) {
+    pub(super) fn fits(&self, stretch: Option<&PassphraseParameters>) {
         if let (Secret::Passphrase { stretched, .. }, Some(stretch)) = (&*self.0, stretch) {
             let mut known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
             known.iter_mut().filter(|known| known.stretch == *stretch).for_each(|known| known.fits = true);
@@ -214,7 +214,7 @@ impl fmt::Debug for SealKey {
     }
 }
 
-fn remember(known: &mut Vec<Stretched>, stretched: Stretched) {
+fn remember(known: &mut Vec<DerivedSecret>, stretched: DerivedSecret) {
     if known.len() >= STRETCHED_MAX {
         let oldest = known.iter().position(|known| !known.fits).unwrap_or(0);
         known.remove(oldest);
@@ -222,8 +222,8 @@ fn remember(known: &mut Vec<Stretched>, stretched: Stretched) {
     known.push(stretched);
 }
 
-fn derive(passphrase: &str, stretch: &Stretch) -> Result<Arc<Master>> {
-    let Stretch { salt, costs } = stretch;
+fn derive(passphrase: &str, stretch: &PassphraseParameters) -> Result<Arc<MasterKey>> {
+    let PassphraseParameters { salt, costs } = stretch;
     costs.check()?;
     let refused = |error: argon2::Error| Error::limit(format!("the passphrase cannot be stretched: {error}"));
     let params = Params::new(costs.memory_kib, costs.passes, costs.lanes, Some(32)).map_err(refused)?;
@@ -231,7 +231,7 @@ fn derive(passphrase: &str, stretch: &Stretch) -> Result<Arc<Master>> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(passphrase.as_bytes(), salt, &mut *key)
         .map_err(refused)?;
-    Ok(Master::new(key))
+    Ok(MasterKey::new(key))
 }
 
 /// The keys of one file.
@@ -240,7 +240,7 @@ pub(super) struct FileKeys {
 }
 
 impl FileKeys {
-    pub(super) fn derive(master: &Master, suite: Suite, save: &SaveId) -> Self {
+    pub(super) fn derive(master: &MasterKey, suite: Suite, save: &SaveId) -> Self {
         Self::from_key(&master.key, suite, save)
     }
 

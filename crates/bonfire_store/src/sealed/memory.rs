@@ -15,15 +15,15 @@ const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// Holds the memory of the largest blob that was sealed or opened, while nobody else does.
 #[derive(Clone)]
-pub(super) struct Spare(Arc<Mutex<AlignedBuf>>);
+pub(super) struct SpareBuffer(Arc<Mutex<AlignedBuf>>);
 
-impl Default for Spare {
+impl Default for SpareBuffer {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(AlignedBuf::zeroed(0))))
     }
 }
 
-impl Spare {
+impl SpareBuffer {
     /// Memory for `len` bytes. What they hold is whatever an earlier blob left there: write all of them.
     pub(super) fn take(&self, len: u64) -> Result<Memory> {
         let spare = {
@@ -46,7 +46,7 @@ impl Spare {
 pub(super) struct Memory {
     bytes: AlignedBuf,
     len: usize,
-    home: Spare,
+    home: SpareBuffer,
 }
 
 impl Memory {

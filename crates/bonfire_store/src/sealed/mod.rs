@@ -23,15 +23,15 @@ use bonfire::engine::AlignedBuf;
 use bonfire::{Error, Result};
 use bytes::Bytes;
 
-use self::counter::Family;
+use self::counter::CounterName;
 pub use self::counter::TrustedCounter;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
 pub use self::frames::FrameSealer;
 use self::key::KeySearch;
 pub use self::key::{PassphraseCosts, SealKey};
-use self::memory::Spare;
-use self::open::{Front, SegmentOpener, no_key};
-use self::seal::Style;
+use self::memory::SpareBuffer;
+use self::open::{BlobFront, SegmentOpener, no_key};
+use self::seal::SealOptions;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
 use crate::save_name::JournalName;
@@ -85,7 +85,7 @@ struct Seal {
     counter: Option<Box<dyn TrustedCounter>>,
     signer: Option<SigningKey>,
     verifiers: Vec<VerifyingKey>,
-    spare: Spare,
+    spare: SpareBuffer,
 }
 
 impl<S: Store> Sealed<S> {
@@ -109,7 +109,7 @@ impl<S: Store> Sealed<S> {
             counter: None,
             signer: None,
             verifiers: Vec::new(),
-            spare: Spare::default(),
+            spare: SpareBuffer::default(),
         };
         Self { store, seal }
     }
@@ -185,7 +185,7 @@ impl<S: Store> Sealed<S> {
         name: &str,
         payload: Payload,
         when: Precondition,
-        style: Style,
+        style: SealOptions,
     ) -> Result<Version> {
         self.seal.check_signer()?;
         if self.seal.counter.is_some() && JournalName::parse(name).is_some() {
@@ -197,7 +197,7 @@ impl<S: Store> Sealed<S> {
             let blob = self.seal.seal(name, &payload, 0, style)?;
             return self.store.put(name, Payload::from(blob).watched_as(&payload), when).await;
         };
-        let Family { name: family, recovery } = Family::of(name);
+        let CounterName { name: family, recovery } = CounterName::of(name);
         let number = counter.newest(&family)?;
         let number = number.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
         let blob = self.seal.seal(name, &payload, number, style)?;
@@ -209,8 +209,8 @@ impl<S: Store> Sealed<S> {
     }
 
     /// How blobs are sealed that are new here.
-    fn style(&self) -> Style {
-        Style { suite: self.seal.suite, bound: self.seal.bind_name }
+    fn style(&self) -> SealOptions {
+        SealOptions { suite: self.seal.suite, bound: self.seal.bind_name }
     }
 
     /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away.
@@ -226,13 +226,15 @@ impl<S: Store> Sealed<S> {
             return Err(Error::misuse(format!("`{from}` is counted, and there is no counter here")));
         }
         let payload = Payload::from(self.seal.open(from, &blob)?).leave_open(header.open);
-        let style = Style { suite: header.suite, bound: header.bound || self.seal.bind_name };
+        let style = SealOptions { suite: header.suite, bound: header.bound || self.seal.bind_name };
         self.put_sealed(to, payload, Precondition::Absent, style).await.map(drop)
     }
 
     /// If the blob of this header is the newest of its family: nothing that was there opens any more.
     fn retire(&self, name: &str, header: &Header) -> Result<()> {
-        let (Some(counter), Family { name, recovery: false }) = (&self.seal.counter, Family::of(name)) else {
+        let (Some(counter), CounterName { name, recovery: false }) =
+            (&self.seal.counter, CounterName::of(name))
+        else {
             return Ok(());
         };
         if header.counter >= counter.newest(&name)? {
@@ -276,7 +278,7 @@ impl<S: Store> Sealed<S> {
             true => first,
             false => self.store.get_range(name, 0..layout.front).await?,
         };
-        let front = Front::decode(&first, head.len)?;
+        let front = BlobFront::decode(&first, head.len)?;
         // Of the same read as the rest: the blob may have been replaced since the first one.
         let layout = front.layout;
         let search = match range.end.min(layout.len()) <= layout.open {
@@ -353,7 +355,7 @@ impl<S: Store> Sealed<S> {
             // What is no sealed blob can be moved out of the way like any other.
             Err(_) => return self.store.rename(from, to).await,
         };
-        let (old, new) = (Family::of(from), Family::of(to));
+        let (old, new) = (CounterName::of(from), CounterName::of(to));
         let counted_apart = self.seal.counter.is_some() && old.name != new.name;
         if header.bound || self.seal.bind_name || counted_apart {
             self.put_again(from, to).await?;

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use chacha20poly1305::aead::inout::InOutBuf;
 
 use super::Seal;
-use super::counter::Family;
+use super::counter::CounterName;
 use super::format::{HEADER_BYTES, Header, Layout, SIGNATURE_BYTES, TAG_BYTES};
-use super::key::{FileKeys, KeySearch, Master, SealKey};
+use super::key::{FileKeys, KeySearch, MasterKey, SealKey};
 use super::seal::{front_hash, front_tag};
 use super::signature::Signed;
 use super::suite::{Cipher, Suite};
 
 /// What stands before the segments of a blob.
-pub(super) struct Front {
+pub(super) struct BlobFront {
     pub(super) header: Header,
     pub(super) layout: Layout,
     /// Header and open bytes.
@@ -24,7 +24,7 @@ pub(super) struct Front {
     signature: Option<[u8; SIGNATURE_BYTES]>,
 }
 
-impl Front {
+impl BlobFront {
     /// Of a blob of `blob_len` bytes that starts with `bytes`.
     pub(super) fn decode(bytes: &Bytes, blob_len: u64) -> Result<Self> {
         let header = Header::decode(bytes)?;
@@ -55,7 +55,7 @@ impl Seal {
         &self,
         header: &Header,
         search: KeySearch,
-    ) -> Result<Option<(&SealKey, std::sync::Arc<Master>)>> {
+    ) -> Result<Option<(&SealKey, std::sync::Arc<MasterKey>)>> {
         for key in &self.keys {
             if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), search)? {
                 return Ok(Some((key, master)));
@@ -74,8 +74,13 @@ impl Seal {
 
     /// Checks what stands before the segments, as far as what is at hand allows. Returns what opens the segments, or
     /// `None` if there is no key for them: then only a required signature has been checked.
-    pub(super) fn check_front(&self, name: &str, front: &Front, search: KeySearch) -> Result<Option<Cipher>> {
-        let Front { header, covered, tag, .. } = front;
+    pub(super) fn check_front(
+        &self,
+        name: &str,
+        front: &BlobFront,
+        search: KeySearch,
+    ) -> Result<Option<Cipher>> {
+        let BlobFront { header, covered, tag, .. } = front;
         let (suite, verifies) = (header.suite, !self.verifiers.is_empty());
         let (keys, found) = match suite {
             Suite::Signed => (verifies.then(|| FileKeys::public(suite, &header.save)), None),
@@ -99,7 +104,7 @@ impl Seal {
             let Some(signature) = &front.signature else {
                 return Err(Error::corrupt(format!("`{name}` is not signed")));
             };
-            self.verify(name, Signed::Front, &front_hash(covered, tag, header, name), signature)?;
+            self.verify(name, Signed::BlobFront, &front_hash(covered, tag, header, name), signature)?;
         }
         if keys.is_some() || verifies {
             self.check_counter(name, header)?;
@@ -122,7 +127,7 @@ impl Seal {
 
     fn check_counter(&self, name: &str, header: &Header) -> Result<()> {
         let Some(counter) = &self.counter else { return Ok(()) };
-        let Family { name: family, recovery } = Family::of(name);
+        let CounterName { name: family, recovery } = CounterName::of(name);
         let newest = counter.newest(&family)?;
         // A save for after a crash is of use only until the next save.
         if header.counter < newest || (recovery && header.counter == newest) {
@@ -136,7 +141,7 @@ impl Seal {
 
     /// All plaintext of a blob.
     pub(super) fn open(&self, name: &str, blob: &Bytes) -> Result<Bytes> {
-        let front = Front::decode(blob, blob.len() as u64)?;
+        let front = BlobFront::decode(blob, blob.len() as u64)?;
         let cipher = self.check_front(name, &front, KeySearch::Full)?.ok_or_else(|| no_key(name))?;
         let layout = &front.layout;
         let mut memory = self.spare.take(layout.len())?;

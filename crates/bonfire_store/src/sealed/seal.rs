@@ -14,7 +14,7 @@ use crate::store::Payload;
 
 /// What a blob keeps when it is moved or copied.
 #[derive(Clone, Copy)]
-pub(super) struct Style {
+pub(super) struct SealOptions {
     pub(super) suite: Suite,
     /// Bound to its name.
     pub(super) bound: bool,
@@ -22,8 +22,14 @@ pub(super) struct Style {
 
 impl Seal {
     /// The sealed form of a payload, as the `counter`-th save of its family.
-    pub(super) fn seal(&self, name: &str, payload: &Payload, counter: u64, style: Style) -> Result<Bytes> {
-        let Style { suite, bound } = style;
+    pub(super) fn seal(
+        &self,
+        name: &str,
+        payload: &Payload,
+        counter: u64,
+        style: SealOptions,
+    ) -> Result<Bytes> {
+        let SealOptions { suite, bound } = style;
         let save = random()?;
         let (keys, key, stretch) = if suite == Suite::Signed {
             (FileKeys::public(suite, &save), KeyId::default(), None)
@@ -114,7 +120,7 @@ impl Seal {
         tag.copy_from_slice(&front_tag);
         if let Some(signer) = &self.signer {
             let hash = front_hash(covered, &front_tag, header, name);
-            let signed: [u8; SIGNATURE_BYTES] = signer.sign(Signed::Front, &hash);
+            let signed: [u8; SIGNATURE_BYTES] = signer.sign(Signed::BlobFront, &hash);
             signature.copy_from_slice(&signed);
         }
         front_tag

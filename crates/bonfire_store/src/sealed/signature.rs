@@ -15,14 +15,14 @@ const WHOLE: &[u8] = b"bonfire_store sealed v1 whole\0";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signed {
     /// Header, open bytes and their tag: lists of saves need no more.
-    Front,
+    BlobFront,
     /// Everything before the signature.
     Whole,
 }
 
 fn message(about: Signed, hash: &blake3::Hash) -> Vec<u8> {
     let context = match about {
-        Signed::Front => FRONT,
+        Signed::BlobFront => FRONT,
         Signed::Whole => WHOLE,
     };
     [context, hash.as_bytes()].concat()

@@ -42,9 +42,9 @@ impl Keep {
     }
 
     /// Which of these saves go. They come newest first.
-    pub(super) fn too_old(&self, saves: &[Condition]) -> Vec<usize> {
-        let day = |save: &Condition| match save {
-            Condition::Good(Some(time)) => Some(time.as_secs() / 86_400),
+    pub(super) fn too_old(&self, saves: &[SaveHealth]) -> Vec<usize> {
+        let day = |save: &SaveHealth| match save {
+            SaveHealth::Good(Some(time)) => Some(time.as_secs() / 86_400),
             _ => None,
         };
         let mut days: BTreeSet<u64> = saves.iter().filter_map(day).collect();
@@ -58,9 +58,9 @@ impl Keep {
             // The first of a day that is met is its last.
             let last_of_day = day(save).is_some_and(|day| days.remove(&day));
             match save {
-                Condition::Good(_) => good += 1,
-                Condition::Damaged => {}
-                Condition::Unknown => continue,
+                SaveHealth::Good(_) => good += 1,
+                SaveHealth::Damaged => {}
+                SaveHealth::Unknown => continue,
             }
             if old && !last_of_day {
                 goes.push(place);
@@ -72,7 +72,7 @@ impl Keep {
 
 /// What is known of a save when others push it out.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Condition {
+pub(super) enum SaveHealth {
     /// As far as one can tell without reading it all; with the time it was saved at.
     Good(Option<Duration>),
     /// It counts as none of those that are kept, and goes when enough good ones are newer.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn kept(keep: Keep, days: &[f64]) -> Vec<usize> {
-        let good = |day: &f64| Condition::Good(Some(Duration::from_secs_f64(day * 86_400.0)));
+        let good = |day: &f64| SaveHealth::Good(Some(Duration::from_secs_f64(day * 86_400.0)));
         let goes = keep.too_old(&days.iter().map(good).collect::<Vec<_>>());
         (0..days.len()).filter(|place| !goes.contains(place)).collect()
     }
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_save_of_unknown_time_is_nobodys_day() {
-        let today = Condition::Good(Some(Duration::ZERO));
-        let goes = Keep::newest(1).one_per_day(7).too_old(&[today, Condition::Good(None), today]);
+        let today = SaveHealth::Good(Some(Duration::ZERO));
+        let goes = Keep::newest(1).one_per_day(7).too_old(&[today, SaveHealth::Good(None), today]);
         assert_eq!(goes, [1, 2]);
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn damaged_saves_push_out_no_good_ones_and_unknown_ones_stay() {
-        let (good, damaged, unknown) = (Condition::Good(None), Condition::Damaged, Condition::Unknown);
+        let (good, damaged, unknown) = (SaveHealth::Good(None), SaveHealth::Damaged, SaveHealth::Unknown);
         let keep = Keep::newest(2);
         assert!(keep.too_old(&[damaged, damaged, damaged, good, good]).is_empty());
         assert_eq!(keep.too_old(&[good, damaged, good, damaged, good]), [3, 4]);

@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 
-use super::keep::Condition;
+use super::keep::SaveHealth;
 use super::recovery::pending;
 use super::write::SaveContent;
 use super::{Slots, WrittenSave};
@@ -178,18 +178,18 @@ impl Slots {
         Ok(pruned)
     }
 
-    async fn condition(&self, save: &SaveName) -> Result<Condition> {
+    async fn condition(&self, save: &SaveName) -> Result<SaveHealth> {
         if self.damaged().contains(&save.to_string()) {
-            return Ok(Condition::Damaged);
+            return Ok(SaveHealth::Damaged);
         }
         // Gone already, or good, or at least not known to be bad.
-        let Some(info) = self.info(save).await? else { return Ok(Condition::Unknown) };
+        let Some(info) = self.info(save).await? else { return Ok(SaveHealth::Unknown) };
         Ok(match info.problem {
             // Of another key: whoever has it may want it.
-            _ if info.sealed => Condition::Unknown,
-            None => Condition::Good(info.saved_at),
-            Some(problem) if problem.is_corrupt() => Condition::Damaged,
-            Some(_) => Condition::Unknown,
+            _ if info.sealed => SaveHealth::Unknown,
+            None => SaveHealth::Good(info.saved_at),
+            Some(problem) if problem.is_corrupt() => SaveHealth::Damaged,
+            Some(_) => SaveHealth::Unknown,
         })
     }
 }

@@ -8,14 +8,14 @@ pub(super) const REPAIRS_MAX: usize = 4096;
 
 /// The entries that a damaged one lies between in a sorted table, and how far away they are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Neighbours {
+pub(super) struct NeighbourEntries {
     /// The last one in front that is sound, and how many slots in front.
     pub(super) before: Option<(ChunkPos, usize)>,
     /// The next one that is sound, and how many slots behind.
     pub(super) after: Option<(ChunkPos, usize)>,
 }
 
-impl Neighbours {
+impl NeighbourEntries {
     /// The neighbours of one slot of a table.
     pub(super) fn of(slots: &[Option<Entry>], slot: usize) -> Self {
         let sound = |(distance, entry): (usize, &Option<Entry>)| entry.map(|entry| (entry.pos, distance + 1));
@@ -42,7 +42,11 @@ impl Neighbours {
 
 /// What a damaged entry was, if only one answer is possible. `fits` tells whether an entry points exactly at a payload that
 /// nobody else has, and whether its place is free.
-pub(super) fn certain(bytes: &[u8; 24], around: Neighbours, fits: impl Fn(&Entry) -> bool) -> Option<Entry> {
+pub(super) fn certain(
+    bytes: &[u8; 24],
+    around: NeighbourEntries,
+    fits: impl Fn(&Entry) -> bool,
+) -> Option<Entry> {
     if let (Some(pos), Some(entry)) = (around.only_place(), Entry::parse_unchecked(bytes)) {
         let entry = Entry { pos, ..entry };
         if fits(&entry) {
@@ -120,8 +124,8 @@ mod tests {
         bytes
     }
 
-    fn between(before: (i32, i32), after: (i32, i32)) -> Neighbours {
-        Neighbours { before: Some((before.into(), 1)), after: Some((after.into(), 1)) }
+    fn between(before: (i32, i32), after: (i32, i32)) -> NeighbourEntries {
+        NeighbourEntries { before: Some((before.into(), 1)), after: Some((after.into(), 1)) }
     }
 
     fn points_there(entry: &Entry) -> bool {
@@ -150,12 +154,12 @@ mod tests {
     fn a_place_that_could_be_another_is_not_repaired() {
         let mut bytes = bytes(entry(1, -1));
         bytes[0] ^= 1;
-        assert_eq!(certain(&bytes, Neighbours::default(), points_there), None);
+        assert_eq!(certain(&bytes, NeighbourEntries::default(), points_there), None);
         // A pointer that is wrong has one repair, wherever the chunk is.
         bytes[0] ^= 1;
         bytes[9] ^= 1;
-        assert_eq!(certain(&bytes, Neighbours::default(), points_there), Some(entry(1, -1)));
-        assert_eq!(certain(&bytes, Neighbours::default(), |_| false), None);
+        assert_eq!(certain(&bytes, NeighbourEntries::default(), points_there), Some(entry(1, -1)));
+        assert_eq!(certain(&bytes, NeighbourEntries::default(), |_| false), None);
     }
 
     #[test]
@@ -163,10 +167,10 @@ mod tests {
         let slots = [Some(entry(0, 4)), None, None, Some(entry(3, 4))];
         let mut wrecked = bytes(entry(1, 4));
         wrecked[..8].copy_from_slice(&[0xAA; 8]);
-        assert_eq!(certain(&wrecked, Neighbours::of(&slots, 1), points_there), Some(entry(1, 4)));
-        assert_eq!(certain(&wrecked, Neighbours::of(&slots, 2), points_there), Some(entry(2, 4)));
+        assert_eq!(certain(&wrecked, NeighbourEntries::of(&slots, 1), points_there), Some(entry(1, 4)));
+        assert_eq!(certain(&wrecked, NeighbourEntries::of(&slots, 2), points_there), Some(entry(2, 4)));
         let slots = [Some(entry(0, 4)), None, Some(entry(3, 4))];
-        assert_eq!(certain(&wrecked, Neighbours::of(&slots, 1), points_there), None);
+        assert_eq!(certain(&wrecked, NeighbourEntries::of(&slots, 1), points_there), None);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use bonfire::{Error, Result};
 use super::layout::{
     ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry, field,
 };
-use super::repair::{self, Neighbours, REPAIRS_MAX};
+use super::repair::{self, NeighbourEntries, REPAIRS_MAX};
 use super::scan::{self, SearchResult};
 use super::strict::{self, Bodies, in_file};
-use super::world_bytes::{Window, WorldBytes};
+use super::world_bytes::{ReadWindow, WorldBytes};
 use super::{PixelChunk, PixelPayload, PixelWorld, RepairedPart, SkippedPart};
 use crate::{BodyId, ChunkPos};
 
@@ -28,7 +28,7 @@ pub(super) fn read(source: &Arc<WorldBytes>, damage: Error) -> Result<PixelWorld
         places_hold: header.check_places(source.len()).is_ok(),
         expected: header.chunks_expected(source.len()),
         header,
-        claims: Claims::default(),
+        claims: ClaimedRanges::default(),
         slots: Vec::new(),
         outliers: HashSet::new(),
         damaged_chunks: HashSet::new(),
@@ -48,9 +48,9 @@ pub(super) fn read(source: &Arc<WorldBytes>, damage: Error) -> Result<PixelWorld
 
 /// Ranges of the file that belong to something; no two overlap.
 #[derive(Default)]
-struct Claims(BTreeMap<u64, u64>);
+struct ClaimedRanges(BTreeMap<u64, u64>);
 
-impl Claims {
+impl ClaimedRanges {
     /// Takes a range, unless a part of it is taken.
     fn take(&mut self, (start, end): (u64, u64)) -> bool {
         let before = self.0.range(..end).next_back();
@@ -85,7 +85,7 @@ struct Salvage<'s> {
     places_hold: bool,
     /// How many chunks there should be.
     expected: u64,
-    claims: Claims,
+    claims: ClaimedRanges,
     /// The page table where the header has it; `None` for damaged entries.
     slots: Vec<Option<Entry>>,
     /// Where entries are that cannot be believed, because they break the order of the table.
@@ -107,7 +107,7 @@ impl Salvage<'_> {
 
     /// The chunks of the page table, as far as it is where the header has it.
     fn table(&mut self) -> Result<()> {
-        let mut window = Window::new(self.source);
+        let mut window = ReadWindow::new(self.source);
         let mut at = self.header.table_at.max(HEADER_BYTES);
         if at == self.header.table_at {
             while (self.slots.len() as u64) < self.expected {
@@ -172,7 +172,7 @@ impl Salvage<'_> {
             self.index_is_whole = self.places_hold && table_end == Some(self.source.len());
             return Ok(());
         }
-        let mut window = Window::new(self.source);
+        let mut window = ReadWindow::new(self.source);
         let Some(head) = window.get::<8>(index_at)?.copied() else { return Ok(()) };
         let count = u32::from_le_bytes(field(&head, 0));
         let room = self.source.len() - index_at - INDEX_HEADER_BYTES;
@@ -294,7 +294,7 @@ impl Salvage<'_> {
             return Ok(());
         }
         let mut taken = self.taken();
-        let mut window = Window::new(self.source);
+        let mut window = ReadWindow::new(self.source);
         for slot in damaged {
             let at = self.slot_at(slot);
             // Where a payload was written over the table, there is no entry.
@@ -302,7 +302,7 @@ impl Salvage<'_> {
                 !found.gaps.iter().any(|(start, end)| *start <= at && at + ENTRY_BYTES <= *end);
             let Some(bytes) = window.get(at)?.filter(|_| !is_overwritten) else { continue };
             let fits = |entry: &Entry| !taken.contains(&entry.pos) && points_at(entry, payloads);
-            let Some(entry) = repair::certain(bytes, Neighbours::of(&self.slots, slot), fits) else {
+            let Some(entry) = repair::certain(bytes, NeighbourEntries::of(&self.slots, slot), fits) else {
                 continue;
             };
             if let Some(payload) = payloads.remove(&entry.offset) {
@@ -381,7 +381,7 @@ impl Salvage<'_> {
         let Some((first, _)) = listed.first() else { return Ok(false) };
         let in_a_row = listed.windows(2).all(|pair| pair[0].0 + INDEX_ENTRY_BYTES == pair[1].0);
         let head = match first.checked_sub(INDEX_HEADER_BYTES) {
-            Some(at) => Window::new(self.source).get::<8>(at)?.copied(),
+            Some(at) => ReadWindow::new(self.source).get::<8>(at)?.copied(),
             None => None,
         };
         Ok(in_a_row && head.is_some_and(|head| u64::from_le_bytes(head) == listed.len() as u64))

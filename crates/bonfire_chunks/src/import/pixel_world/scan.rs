@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bonfire::Result;
 
 use super::layout::{ENTRY_BYTES, Entry, HEADER_BYTES, INDEX_ENTRY_BYTES, IndexEntry, PREFIX_BYTES, field};
-use super::world_bytes::{Window, WorldBytes};
+use super::world_bytes::{ReadWindow, WorldBytes};
 use super::{PIXEL_SIZE, PixelPayload, PixelStorage, payload};
 use crate::body::{BodyLimits, Checksum, RecordHeader, decode_record_with};
 
@@ -34,7 +34,7 @@ pub(super) struct SearchResult {
 pub(super) fn search(source: &Arc<WorldBytes>, ranges: &[(u64, u64)]) -> Result<SearchResult> {
     let mut scanner = Scanner {
         source,
-        window: Window::new(source),
+        window: ReadWindow::new(source),
         scratch: Vec::new(),
         waste_left: source.len().saturating_mul(WASTE_RATIO_MAX).saturating_add(WASTE_BYTES_MIN),
         found: SearchResult::default(),
@@ -47,7 +47,7 @@ pub(super) fn search(source: &Arc<WorldBytes>, ranges: &[(u64, u64)]) -> Result<
 
 struct Scanner<'s> {
     source: &'s Arc<WorldBytes>,
-    window: Window<'s>,
+    window: ReadWindow<'s>,
     scratch: Vec<u8>,
     waste_left: u64,
     found: SearchResult,
@@ -168,7 +168,7 @@ pub(super) fn find_entries(
     ranges: &[(u64, u64)],
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<Vec<(u64, Entry)>> {
-    let mut window = Window::new(source);
+    let mut window = ReadWindow::new(source);
     let mut found = Vec::new();
     for (start, end) in ranges {
         for at in *start..(end + 1).saturating_sub(ENTRY_BYTES).max(*start) {
@@ -188,7 +188,7 @@ pub(super) fn find_index_entries(
     ranges: &[(u64, u64)],
     wanted: impl Fn(&IndexEntry) -> bool,
 ) -> Result<Vec<(u64, IndexEntry)>> {
-    let mut window = Window::new(source);
+    let mut window = ReadWindow::new(source);
     let mut found = Vec::new();
     for (start, end) in ranges {
         for at in *start..(end + 1).saturating_sub(INDEX_ENTRY_BYTES).max(*start) {

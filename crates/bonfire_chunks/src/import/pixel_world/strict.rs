@@ -9,7 +9,7 @@ use super::layout::{
     ENTRY_BYTES, Entry, HEADER_BYTES, Header, INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, IndexEntry,
     PREFIX_BYTES, field,
 };
-use super::world_bytes::{Window, WorldBytes};
+use super::world_bytes::{ReadWindow, WorldBytes};
 use super::{
     CHUNK_SIZE, ImportReport, PIXEL_SIZE, PixelChunk, PixelPayload, PixelWorld, SkippedPart, TILE_SIZE,
 };
@@ -42,7 +42,7 @@ pub(super) fn read(source: &Arc<WorldBytes>) -> Result<PixelWorld> {
 }
 
 pub(super) fn header(source: &WorldBytes) -> Result<Header> {
-    let header = Window::new(source).get(0)?.map(Header::parse);
+    let header = ReadWindow::new(source).get(0)?.map(Header::parse);
     header.ok_or_else(|| {
         Error::corrupt(format!(
             "not a world of bevy_pixel_world: {} bytes are less than a header",
@@ -73,7 +73,7 @@ fn described(error: Error, what: std::fmt::Arguments<'_>) -> Error {
 }
 
 fn entries(source: &WorldBytes, header: &Header) -> Result<Vec<Entry>> {
-    let mut window = Window::new(source);
+    let mut window = ReadWindow::new(source);
     let mut entries = Vec::<Entry>::new();
     for slot in 0..u64::from(header.chunk_count) {
         let at = header.table_at + slot * ENTRY_BYTES;
@@ -98,7 +98,7 @@ fn index(source: &WorldBytes, header: &Header) -> Result<Vec<IndexEntry>> {
     if header.index_at == 0 {
         return Ok(Vec::new());
     }
-    let mut window = Window::new(source);
+    let mut window = ReadWindow::new(source);
     let wrong = |why: &str| Error::corrupt(format!("the index of bodies at {}: {why}", header.index_at));
     let head: [u8; 8] = *window.get(header.index_at)?.ok_or_else(|| wrong("cut short"))?;
     let count = u32::from_le_bytes(field(&head, 0));

@@ -10,23 +10,23 @@ use bytes::Bytes;
 const WINDOW_BYTES: u64 = 256 << 10;
 
 pub(super) struct WorldBytes {
-    medium: Medium,
+    medium: ByteSource,
     len: u64,
 }
 
-enum Medium {
+enum ByteSource {
     Bytes(Bytes),
     File(Box<dyn DiskFile>),
 }
 
 impl WorldBytes {
     pub(super) fn bytes(bytes: Bytes) -> Self {
-        Self { len: bytes.len() as u64, medium: Medium::Bytes(bytes) }
+        Self { len: bytes.len() as u64, medium: ByteSource::Bytes(bytes) }
     }
 
     pub(super) fn file(file: Box<dyn DiskFile>) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("the length of the world", error))?;
-        Ok(Self { len, medium: Medium::File(file) })
+        Ok(Self { len, medium: ByteSource::File(file) })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -42,8 +42,8 @@ impl WorldBytes {
             return Err(Error::limit(format!("{len} bytes are more than this machine can hold")));
         };
         match &self.medium {
-            Medium::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
-            Medium::File(file) => {
+            ByteSource::Bytes(bytes) => Ok(Some(bytes.slice(at..at + size))),
+            ByteSource::File(file) => {
                 let mut bytes = vec![0; size];
                 file.read_exact_at(&mut bytes, offset)
                     .map_err(|error| Error::io("reading the world", error))?;
@@ -60,13 +60,13 @@ impl fmt::Debug for WorldBytes {
 }
 
 /// Looks at small pieces of a source in ascending order.
-pub(super) struct Window<'s> {
+pub(super) struct ReadWindow<'s> {
     source: &'s WorldBytes,
     start: u64,
     bytes: Bytes,
 }
 
-impl<'s> Window<'s> {
+impl<'s> ReadWindow<'s> {
     pub(super) fn new(source: &'s WorldBytes) -> Self {
         Self { source, start: 0, bytes: Bytes::new() }
     }
