@@ -105,7 +105,8 @@ fn explore(bytes: &[u8], registry: &Registry, salvage: bool) {
         assert_eq!(reopened.encode(&EncodeOptions::default()).unwrap().to_vec(), again);
     }
     for (unknown, portable) in [(Unknown::Keep, false), (Unknown::Drop, true)] {
-        let options = LoadOptions { unknown, portable, limits: limits.clone(), dangling: Dangling::DropComponent };
+        let options = LoadOptions { unknown, portable, ..LoadOptions::new() };
+        let options = options.limits(limits.clone()).dangling(Dangling::DropComponent);
         let Ok(plan) = LoadPlan::new(&snapshot, registry, options) else { continue };
         let Ok(map) = EntityMap::identity(&plan.entities()) else { continue };
         if let Ok(staged) = plan.stage(&map, None) {

@@ -594,7 +594,7 @@ fn limits_are_kept() {
     let snapshot = open(none.clone()).unwrap();
     let registry = registry();
     let limits = Limits { memory_bytes_max: 2000, ..none };
-    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions { limits, ..LoadOptions::default() }).unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::new().limits(limits)).unwrap();
     assert!(plan.stage(&EntityMap::default(), None).err().unwrap().is_limit());
 }
 

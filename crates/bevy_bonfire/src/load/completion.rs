@@ -8,7 +8,7 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
 use bonfire::{Dangling, DataEntry, EntityId, Limits, LoadContext, LoadReport, Snapshot, Unknown};
 
-use super::{LoadMode, LoadStarting, Loaded, StageOptions};
+use super::{LoadMode, LoadStarting, Loaded};
 use crate::registry::{Carried, ComponentRegistry};
 
 /// A load whose entities and resources are in the world.
@@ -31,11 +31,11 @@ pub(super) struct LoadCompletion {
 }
 
 impl LoadCompletion {
-    pub(super) fn new(mode: &LoadMode, options: &StageOptions) -> Self {
+    pub(super) fn new(mode: &LoadMode, options: &bonfire::LoadOptions) -> Self {
         Self {
             whole: matches!(mode, LoadMode::Replace | LoadMode::Restore(_)),
             restored: mode.is_restore(),
-            limits: options.limits.clone(),
+            limits: options.limits.clone().unwrap_or_default(),
             dangling: options.dangling,
             unknown: options.unknown,
         }

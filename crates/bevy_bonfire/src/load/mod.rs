@@ -34,7 +34,6 @@ pub(crate) use self::activate::reclaim;
 use self::commit::ExistingResources;
 use self::completion::LoadCompletion;
 pub use self::event::{LoadFinished, LoadStarting, StartedOver};
-pub(crate) use self::options::StageOptions;
 pub use self::options::{LoadMode, LoadOptions, Ticks};
 pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
 use self::prepare::{StagedEntities, replaced};
@@ -88,7 +87,7 @@ pub(crate) fn load(world: &mut World, snapshot: &Snapshot, options: LoadOptions)
     reclaim(world);
     let registry = SaveRegistry::of(world)?;
     let migrated = snapshot.migrated(&registry.core)?;
-    let (mode, options) = options.into_parts();
+    let (mode, options) = options.split_mode();
     load_migrated(world, &registry, &migrated, mode, options)
 }
 
@@ -98,22 +97,20 @@ fn load_migrated(
     registry: &ComponentRegistry,
     snapshot: &Snapshot,
     mode: LoadMode,
-    options: StageOptions,
+    options: bonfire::LoadOptions,
 ) -> Result<Loaded> {
-    let (completion, limits) = (LoadCompletion::new(&mode, &options), options.limits.clone());
+    let completion = LoadCompletion::new(&mode, &options);
     let plan = LoadPlan::new(snapshot, &registry.core, options)?;
     let committed = match mode {
-        LoadMode::Restore(ticks) => {
-            restore::restore(world, registry, &plan, &limits, &Selection::new(), ticks)?
-        }
+        LoadMode::Restore(ticks) => restore::restore(world, registry, &plan, &Selection::new(), ticks)?,
         LoadMode::RestoreSelected(selection, ticks) => {
             selection.prepare(world);
-            restore::restore(world, registry, &plan, &limits, &selection, ticks)?
+            restore::restore(world, registry, &plan, &selection, ticks)?
         }
         LoadMode::Replace | LoadMode::ReplaceSelected(_) | LoadMode::Merge => {
             let replaced = replaced(world, &mode)?;
             let existing = ExistingResources::of(&mode);
-            StagedEntities::stage(world, registry, &plan, &limits)?
+            StagedEntities::stage(world, registry, &plan)?
                 .commit(world, registry, snapshot, replaced, existing)?
         }
     };

@@ -91,11 +91,12 @@ fn load(
     options: LoadOptions,
 ) -> Result<Loaded> {
     world.flush();
-    let (mode, options) = options.into_parts();
-    let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let (mode, options) = options.split_mode();
+    let (dangling, unknown) = (options.dangling, options.unknown);
     let migrated = snapshot.migrated(&bonfire.registry.core)?;
     let snapshot = &*migrated;
     let plan = LoadPlan::new(snapshot, &bonfire.registry.core, options)?;
+    let limits = plan.limits().clone();
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
     let same_ids = matches!(mode, LoadMode::SameIds);
