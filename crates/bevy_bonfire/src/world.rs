@@ -141,9 +141,9 @@ pub trait CommandsSaveExt {
     fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
         self.load(path.into())
     }
-    /// Removes all saves of a slot that are not locked.
-    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64>;
-    /// Removes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
+    /// Deletes all saves of a slot that are not locked.
+    fn delete_saves(&mut self, slot: impl Into<String>) -> Handle<u64>;
+    /// Deletes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
     fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64>;
 }
 
@@ -166,11 +166,11 @@ impl CommandsSaveExt for Commands<'_, '_> {
         handle
     }
 
-    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
+    fn delete_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         let slot = slot.into();
         self.queue(move |world: &mut World| {
-            live::request(world, |saves| saves.request(Request::Remove { slot, promise }));
+            live::request(world, |saves| saves.request(Request::DeleteSaves { slot, promise }));
         });
         handle
     }
