@@ -21,6 +21,7 @@ pub use app::PersistExt;
 pub use bonfire as core;
 #[doc(hidden)]
 pub use bonfire::__private;
+pub use bonfire::engine::SaveScope;
 pub use bonfire::{
     Adapter, AsText, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions, EntityId, Error,
     Filter, Granularity, Keyed, Limits, LoadContext, LoadReport, NonFinite, OpenOptions, Outcome, Result,
@@ -52,7 +53,7 @@ pub use replication::{
     ClientId, MessageApplied, MessageRefused, ReplicateExt, ReplicationClient, ReplicationClientPlugin,
     ReplicationServer, ReplicationServerPlugin, ReplicationSystems, TwoApps, WorldMirror, WorldSource,
 };
-pub use selection::{SaveScope, Saved, Selection};
+pub use selection::{Saved, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{Compression, Registry, Result, Snapshot};
+use bonfire::{Registry, Result, Snapshot};
 use bonfire_store::engine::{Promise, SaveRequest, submit_save};
 use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 
@@ -80,8 +80,7 @@ impl WorldSaveExt for World {
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
         let target = SaveTarget::from(path.as_ref());
         let mut options = options.clone();
-        let encode = options.encode.clone().unwrap_or_default();
-        options.checksums = encode.compression == Compression::None;
+        let encode = options.common.prepare_file();
         let result =
             capture_with_events(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
                 // Behind what was asked for before: an older save must not come last.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../../../docs/front-ends.md")]
 
+pub use crate::__save_options_methods as save_options_methods;
 pub use crate::bulk::RawRows;
 pub use crate::capture::{ArchetypeWriter, SnapshotWriter};
 pub use crate::delta::{
@@ -16,6 +17,8 @@ pub use crate::load::{
     Comparison, Deferred, LiveWorld, LoadPlan, RowRun, Staged, StagedArchetype, StagedExtra,
 };
 pub use crate::row::RowLayout;
+pub use crate::save_options::{CommonSaveOptions, check_game_key, game_data};
+pub use crate::selection::{FromQuery, SaveScope, Selection};
 pub use crate::snapshot::{Carry, RESERVED_PREFIX};
 pub use crate::storage::crc::{append as checksum_append, checksum};
 pub use crate::storage::{AlignedBuf, BLOCK_BYTES, Bitmap, BufferPool, COLUMN_ALIGN, DirtyRows, Rope};

@@ -67,7 +67,9 @@ mod migration;
 mod persist;
 mod registry;
 mod row;
+mod save_options;
 pub mod schema;
+mod selection;
 mod single_value;
 mod snapshot;
 mod storage;
@@ -97,7 +99,7 @@ pub use value::Value;
 pub use value::{Serde, from_value, to_value};
 pub use wire::{Reader, Writer};
 
-/// The parts of the core that `#[derive(Persist)]` names in its code.
+/// The parts of the core that `#[derive(Persist)]` and macros name in their code.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::context::LoadContext;
@@ -108,6 +110,7 @@ pub mod __private {
     pub use crate::error::{Error, Result};
     pub use crate::layout::{Layout, LayoutOf};
     pub use crate::persist::Persist;
+    pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
     pub use crate::wire::{Reader, Writer};
 }

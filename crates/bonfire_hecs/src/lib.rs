@@ -21,7 +21,7 @@ pub use bonfire::{
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
-pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras};
+pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras, SaveScope};
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.
@@ -33,6 +33,6 @@ pub use capture::SaveOptions;
 pub use delta::{AppliedDelta, DeltaCapture, Mirrored};
 pub use load::{LoadMode, LoadOptions, Loaded};
 pub use registration::Bonfire;
-pub use registry::{SaveScope, Saved};
+pub use registry::Saved;
 pub use replication::{WorldMirror, WorldSource};
 pub use selection::Selection;

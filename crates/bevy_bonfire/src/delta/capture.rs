@@ -20,6 +20,7 @@ use crate::capture::{
     TickRange, capture, choose,
 };
 use crate::registry::{Carried, ComponentEntry, ComponentRegistry, SaveRegistry};
+use crate::selection;
 
 /// The components and entities that deltas are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +237,7 @@ impl DeltaCapture {
         added: &CaptureAdditions,
     ) -> Result<Delta> {
         world.check_change_ticks();
-        options.selection.prepare(world);
+        selection::prepare(&options.selection, world);
         self.unseen.clear();
         let registry = self.registry(world)?;
         let input = CaptureInput { registry: &registry, options, added };
@@ -319,7 +320,7 @@ impl DeltaCapture {
         let chosen = choose(world, registry, &options.selection, &added.excluded)?;
         let data: Vec<DataEntry> =
             snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
-        let carried = data.len().saturating_sub(added.data.len() + options.data.len());
+        let carried = data.len().saturating_sub(added.data.len() + options.common.data.len());
         let is_there = |entry: &ComponentEntry| world.contains_resource_by_id(entry.id);
         self.tracked = Some(TrackedWorld {
             since: now,
@@ -330,7 +331,7 @@ impl DeltaCapture {
             data,
             carried,
             carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
-            metadata: options.metadata.clone(),
+            metadata: options.common.metadata.clone(),
         });
         Ok(())
     }
@@ -421,12 +422,13 @@ impl TrackedWorld {
     fn write_data(&mut self, options: &SaveOptions, added: &CaptureAdditions, writer: &mut DeltaWriter<'_>) {
         let fixed = self.data.len() - self.carried.min(self.data.len());
         let carried = self.data[fixed..].to_vec();
-        let now: Vec<DataEntry> = added.data.iter().chain(&options.data).cloned().chain(carried).collect();
+        let now: Vec<DataEntry> =
+            added.data.iter().chain(&options.common.data).cloned().chain(carried).collect();
         writer.data(&self.data, &now);
         self.data = now;
-        if self.metadata != options.metadata {
-            writer.metadata(options.metadata.clone());
-            self.metadata.clone_from(&options.metadata);
+        if self.metadata != options.common.metadata {
+            writer.metadata(options.common.metadata.clone());
+            self.metadata.clone_from(&options.common.metadata);
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::load::{
 };
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
+use crate::selection;
 
 /// A load that is going on.
 pub(super) enum Loading {
@@ -82,7 +83,7 @@ pub(super) fn begin_load(
     let limits = || world.resource::<Saves>().saver.slots().limits().clone();
     let limits = options.limits.get_or_insert_with(limits).clone();
     if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &options.mode {
-        selection.prepare(world);
+        selection::prepare(selection, world);
     }
     let open = Snapshot::options().limits(limits);
     let (inner, preparation) = Promise::new();

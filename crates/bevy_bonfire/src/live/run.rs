@@ -258,6 +258,6 @@ fn begin_save(
     }
     submit_save(
         &saves.saver,
-        SaveRequest { target, snapshot, details, encode: options.encode.clone(), promises },
+        SaveRequest { target, snapshot, details, encode: options.common.encode.clone(), promises },
     );
 }

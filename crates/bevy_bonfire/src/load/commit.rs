@@ -19,7 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{Carry, EntityMap, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra};
+use bonfire::engine::{
+    Carry, EntityMap, SaveScope, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra,
+};
 use bonfire::{Error, LoadReport, Result};
 
 use super::LoadMode;
@@ -27,7 +29,7 @@ use super::batch_spawn::{self, ColumnRows, SLOTS, SpareIds};
 use super::raw_column::{RawColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
 use crate::registry::{Batches, ComponentRegistry, InsertMode};
-use crate::selection::{SaveScope, Saved};
+use crate::selection::Saved;
 use crate::stable_id::StableIds;
 
 /// What a commit puts into a world beside staged rows, and how.

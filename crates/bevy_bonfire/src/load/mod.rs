@@ -40,7 +40,7 @@ use self::prepare::{StagedEntities, replaced};
 pub(crate) use self::sliced_load::LoadSlices;
 pub use self::sliced_load::SlicedLoad;
 use crate::registry::{ComponentRegistry, SaveRegistry};
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 
 /// What a load did.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ fn load_migrated(
     let committed = match mode {
         LoadMode::Restore(ticks) => restore::restore(world, registry, &plan, &Selection::new(), ticks)?,
         LoadMode::RestoreSelected(selection, ticks) => {
-            selection.prepare(world);
+            selection::prepare(&selection, world);
             restore::restore(world, registry, &plan, &selection, ticks)?
         }
         LoadMode::Replace | LoadMode::ReplaceSelected(_) | LoadMode::Merge => {

@@ -16,7 +16,7 @@ use super::{LoadMode, LoadOptions, Loaded, load_migrated};
 use crate::capture;
 use crate::pending::{IdReserve, ReservedIds};
 use crate::registry::ComponentRegistry;
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 
 /// New entities, all decoded.
 pub(super) struct StagedEntities<'s> {
@@ -80,7 +80,7 @@ pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>
     match mode {
         LoadMode::Replace => capture::selected(world, &Selection::new()),
         LoadMode::ReplaceSelected(selection) => {
-            selection.prepare(world);
+            selection::prepare(selection, world);
             capture::selected(world, selection)
         }
         _ => Ok(Vec::new()),
