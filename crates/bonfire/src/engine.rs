@@ -14,7 +14,8 @@ pub use crate::filter::{LAYER_COUNT, ResolvedFilter};
 pub use crate::hooks::{DataCallbacks, FinishedLoad, Hooks, SaveExtras};
 pub use crate::layout::{LEAVES_MAX, Layout, LayoutOf, Leaf, LeafCheck};
 pub use crate::load::{
-    Comparison, Deferred, LiveWorld, LoadPlan, RowRun, Staged, StagedArchetype, StagedExtra,
+    Comparison, Deferred, LiveWorld, LoadPlan, Loaded, Resources, RowRun, Staged, StagedArchetype,
+    StagedExtra,
 };
 pub use crate::row::RowLayout;
 pub use crate::save_options::{CommonSaveOptions, check_game_key, game_data};

@@ -43,7 +43,7 @@ impl SaveOptions {
         self
     }
     /// Adds something that exists once and lies outside of the world. Its type is registered like that of a component;
-    /// [`Loaded::take_resource`](crate::Loaded::take_resource) gives it back.
+    /// [`Loaded::take_resource`](bonfire::engine::Loaded::take_resource) gives it back.
     pub fn resource<T: Component>(mut self, value: T) -> Self {
         self.resources.push(Arc::new(move |writer| writer.resource(&value)));
         self

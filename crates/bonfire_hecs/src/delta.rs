@@ -6,12 +6,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedDelta, StagedGroup};
+use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, Resources, StagedDelta, StagedGroup};
 use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
 use hecs::{Entity, Without, World};
 
 use crate::capture::SaveOptions;
-use crate::column::{NewComponents, Resources};
+use crate::column::NewComponents;
 use crate::registration::Bonfire;
 use crate::registry::Saved;
 
@@ -224,7 +224,10 @@ impl Bonfire {
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
         for (number, column) in staged.resources {
             match column {
-                Some(column) => applied.resources.add((self.registry.entries[number].resource)(column)),
+                Some(column) => {
+                    let value = (self.registry.entries[number].resource)(column);
+                    value.into_iter().for_each(|value| applied.resources.add(value));
+                }
                 None => applied.removed_resources.push(descriptors[number].key().to_owned()),
             }
         }

@@ -50,7 +50,7 @@ impl LoadCompletion {
     ) -> Loaded {
         let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
         let resources = registry.entries.iter().zip(registry.core.descriptors());
-        let resources_not_saved = resources
+        report.resources_not_saved = resources
             .filter(|(entry, descriptor)| {
                 world.contains_resource_by_id(entry.id)
                     && !descriptor.is_transient()
@@ -84,7 +84,7 @@ impl LoadCompletion {
         if self.unknown == Unknown::Keep && !unclaimed.is_empty() {
             world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
         }
-        Loaded { prelude: snapshot.prelude(), report, resources_not_saved, respawned, map }
+        Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
     }
 }
 

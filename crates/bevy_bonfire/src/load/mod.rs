@@ -25,9 +25,8 @@ use std::sync::Arc;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{EntityMap, LoadPlan};
-use bonfire::inspect::Prelude;
-use bonfire::{EntityId, LoadReport, Result, Snapshot};
+use bonfire::engine::LoadPlan;
+use bonfire::{Result, Snapshot};
 use bonfire_store::LoadSource;
 
 pub(crate) use self::activate::reclaim;
@@ -43,31 +42,7 @@ use crate::registry::{ComponentRegistry, SaveRegistry};
 use crate::selection::{self, Selection};
 
 /// What a load did.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Loaded {
-    /// The head of the save.
-    pub prelude: Prelude,
-    /// What became of everything in it.
-    pub report: LoadReport,
-    /// Resources of this game that the save does not have. They are as they were.
-    pub resources_not_saved: Vec<String>,
-    /// What a restore had to spawn again: the ids that entities had, and those that they have now.
-    pub respawned: Vec<(EntityId, Entity)>,
-    map: EntityMap,
-}
-
-impl Loaded {
-    /// What a saved entity became. An [`Entity`] of the world that was saved will do, or the id that a tool shows.
-    pub fn entity(&self, saved: impl Into<EntityId>) -> Option<Entity> {
-        self.map.get(saved.into()).map(Entity::from)
-    }
-
-    /// All saved entities and what they became, in no particular order.
-    pub fn entities(&self) -> impl Iterator<Item = (EntityId, Entity)> + '_ {
-        self.map.iter().map(|(saved, new)| (saved, new.into()))
-    }
-}
+pub type Loaded = bonfire::engine::Loaded<Entity>;
 
 /// Loads a snapshot and triggers [`LoadFinished`].
 pub(crate) fn load_with_events(

@@ -12,6 +12,7 @@
 
 mod compare;
 mod deferred;
+mod loaded;
 mod options;
 mod plan;
 mod preflight;
@@ -21,6 +22,7 @@ mod stage;
 
 pub use self::compare::{Comparison, LiveWorld, RowRun};
 pub use self::deferred::Deferred;
+pub use self::loaded::{Loaded, Resources};
 pub use self::options::{LoadOptions, Unknown};
 pub use self::plan::LoadPlan;
 pub use self::preflight::{Preflight, preflight};
