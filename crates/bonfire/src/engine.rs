@@ -4,8 +4,8 @@ pub use crate::__save_options_methods as save_options_methods;
 pub use crate::bulk::RawRows;
 pub use crate::capture::{ArchetypeWriter, SnapshotWriter};
 pub use crate::delta::{
-    ComponentTable, DeltaIds, DeltaOp, DeltaSchema, DeltaScope, DeltaWriter, GroupKind, GroupWriter,
-    LIST_ORDER_KEY, SavedOrder, SentValues, StagedChange, StagedDelta, StagedGroup,
+    ComponentTable, DeltaContents, DeltaIds, DeltaOp, DeltaSchema, DeltaScope, DeltaSeries, DeltaWriter,
+    GroupKind, GroupWriter, LIST_ORDER_KEY, SavedOrder, SentValues, StagedChange, StagedDelta, StagedGroup,
 };
 pub use crate::descriptor::{History, StagedColumn, StagedRows};
 pub use crate::entity::{EntityMap, WorldNumber};

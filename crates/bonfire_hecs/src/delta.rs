@@ -6,7 +6,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, Resources, StagedDelta, StagedGroup};
+use bonfire::engine::{
+    DeltaContents, DeltaIds, DeltaOp, DeltaSchema, DeltaSeries, EntityMap, Resources, StagedDelta,
+    StagedGroup,
+};
 use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
 use hecs::{Entity, Without, World};
 
@@ -40,87 +43,76 @@ pub struct Mirrored;
 /// # Ok::<(), bonfire_hecs::Error>(())
 /// ```
 pub struct DeltaCapture {
-    scope: DeltaScope,
-    last: Option<Snapshot>,
-    tick: u64,
-}
-
-/// The entities that deltas are about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DeltaScope {
-    /// Everything that is saved.
-    Saves,
-    /// Everything that is replicated, without mirrored entities.
-    Replicated,
-    /// Everything that is replicated, with mirrored entities.
-    Relayed,
-    /// What is mirrored, and nothing else.
-    Mirror,
+    contents: DeltaContents,
+    series: DeltaSeries,
 }
 
 impl DeltaCapture {
+    fn new(contents: DeltaContents) -> Self {
+        Self { contents, series: DeltaSeries::default() }
+    }
+
     /// Deltas of everything that is saved.
     pub fn of_saves() -> Self {
-        Self { scope: DeltaScope::Saves, last: None, tick: 0 }
+        Self::new(DeltaContents::Saves)
     }
 
     /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
     pub fn of_replication() -> Self {
-        Self { scope: DeltaScope::Replicated, ..Self::of_saves() }
+        Self::new(DeltaContents::Replicated)
     }
 
     /// Deltas of everything that follows another world: for those who compare both sides.
     pub fn of_mirror() -> Self {
-        Self { scope: DeltaScope::Mirror, ..Self::of_saves() }
+        Self::new(DeltaContents::Mirror)
     }
 
-    /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
+    /// Adds mirrored entities: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
-        if self.scope == DeltaScope::Replicated {
-            self.scope = DeltaScope::Relayed;
-        }
+        self.contents = self.contents.with_mirrored();
         self
+    }
+
+    /// Forgets the world: the next call of [`changes`](Self::changes) returns everything.
+    pub fn forget(&mut self) {
+        self.series.forget();
     }
 
     /// The components that deltas are about.
     pub fn schema(&self, bonfire: &Bonfire) -> Arc<DeltaSchema> {
-        match self.scope {
-            DeltaScope::Saves => Arc::new(DeltaSchema::new(&bonfire.registry.core)),
-            DeltaScope::Replicated | DeltaScope::Relayed | DeltaScope::Mirror => bonfire.replication_schema(),
+        match self.contents {
+            DeltaContents::Saves => Arc::new(DeltaSchema::new(&bonfire.registry.core)),
+            DeltaContents::Replicated | DeltaContents::Relayed | DeltaContents::Mirror => {
+                bonfire.replication_schema()
+            }
         }
     }
 
     fn capture(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        match self.scope {
-            DeltaScope::Replicated => {
+        match self.contents {
+            DeltaContents::Replicated => {
                 let options = options.clone().matching::<Without<(), &Mirrored>>();
                 bonfire.capture(world, &options)
             }
-            DeltaScope::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
-            _ => bonfire.capture(world, options),
+            DeltaContents::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
+            DeltaContents::Saves | DeltaContents::Relayed => bonfire.capture(world, options),
         }
     }
 
     fn finish(&self, delta: Delta) -> Delta {
-        if self.scope == DeltaScope::Saves { delta } else { delta.for_mirrors() }
+        if self.contents == DeltaContents::Saves { delta } else { delta.for_mirrors() }
     }
 
     /// Everything, as it is now. The next delta is still one since the last.
     pub fn baseline(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
         let snapshot = self.capture(bonfire, world, options)?;
-        Delta::whole(&self.schema(bonfire), &snapshot, self.tick).map(|delta| self.finish(delta))
+        self.series.baseline(&self.schema(bonfire), &snapshot).map(|delta| self.finish(delta))
     }
 
     /// What has changed since the last call, or everything if this is the first.
     pub fn changes(&mut self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
         let (snapshot, schema) = (self.capture(bonfire, world, options)?, self.schema(bonfire));
-        let tick = self.tick + 1;
-        let delta = match &self.last {
-            Some(last) => Delta::between(&schema, last, &snapshot, self.tick, tick)?,
-            None => Delta::whole(&schema, &snapshot, tick)?,
-        };
-        (self.last, self.tick) = (Some(snapshot), tick);
-        Ok(self.finish(delta))
+        self.series.compare(&schema, snapshot).map(|delta| self.finish(delta))
     }
 }
 
