@@ -85,7 +85,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 fn explore(bytes: &[u8], registry: &Registry, salvage: bool) {
     let limits = limits();
-    let Ok(snapshot) = Snapshot::options().limits(limits.clone()).registry(registry).salvage(salvage).open(bytes) else {
+    let options = Snapshot::options().limits(limits.clone()).registry(registry);
+    let options = if salvage { options.salvage() } else { options };
+    let Ok(snapshot) = options.open(bytes) else {
         return;
     };
     for archetype in snapshot.archetypes() {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, FixedUpdate, Last, Update};
 use bevy_bonfire::prelude::*;
+use bevy_bonfire::store::Phase;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{Details, DirStore, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadOptions, LoadSource, OnExit, Phase, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
-    StartedOver,
+    Autosave, LoadOptions, LoadSource, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, StartedOver,
 };
 use bevy_ecs::prelude::*;
 use common::*;

@@ -103,13 +103,13 @@ pub use wire::{Reader, Writer};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::context::LoadContext;
-    pub use crate::descriptor::History;
     pub use crate::descriptor::field_default::{
         DefaultOf, DefaultThrough, HasDefault, NoDefault, check_from,
     };
+    pub use crate::descriptor::{History, Keyed};
     pub use crate::error::{Error, Result};
     pub use crate::layout::{Layout, LayoutOf};
-    pub use crate::persist::Persist;
+    pub use crate::persist::{Adapter, Persist};
     pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
     pub use crate::wire::{Reader, Writer};

@@ -15,7 +15,7 @@ const DATA: u16 = 5;
 fn refused(sections: &[RawSection]) -> Error {
     let file = raw_file(sections);
     // Salvage looks at the same bytes and must end, too.
-    let _ = Snapshot::options().salvage(true).open(&file);
+    let _ = Snapshot::options().salvage().open(&file);
     Snapshot::open(&file).expect_err("a hostile file")
 }
 

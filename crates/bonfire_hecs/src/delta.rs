@@ -25,7 +25,8 @@ pub struct Mirrored;
 /// Finds out what has changed in a world by comparing it with what it was.
 ///
 /// ```
-/// use bonfire_hecs::{Bonfire, DeltaCapture, Persist, SaveOptions};
+/// use bonfire_hecs::{Bonfire, Persist, SaveOptions};
+/// use bonfire_hecs::replication::DeltaCapture;
 ///
 /// #[derive(Persist)]
 /// #[persist(key = "game.health")]
@@ -133,6 +134,14 @@ impl AppliedDelta {
     }
 }
 
+/// A delta of which only the part is left that cannot fail.
+struct StagedChanges<'d> {
+    values: StagedDelta<'d>,
+    ids: DeltaIds,
+    /// The entities that come.
+    new: Vec<Entity>,
+}
+
 impl Bonfire {
     /// The components that are told to mirrors: all but the mark of saves.
     pub fn replication_schema(&self) -> Arc<DeltaSchema> {
@@ -168,7 +177,7 @@ impl Bonfire {
             delta.stage(&self.registry.core, schema, map, limits, context)
         });
         match staged {
-            Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids, &new)),
+            Ok(values) => Ok(self.commit(world, delta, StagedChanges { values, ids, new }, map)),
             Err(error) => {
                 ids.revert(map);
                 world.flush();
@@ -197,24 +206,23 @@ impl Bonfire {
         &self,
         world: &mut World,
         delta: &Delta,
-        staged: StagedDelta<'_>,
+        staged: StagedChanges<'_>,
         map: &EntityMap,
-        ids: &DeltaIds,
-        new: &[Entity],
     ) -> AppliedDelta {
+        let StagedChanges { values, ids, new } = staged;
         world.flush();
-        for &entity in new {
+        for entity in new {
             let _ = world.insert_one(entity, Mirrored);
         }
         let descriptors = self.registry.core.descriptors();
-        for group in staged.groups {
+        for group in values.groups {
             self.commit_group(world, group, map);
         }
         for local in ids.to_despawn() {
             let _ = world.despawn(local.into());
         }
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
-        for (number, column) in staged.resources {
+        for (number, column) in values.resources {
             match column {
                 Some(column) => {
                     let value = (self.registry.entries[number].resource)(column);

@@ -5,11 +5,11 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use bonfire_hecs::core::schema::{Node, SchemaBuilder, Type};
+use bonfire_hecs::core::{Adapter, DataEntry};
 use bonfire_hecs::core::{Reader, Writer};
 use bonfire_hecs::{
-    Adapter, Bonfire, Compression, DataEntry, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits,
-    LoadContext, LoadMode, LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection,
-    Snapshot, Value,
+    Bonfire, Compression, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext, LoadMode,
+    LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection, Snapshot, Value,
 };
 use common::*;
 use hecs::{Entity, Or, With, Without, World};

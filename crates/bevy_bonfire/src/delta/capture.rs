@@ -12,6 +12,7 @@ use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
 
 use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
 use super::groups::Groups;
+use super::lists::ListChanges;
 use super::mark::{Mirrored, MirroredResources, ReplicationRegistry};
 use super::row_bits::RowBits;
 use super::{lists, values};
@@ -48,7 +49,7 @@ struct Moment {
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::DeltaCapture;
+/// use bevy_bonfire::replication::DeltaCapture;
 /// use bevy_bonfire::prelude::*;
 /// # #[derive(Component, Persist)]
 /// # #[persist(key = "game.health")]
@@ -119,7 +120,7 @@ impl DeltaCapture {
         Self::new(DeltaContents::Saves)
     }
 
-    /// Deltas of everything that is replicated: entities with [`Replicated`](crate::Replicated) that are not a mirror of somebody
+    /// Deltas of everything that is replicated: entities with [`Replicated`](crate::replication::Replicated) that are not a mirror of somebody
     /// else's, and their replicated components.
     pub fn of_replication() -> Self {
         Self::new(DeltaContents::Replicated)
@@ -363,7 +364,8 @@ impl DeltaCapture {
             groups.add(chosen, entered, &mut self.bits);
         }
         groups.write(&mut writer)?;
-        lists::write(world, registry, &chosen, &changes, ticks, &mut self.bits, &mut writer);
+        let lists = ListChanges { world, registry, chosen: &chosen, changes: &changes, ticks };
+        lists::write(&lists, &mut self.bits, &mut writer);
         let mirrored = world.get_resource::<MirroredResources>();
         let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
         tracked.write_resources(world, ticks, &all, skipped, &mut writer)?;

@@ -76,6 +76,12 @@ pub(crate) struct Segment {
     pub(crate) slot: Option<usize>,
 }
 
+/// Some rows of a segment.
+pub(crate) struct SegmentRows<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) rows: Range<usize>,
+}
+
 /// A value that is inserted when all entities are there.
 pub(crate) struct LateValue {
     pub(crate) entity: Entity,
@@ -340,7 +346,7 @@ pub(crate) fn spawn(
     for archetype in pending {
         for segment in &archetype.segments {
             let (rows, entities) = (segment.rows.clone(), &mut entities[archetype.entities.clone()]);
-            right &= archetype.spawn_batch(world, segment, rows, entities, tags, &mut spare);
+            right &= archetype.spawn_batch(world, SegmentRows { segment, rows }, entities, tags, &mut spare);
         }
     }
     spare.release(world);
@@ -348,7 +354,11 @@ pub(crate) fn spawn(
     for archetype in pending {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             let rows = segment.rows.clone();
-            archetype.insert_rows(world, segment, rows, &entities[archetype.entities.clone()]);
+            archetype.insert_rows(
+                world,
+                SegmentRows { segment, rows },
+                &entities[archetype.entities.clone()],
+            );
         }
     }
     right
@@ -441,8 +451,7 @@ impl PendingArchetype<'_> {
     pub(crate) fn spawn_batch(
         &self,
         world: &mut World,
-        segment: &Segment,
-        rows: Range<usize>,
+        SegmentRows { segment, rows }: SegmentRows<'_>,
         entities: &mut [Entity],
         tags: &[ComponentId],
         spare: &mut SpareIds,
@@ -465,8 +474,7 @@ impl PendingArchetype<'_> {
     pub(crate) fn insert_rows(
         &self,
         world: &mut World,
-        segment: &Segment,
-        rows: Range<usize>,
+        SegmentRows { segment, rows }: SegmentRows<'_>,
         entities: &[Entity],
     ) {
         let columns: Vec<&RawColumn<'_>> =
