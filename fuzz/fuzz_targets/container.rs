@@ -85,7 +85,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 fn explore(bytes: &[u8], registry: &Registry, salvage: bool) {
     let limits = limits();
-    let Ok(snapshot) = Snapshot::options().limits(limits.clone()).registry(registry).salvage(salvage).open(bytes) else {
+    let options = Snapshot::options().limits(limits.clone()).registry(registry);
+    let options = if salvage { options.salvage() } else { options };
+    let Ok(snapshot) = options.open(bytes) else {
         return;
     };
     for archetype in snapshot.archetypes() {
@@ -105,7 +107,8 @@ fn explore(bytes: &[u8], registry: &Registry, salvage: bool) {
         assert_eq!(reopened.encode(&EncodeOptions::default()).unwrap().to_vec(), again);
     }
     for (unknown, portable) in [(Unknown::Keep, false), (Unknown::Drop, true)] {
-        let options = LoadOptions { unknown, portable, limits: limits.clone(), dangling: Dangling::DropComponent };
+        let options = LoadOptions { unknown, portable, ..LoadOptions::new() };
+        let options = options.limits(limits.clone()).dangling(Dangling::DropComponent);
         let Ok(plan) = LoadPlan::new(&snapshot, registry, options) else { continue };
         let Ok(map) = EntityMap::identity(&plan.entities()) else { continue };
         if let Ok(staged) = plan.stage(&map, None) {

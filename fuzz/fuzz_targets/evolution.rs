@@ -114,7 +114,7 @@ fn save(schema: &Schema, rows: &[Raw], repeats: Repeats) -> Option<Vec<u8>> {
 
 fn explore(bytes: &[u8], registry: &Registry, unknown: Unknown, portable: bool) -> Option<Vec<u8>> {
     let opened = Snapshot::options().limits(limits()).open(bytes).expect("what was saved can be opened");
-    let options = LoadOptions { unknown, portable, limits: limits(), ..LoadOptions::default() };
+    let options = LoadOptions { unknown, portable, limits: Some(limits()), ..LoadOptions::default() };
     let _ = preflight(bytes, registry).map(|report| report.to_string());
     let (rewritten, report) = opened.rewritten(registry, options).ok()?;
     let _ = report.to_string();

@@ -3,8 +3,9 @@
 //! The rules are in docs/evolving-saves.md. Here, a field is added, a component is renamed and gets a new version, and one
 //! component becomes two.
 
+use bevy_bonfire::core::Keyed;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{Keyed, Snapshot, preflight};
+use bevy_bonfire::{Snapshot, preflight};
 use bevy_ecs::prelude::*;
 
 /// The game as it was when its first players saved.

@@ -26,11 +26,11 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, First, Last, ScheduleRunnerPlugin, Update};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::sync::{Applied, BaselineReason, Recorder};
-use bevy_bonfire::{
+use bevy_bonfire::replication::{
     ClientId, MessageApplied, MessageRefused, ReplicateExt, Replicated, ReplicationClient,
     ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems,
 };
+use bevy_bonfire::sync::{Applied, BaselineReason, Recorder};
 use bevy_ecs::prelude::*;
 use bytes::Bytes;
 

@@ -106,7 +106,7 @@ pub trait PersistExt: Sized {
     }
 
     /// Saves a resource under its derived key. A resource that a save lacks, because the save is older, keeps its value:
-    /// [`Loaded::resources_not_saved`](crate::Loaded::resources_not_saved) names it.
+    /// [`LoadReport::resources_not_saved`](crate::LoadReport::resources_not_saved) names it.
     #[track_caller]
     fn persist_resource<R: Resource + Keyed>(&mut self) -> &mut Self {
         self.persist::<R>()

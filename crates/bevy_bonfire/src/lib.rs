@@ -11,7 +11,7 @@ mod load;
 mod pending;
 mod plugin;
 mod registry;
-mod replication;
+pub mod replication;
 mod selection;
 mod stable_id;
 mod world;
@@ -21,10 +21,10 @@ pub use app::PersistExt;
 pub use bonfire as core;
 #[doc(hidden)]
 pub use bonfire::__private;
+pub use bonfire::engine::SaveScope;
 pub use bonfire::{
-    Adapter, AsText, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions, EntityId, Error,
-    Filter, Granularity, Keyed, Limits, LoadContext, LoadReport, NonFinite, OpenOptions, Outcome, Result,
-    SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
+    AsText, Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
+    LoadReport, NonFinite, Result, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
@@ -33,26 +33,19 @@ pub use bonfire_derive::PersistInBevy as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
 pub use bonfire_store::check_schemas;
-pub use bonfire_store::{
-    Details, Handle, LoadSource, Phase, Progress, SaveHandle, SaveReport, SaveTarget, SaverStatus,
-};
+pub use bonfire_store::{Details, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 /// Messages between worlds, without sockets.
 pub use bonfire_sync as sync;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
 pub use capture::{IncrementalCapture, SaveCaptured, SaveFinished, SaveOptions, SaveStarting};
-pub use delta::{DeltaCapture, Mirrored, Replicated, UnseenChange, WorldDeltaExt};
 pub use index::{Index, Key};
 pub use live::{
     Autosave, Checkpoints, LoadHandle, OnExit, SavePolicy, SaveSystems, SavedOnExit, Saves, SimulationSet,
 };
 pub use load::{LoadFinished, LoadMode, LoadOptions, LoadStarting, Loaded, SlicedLoad, StartedOver, Ticks};
 pub use plugin::BonfirePlugin;
-pub use replication::{
-    ClientId, MessageApplied, MessageRefused, ReplicateExt, ReplicationClient, ReplicationClientPlugin,
-    ReplicationServer, ReplicationServerPlugin, ReplicationSystems, TwoApps, WorldMirror, WorldSource,
-};
-pub use selection::{SaveScope, Saved, Selection};
+pub use selection::{Saved, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 

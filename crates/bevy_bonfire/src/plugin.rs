@@ -5,16 +5,16 @@ use bevy_app::{
     PostUpdate, PreUpdate, Update,
 };
 use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel};
+use bonfire::engine::SaveScope;
 use bonfire_store::Slots;
 
 use crate::live::{self, Autosave, OnExit, SavePolicy, SaveSystems, Saves, SimulationSet};
 use crate::registry::{Batches, SaveRegistry};
-use crate::selection::SaveScope;
 #[cfg(any(doc, feature = "reflect"))]
 use crate::selection::Saved;
 
 /// Saves and loads the world of an app. Registers nothing of the game's own: see [`PersistExt`](crate::PersistExt).
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct BonfirePlugin {
     scope: SaveScope,
     batches: Batches,
@@ -22,6 +22,19 @@ pub struct BonfirePlugin {
     autosave: Autosave,
     policy: SavePolicy,
     on_exit: OnExit,
+}
+
+impl Default for BonfirePlugin {
+    fn default() -> Self {
+        Self {
+            scope: SaveScope::Marked,
+            batches: Batches::default(),
+            slots: None,
+            autosave: Autosave::default(),
+            policy: SavePolicy::default(),
+            on_exit: OnExit::default(),
+        }
+    }
 }
 
 impl BonfirePlugin {

@@ -9,7 +9,8 @@ use bevy_ecs::reflect::ReflectComponent;
 use bevy_ecs::world::World;
 #[cfg(feature = "reflect")]
 use bevy_reflect::prelude::ReflectDefault;
-use bonfire::{Error, Filter, Result};
+use bonfire::engine::FromQuery;
+use bonfire::{Error, Result};
 
 /// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
 ///
@@ -25,57 +26,32 @@ use bonfire::{Error, Filter, Result};
 #[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
 pub struct Saved;
 
-/// Which entities are saved if nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SaveScope {
-    /// Those that have the component [`Saved`](crate::Saved).
-    #[default]
-    Marked,
-    /// Those that have a component which the game registered. Bevy's own components, such as `Transform` and `Name`,
-    /// are saved with them but are no reason to save an entity.
-    Persisted,
-}
-
-/// A query filter: how to find what matches, and how to make its types known to a world.
-#[derive(Clone)]
-struct Matching {
-    find: fn(&World) -> Option<EntitySet>,
-    prepare: fn(&mut World),
-}
-
 /// A choice among the entities that would be saved.
+///
+/// [`matching`](bonfire::engine::Selection::matching) takes a query filter of Bevy. Disabled entities are looked at like all
+/// others.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::Selection;
-/// use bonfire::Filter;
+/// use bevy_bonfire::{Filter, Selection};
 /// # #[derive(Component)] struct Player;
 /// # #[derive(Component)] struct Ghost;
 ///
 /// let by_key = Selection::new().filter(Filter::new().include("game.health").layers([0, 3])?);
 /// let by_query = Selection::new().matching::<(With<Player>, Without<Ghost>)>();
-/// # Ok::<(), bonfire::Error>(())
+/// # Ok::<(), bevy_bonfire::Error>(())
 /// ```
-#[derive(Clone, Default)]
-pub struct Selection {
-    pub(crate) filter: Filter,
-    matching: Vec<Matching>,
+pub type Selection = bonfire::engine::Selection<EntityQuery>;
+
+/// A query filter of Bevy: how to find the entities that match, and how to make its types known to a world.
+#[derive(Clone)]
+pub struct EntityQuery {
+    find: fn(&World) -> Option<EntitySet>,
+    prepare: fn(&mut World),
 }
 
-impl Selection {
-    /// All of them.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Only those that pass a filter by key and layer.
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.filter = filter;
-        self
-    }
-
-    /// Only those that match a query filter of Bevy; may be repeated. Disabled entities are looked at like all others.
-    pub fn matching<F: QueryFilter + 'static>(mut self) -> Self {
+impl<F: QueryFilter + 'static> FromQuery<F> for EntityQuery {
+    fn from_query() -> Self {
         let find = |world: &World| {
             let mut query = world.try_query_filtered::<Entity, (F, Allow<Disabled>)>()?;
             Some(query.iter(world).collect())
@@ -83,36 +59,28 @@ impl Selection {
         let prepare = |world: &mut World| {
             let _ = world.query_filtered::<Entity, (F, Allow<Disabled>)>();
         };
-        self.matching.push(Matching { find, prepare });
-        self
+        Self { find, prepare }
     }
+}
 
-    /// Whether nothing was chosen.
-    pub(crate) fn is_everything(&self) -> bool {
-        self.matching.is_empty() && self.filter.is_everything()
-    }
+/// Makes the types of all query filters of a selection known to the world.
+pub(crate) fn prepare(selection: &Selection, world: &mut World) {
+    selection.queries.iter().for_each(|query| (query.prepare)(world));
+}
 
-    /// Makes the types of all query filters known to the world.
-    pub(crate) fn prepare(&self, world: &mut World) {
-        self.matching.iter().for_each(|matching| (matching.prepare)(world));
+/// The entities that match all query filters of a selection, or `None` if it has none.
+pub(crate) fn matched(selection: &Selection, world: &World) -> Result<Option<EntitySet>> {
+    let mut matched: Option<EntitySet> = None;
+    for query in &selection.queries {
+        let found = (query.find)(world).ok_or_else(|| {
+            Error::misuse("a query filter names a component that the world has never seen: register it first")
+        })?;
+        matched = Some(match matched {
+            Some(known) => known.and(&found),
+            None => found,
+        });
     }
-
-    /// The entities that match all query filters, or `None` if there are none to match.
-    pub(crate) fn matched(&self, world: &World) -> Result<Option<EntitySet>> {
-        let mut matched: Option<EntitySet> = None;
-        for matching in &self.matching {
-            let found = (matching.find)(world).ok_or_else(|| {
-                Error::misuse(
-                    "a query filter names a component that the world has never seen: register it first",
-                )
-            })?;
-            matched = Some(match matched {
-                Some(known) => known.and(&found),
-                None => found,
-            });
-        }
-        Ok(matched)
-    }
+    Ok(matched)
 }
 
 /// Entities by index, one bit each.

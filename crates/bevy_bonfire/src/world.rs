@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
-use bonfire::{Compression, Registry, Result, Snapshot};
+use bonfire::{Registry, Result, Snapshot};
 use bonfire_store::engine::{Promise, SaveRequest, submit_save};
 use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 
@@ -80,8 +80,7 @@ impl WorldSaveExt for World {
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
         let target = SaveTarget::from(path.as_ref());
         let mut options = options.clone();
-        let encode = options.encode.clone().unwrap_or_default();
-        options.checksums = encode.compression == Compression::None;
+        let encode = options.common.prepare_file();
         let result =
             capture_with_events(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
                 // Behind what was asked for before: an older save must not come last.
@@ -141,9 +140,9 @@ pub trait CommandsSaveExt {
     fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
         self.load(path.into())
     }
-    /// Removes all saves of a slot that are not locked.
-    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64>;
-    /// Removes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
+    /// Deletes all saves of a slot that are not locked.
+    fn delete_saves(&mut self, slot: impl Into<String>) -> Handle<u64>;
+    /// Deletes the saves of a slot and begins again: see [`Saves::start_over`](crate::Saves::start_over).
     fn start_over(&mut self, slot: impl Into<String>) -> Handle<u64>;
 }
 
@@ -166,11 +165,11 @@ impl CommandsSaveExt for Commands<'_, '_> {
         handle
     }
 
-    fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
+    fn delete_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         let slot = slot.into();
         self.queue(move |world: &mut World| {
-            live::request(world, |saves| saves.request(Request::Remove { slot, promise }));
+            live::request(world, |saves| saves.request(Request::DeleteSaves { slot, promise }));
         });
         handle
     }

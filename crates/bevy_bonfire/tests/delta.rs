@@ -2,11 +2,11 @@
 
 mod common;
 
+use bevy_bonfire::Limits;
 use bevy_bonfire::core::engine::{DeltaSchema, EntityMap, SentValues};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{
-    Delta, DeltaCapture, Granularity, Limits, Mirrored, ReplicateExt, Replicated, WorldDeltaExt,
-};
+use bevy_bonfire::replication::{Delta, Granularity};
+use bevy_bonfire::replication::{DeltaCapture, Mirrored, ReplicateExt, Replicated, WorldDeltaExt};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};

@@ -3,8 +3,9 @@
 mod common;
 
 use bevy_bonfire::core::engine::{EntityMap, SentValues};
-use bevy_bonfire::{
-    Delta, DeltaCapture, Granularity, Mirrored, ReplicateExt, Replicated, UnseenChange, WorldDeltaExt,
+use bevy_bonfire::replication::{Delta, Granularity};
+use bevy_bonfire::replication::{
+    DeltaCapture, Mirrored, ReplicateExt, Replicated, UnseenChange, WorldDeltaExt,
 };
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::prelude::*;

@@ -4,9 +4,9 @@ mod common;
 
 use bevy_bonfire::core::engine::{ComponentTable, DeltaSchema, DeltaScope, EntityMap};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{
-    Delta, DeltaCapture, EntityId, Limits, Mirrored, ReplicateExt, Replicated, Snapshot, WorldDeltaExt,
-};
+use bevy_bonfire::replication::Delta;
+use bevy_bonfire::replication::{DeltaCapture, Mirrored, ReplicateExt, Replicated, WorldDeltaExt};
+use bevy_bonfire::{EntityId, Limits, Snapshot};
 use bonfire_testkit::{Dice, hostile_content, scale};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -37,7 +37,7 @@ fn observers_attach_data_exclude_entities_and_get_their_data_back() {
         source.capture_with_events(&SaveOptions::new().data("caller.data", &true).unwrap()).unwrap();
     assert_eq!(source.resource::<Heard>().0, ["captured 1"]);
     // What one observer attaches keeps its order; which observer comes first is Bevy's business.
-    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
+    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::core::DataEntry::key).collect();
     let weather: Vec<&&str> = keys.iter().filter(|key| key.starts_with("weather")).collect();
     assert_eq!(weather, [&"weather.wind", &"weather.vane"]);
     assert!(keys.len() == 4 && keys.contains(&"other.plugin") && keys[3] == "caller.data", "{keys:?}");
@@ -113,7 +113,7 @@ fn what_this_build_does_not_know_comes_back_with_its_mod() {
 
     let mut without = world();
     let loaded = without.load(&save(&with_mod), LoadMode::Replace).unwrap();
-    assert_eq!(loaded.report.component("mod.laser").unwrap().outcome, bevy_bonfire::Outcome::Carried);
+    assert_eq!(loaded.report.component("mod.laser").unwrap().outcome, bevy_bonfire::core::Outcome::Carried);
     let between = save(&without);
 
     let mut again = world();

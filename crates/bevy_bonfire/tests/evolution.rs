@@ -1,7 +1,8 @@
 //! Saves of older builds of a game, and of newer ones.
 
+use bevy_bonfire::core::{Keyed, SchemaChange};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{Keyed, SchemaChange, Snapshot, Ticks, Upgrader, Value, check_schemas};
+use bevy_bonfire::{Snapshot, Ticks, Upgrader, Value, check_schemas};
 use bevy_ecs::prelude::*;
 
 mod old {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bevy_app::{App, AppExit, FixedUpdate, Last, Update};
 use bevy_bonfire::prelude::*;
+use bevy_bonfire::store::Phase;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{Details, DirStore, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadOptions, LoadSource, OnExit, Phase, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
-    StartedOver,
+    Autosave, LoadOptions, LoadSource, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, StartedOver,
 };
 use bevy_ecs::prelude::*;
 use common::*;
@@ -191,7 +191,7 @@ fn requests_are_done_in_their_order() {
     saves_.save("b");
     saves_.load("a");
     saves_.save("c");
-    saves_.remove_saves("a");
+    saves_.delete_saves("a");
     let gone = saves_.load("a");
     settle(&mut app);
     assert_eq!((saved_score(&app, "b"), saved_score(&app, "c")), (2, 1));
@@ -473,7 +473,7 @@ fn a_slot_is_deleted_and_the_world_begins_again() {
     // A slot that is not there is no reason to fail; without a beginning, what is saved goes.
     saves(&mut app).set_initial(None);
     let restart = saves(&mut app).start_over("never");
-    let deleted = saves(&mut app).remove_saves("never");
+    let deleted = saves(&mut app).delete_saves("never");
     settle(&mut app);
     assert_eq!((restart.result().unwrap().unwrap(), deleted.result().unwrap().unwrap()), (0, 0));
     assert_eq!(save(app.world()).entity_count(), 0);

@@ -132,7 +132,7 @@ fn after_a_load_and_after_a_failure_the_next_save_is_whole() {
     let second = save(&mut app).generation.unwrap();
     assert!(second > first);
     // Somebody removes it: the append fails, and says so; the next one is whole.
-    slots.delete("autosave").wait().unwrap();
+    slots.delete_slot("autosave").wait().unwrap();
     let lost = app.world_mut().resource_mut::<Saves>().save("autosave");
     app.update();
     assert!(lost.wait().unwrap_err().is_conflict());
@@ -295,7 +295,7 @@ fn after_the_slot_was_emptied_the_next_save_is_whole() {
     app.world_mut().spawn((Position::default(), Saved));
     save(&mut app);
     save(&mut app);
-    let removed = app.world_mut().resource_mut::<Saves>().remove_saves("autosave");
+    let removed = app.world_mut().resource_mut::<Saves>().delete_saves("autosave");
     let next = app.world_mut().resource_mut::<Saves>().save("autosave");
     app.update();
     assert!(removed.wait().unwrap() > 0);
@@ -304,7 +304,7 @@ fn after_the_slot_was_emptied_the_next_save_is_whole() {
     let mut state = loaded(&slots);
     assert_eq!(state.query::<&Position>().iter(&state).count(), 1);
     // By somebody else, behind our back: the save after the one that fails is whole.
-    slots.delete("autosave").wait().unwrap();
+    slots.delete_slot("autosave").wait().unwrap();
     let failed = app.world_mut().resource_mut::<Saves>().save("autosave");
     app.update();
     let failed = failed.wait();

@@ -182,7 +182,7 @@ impl Schedule {
                 let slot = *self.random.pick(&SLOTS);
                 let over = self.random.chance(50);
                 let handle =
-                    if over { self.saves().start_over(slot) } else { self.saves().remove_saves(slot) };
+                    if over { self.saves().start_over(slot) } else { self.saves().delete_saves(slot) };
                 self.asked.push(Ask::Remove { slot, handle, over, enabled });
             }
             12..15 => {

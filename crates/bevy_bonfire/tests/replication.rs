@@ -3,11 +3,13 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::sync::{Applied, BaselineReason};
-use bevy_bonfire::{
-    ClientId, Compression, Granularity, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated,
-    ReplicationClient, ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, TwoApps,
+use bevy_bonfire::Compression;
+use bevy_bonfire::replication::Granularity;
+use bevy_bonfire::replication::{
+    ClientId, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated, ReplicationClient,
+    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, TwoApps,
 };
+use bevy_bonfire::sync::{Applied, BaselineReason};
 use bevy_ecs::prelude::*;
 use bytes::Bytes;
 use common::*;

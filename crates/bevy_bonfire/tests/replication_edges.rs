@@ -6,12 +6,14 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bevy_app::App;
+use bevy_bonfire::Ticks;
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::sync::{Applied, BaselineReason, Receiver, ReplicationStream, StreamOptions};
-use bevy_bonfire::{
-    DeltaCapture, Granularity, Mirrored, ReplicateExt, Replicated, ReplicationClient,
-    ReplicationClientPlugin, ReplicationServerPlugin, Ticks, TwoApps, WorldMirror, WorldSource,
+use bevy_bonfire::replication::Granularity;
+use bevy_bonfire::replication::{
+    DeltaCapture, Mirrored, ReplicateExt, Replicated, ReplicationClient, ReplicationClientPlugin,
+    ReplicationServerPlugin, TwoApps, WorldMirror, WorldSource,
 };
+use bevy_bonfire::sync::{Applied, BaselineReason, Receiver, ReplicationStream, StreamOptions};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::prelude::*;

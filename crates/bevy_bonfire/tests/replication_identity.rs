@@ -3,9 +3,8 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::{
-    Index, PersistExt, ReplicateExt, Replicated, ReplicationClient, StableId, StableIds, TwoApps,
-};
+use bevy_bonfire::replication::{ReplicateExt, Replicated, ReplicationClient, TwoApps};
+use bevy_bonfire::{Index, PersistExt, StableId, StableIds};
 use bevy_ecs::prelude::*;
 use common::*;
 
@@ -41,8 +40,8 @@ fn stable_ids_and_indexes_follow_what_is_mirrored() {
     // A baseline changes nothing about it, and what goes drops out.
     apps.server
         .world_mut()
-        .resource_mut::<bevy_bonfire::ReplicationServer>()
-        .connect(bevy_bonfire::ClientId(1));
+        .resource_mut::<bevy_bonfire::replication::ReplicationServer>()
+        .connect(bevy_bonfire::replication::ClientId(1));
     apps.update();
     assert_eq!(apps.client.world().resource::<StableIds>().get(id), Some(here));
     assert_eq!(by_name(&apps.client, "Garm"), Some(here));

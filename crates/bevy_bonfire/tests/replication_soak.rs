@@ -5,12 +5,14 @@ mod soak;
 
 use bevy_app::App;
 use bevy_bonfire::prelude::*;
+use bevy_bonfire::replication::Granularity;
+use bevy_bonfire::replication::{
+    ClientId, Mirrored, ReplicateExt, Replicated, ReplicationClient, ReplicationClientPlugin,
+    ReplicationServer, ReplicationServerPlugin, TwoApps,
+};
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, Keep, Slots};
-use bevy_bonfire::{
-    Autosave, ClientId, Granularity, Mirrored, ReplicateExt, Replicated, ReplicationClient,
-    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, SavePolicy, TwoApps,
-};
+use bevy_bonfire::{Autosave, SavePolicy};
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;

@@ -4,9 +4,8 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::{
-    Descriptor, LoadContext, Persist, PersistExt, ReplicateExt, Replicated, ReplicationClient, TwoApps,
-};
+use bevy_bonfire::replication::{ReplicateExt, Replicated, ReplicationClient, TwoApps};
+use bevy_bonfire::{Descriptor, LoadContext, Persist, PersistExt};
 use bevy_ecs::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -123,7 +123,7 @@ fn data_and_metadata_are_kept_in_order() {
         .unwrap()
         .metadata("name", "Before the dragon");
     let snapshot = world.capture_with_events(&options).unwrap();
-    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::DataEntry::key).collect();
+    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::core::DataEntry::key).collect();
     assert_eq!(keys, ["b.second", "a.first"]);
     assert_eq!(snapshot.metadata(), [("name".to_owned(), Value::from("Before the dragon"))]);
 }

@@ -1,10 +1,11 @@
 #![doc = include_str!("../../../docs/front-ends.md")]
 
+pub use crate::__save_options_methods as save_options_methods;
 pub use crate::bulk::RawRows;
 pub use crate::capture::{ArchetypeWriter, SnapshotWriter};
 pub use crate::delta::{
-    ComponentTable, DeltaIds, DeltaOp, DeltaSchema, DeltaScope, DeltaWriter, GroupKind, GroupWriter,
-    LIST_ORDER_KEY, SavedOrder, SentValues, StagedChange, StagedDelta, StagedGroup,
+    ComponentTable, DeltaContents, DeltaIds, DeltaOp, DeltaSchema, DeltaScope, DeltaSeries, DeltaWriter,
+    GroupKind, GroupWriter, LIST_ORDER_KEY, SavedOrder, SentValues, StagedChange, StagedDelta, StagedGroup,
 };
 pub use crate::descriptor::{History, StagedColumn, StagedRows};
 pub use crate::entity::{EntityMap, WorldNumber};
@@ -13,9 +14,12 @@ pub use crate::filter::{LAYER_COUNT, ResolvedFilter};
 pub use crate::hooks::{DataCallbacks, FinishedLoad, Hooks, SaveExtras};
 pub use crate::layout::{LEAVES_MAX, Layout, LayoutOf, Leaf, LeafCheck};
 pub use crate::load::{
-    Comparison, Deferred, LiveWorld, LoadPlan, RowRun, Staged, StagedArchetype, StagedExtra,
+    Comparison, Deferred, LiveWorld, LoadPlan, Loaded, Resources, RowRun, Staged, StagedArchetype,
+    StagedExtra,
 };
 pub use crate::row::RowLayout;
+pub use crate::save_options::{CommonSaveOptions, check_game_key, game_data};
+pub use crate::selection::{FromQuery, SaveScope, Selection};
 pub use crate::snapshot::{Carry, RESERVED_PREFIX};
 pub use crate::storage::crc::{append as checksum_append, checksum};
 pub use crate::storage::{AlignedBuf, BLOCK_BYTES, Bitmap, BufferPool, COLUMN_ALIGN, DirtyRows, Rope};

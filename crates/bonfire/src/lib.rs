@@ -67,7 +67,9 @@ mod migration;
 mod persist;
 mod registry;
 mod row;
+mod save_options;
 pub mod schema;
+mod selection;
 mod single_value;
 mod snapshot;
 mod storage;
@@ -97,17 +99,18 @@ pub use value::Value;
 pub use value::{Serde, from_value, to_value};
 pub use wire::{Reader, Writer};
 
-/// The parts of the core that `#[derive(Persist)]` names in its code.
+/// The parts of the core that `#[derive(Persist)]` and macros name in their code.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::context::LoadContext;
-    pub use crate::descriptor::History;
     pub use crate::descriptor::field_default::{
         DefaultOf, DefaultThrough, HasDefault, NoDefault, check_from,
     };
+    pub use crate::descriptor::{History, Keyed};
     pub use crate::error::{Error, Result};
     pub use crate::layout::{Layout, LayoutOf};
-    pub use crate::persist::Persist;
+    pub use crate::persist::{Adapter, Persist};
+    pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
     pub use crate::wire::{Reader, Writer};
 }

@@ -264,7 +264,7 @@ fn what_is_decoded_twice_is_counted_once() {
     let snapshot = save(&vec![vec![(2, 0); 1000]], 0, Age::New);
     let needed = |bytes: u64, apart: bool| {
         let limits = Limits { memory_bytes_max: bytes, ..Limits::default() };
-        let options = LoadOptions { limits, ..LoadOptions::default() };
+        let options = LoadOptions { limits: Some(limits), ..LoadOptions::default() };
         let plan = LoadPlan::new(&snapshot, &registry, options).unwrap();
         let map = plan.same_entities().unwrap();
         if !apart {

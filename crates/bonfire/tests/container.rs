@@ -311,7 +311,7 @@ fn every_flipped_byte_is_found() {
                 Ok(_) => panic!("byte {at} ^ {mask:#x} was not noticed"),
             }
             // What salvage gives is true: nothing in it was not there before.
-            if let Ok(left) = Snapshot::options().salvage(true).open(&bytes) {
+            if let Ok(left) = Snapshot::options().salvage().open(&bytes) {
                 truth.assert_covers(&left);
                 if contents(&left) != expected {
                     assert!(!left.damage().is_empty(), "byte {at}: lost something without saying so");
@@ -330,7 +330,7 @@ fn every_truncation_is_found() {
         for len in 0..good.len() {
             let error = Snapshot::open(&good[..len]).unwrap_err();
             assert!(error.is_corrupt(), "{len}: {error}");
-            if let Ok(left) = Snapshot::options().salvage(true).open(&good[..len]) {
+            if let Ok(left) = Snapshot::options().salvage().open(&good[..len]) {
                 truth.assert_covers(&left);
             }
         }
@@ -362,7 +362,7 @@ fn damage_costs_a_block_of_rows_and_not_a_column() {
             assert!(
                 error.offset().unwrap() as usize <= at && at < error.offset().unwrap() as usize + BLOCK_BYTES
             );
-            let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+            let left = Snapshot::options().salvage().open(&bytes).unwrap();
             assert_eq!(left.damage().blocks.len(), 1);
             let lines = contents(&left);
             truth.assert_covers(&left);
@@ -401,17 +401,17 @@ fn a_damaged_prelude_is_replaced_by_its_copy() {
         let mut bytes = good.clone();
         let payload = section.offset as usize + 64;
         bytes[payload] ^= 1; // its content
-        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        let left = Snapshot::options().salvage().open(&bytes).unwrap();
         assert_eq!(contents(&left), contents(&opened), "{}", section.name);
         bytes[section.offset as usize + 5] ^= 1; // its header too
-        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        let left = Snapshot::options().salvage().open(&bytes).unwrap();
         assert_eq!(contents(&left), contents(&opened), "{}", section.name);
         assert!(!left.damage().is_empty());
     }
     // Without the file's own header as well.
     let mut bytes = good.clone();
     bytes[..64].fill(0);
-    assert_eq!(contents(&Snapshot::options().salvage(true).open(&bytes).unwrap()), contents(&opened));
+    assert_eq!(contents(&Snapshot::options().salvage().open(&bytes).unwrap()), contents(&opened));
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_damaged_block_table_costs_nothing() {
         let mut bytes = good.clone();
         bytes[columns.offset as usize + 32 + at] ^= 0x40;
         assert!(Snapshot::open(&bytes).unwrap_err().is_corrupt());
-        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        let left = Snapshot::options().salvage().open(&bytes).unwrap();
         assert!(!left.damage().is_empty());
         assert_eq!(contents(&left), contents(&opened), "{at}");
     }
@@ -440,7 +440,7 @@ fn damage_to_a_small_save_does_not_cost_all_of_it() {
     for at in (start..start + columns.stored_bytes as usize).step_by(50) {
         let mut bytes = good.clone();
         bytes[at] ^= 1;
-        let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+        let left = Snapshot::options().salvage().open(&bytes).unwrap();
         let left = truth.assert_covers(&left);
         assert!(left >= all / 3, "byte {at}: {left} of {all}");
     }
@@ -463,7 +463,7 @@ fn references_to_entities_that_lost_their_ids_find_nothing() {
     let start = (columns.offset as usize + 32 + columns.blocks as usize * 12).next_multiple_of(64);
     let mut bytes = good.clone();
     bytes[start + 8 * 19_000] ^= 1; // in the last block of ids
-    let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+    let left = Snapshot::options().salvage().open(&bytes).unwrap();
     assert_eq!(left.entity_count(), 20_000);
     let plan = LoadPlan::new(&left, &registry, LoadOptions::default()).unwrap();
     let saved = plan.entities();
@@ -522,7 +522,7 @@ fn a_file_that_was_cut_off_keeps_what_is_before_the_cut() {
     let data = opened.sections().iter().find(|section| section.name == "data").unwrap();
     let all = contents(&opened).len();
     let cut = columns.offset as usize + columns.stored_bytes as usize / 2;
-    let left = Snapshot::options().salvage(true).open(&good[..cut]).unwrap();
+    let left = Snapshot::options().salvage().open(&good[..cut]).unwrap();
     let lines = Truth::of(&opened).assert_covers(&left);
     assert!(lines > all / 4, "{lines} of {all}");
     assert_eq!(left.damage().losses[0], DamagedPart::Tail((good.len() - cut) as u64));
@@ -532,7 +532,7 @@ fn a_file_that_was_cut_off_keeps_what_is_before_the_cut() {
     bytes[data.offset as usize + 33] ^= 1;
     let tables = opened.sections().iter().find(|section| section.name == "block tables").unwrap();
     bytes[tables.offset as usize + 64] ^= 1; // the copy of its block table as well
-    let left = Snapshot::options().salvage(true).open(&bytes).unwrap();
+    let left = Snapshot::options().salvage().open(&bytes).unwrap();
     assert_eq!(left.entity_count(), opened.entity_count());
     assert!(left.data().is_empty());
     assert_eq!(left.damage().losses, [DamagedPart::Section("data")]);
@@ -594,7 +594,7 @@ fn limits_are_kept() {
     let snapshot = open(none.clone()).unwrap();
     let registry = registry();
     let limits = Limits { memory_bytes_max: 2000, ..none };
-    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions { limits, ..LoadOptions::default() }).unwrap();
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::new().limits(limits)).unwrap();
     assert!(plan.stage(&EntityMap::default(), None).err().unwrap().is_limit());
 }
 

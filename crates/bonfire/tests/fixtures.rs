@@ -70,11 +70,10 @@ fn damaged_files_are_refused_and_salvaged() {
         let error = Snapshot::open(&bytes(name)).unwrap_err();
         assert!(error.is_corrupt(), "{name}: {error}");
         assert_eq!(error.section(), section, "{name}: {error}");
-        let left =
-            Snapshot::options().salvage(true).open(&bytes(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let left = Snapshot::options().salvage().open(&bytes(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!left.damage().is_empty(), "{name}");
     }
-    let left = Snapshot::options().salvage(true).open(&bytes("damaged_prelude.bonfire")).unwrap();
+    let left = Snapshot::options().salvage().open(&bytes("damaged_prelude.bonfire")).unwrap();
     assert_eq!(left.to_json().unwrap(), expected_json());
 }
 

@@ -15,7 +15,7 @@ const DATA: u16 = 5;
 fn refused(sections: &[RawSection]) -> Error {
     let file = raw_file(sections);
     // Salvage looks at the same bytes and must end, too.
-    let _ = Snapshot::options().salvage(true).open(&file);
+    let _ = Snapshot::options().salvage().open(&file);
     Snapshot::open(&file).expect_err("a hostile file")
 }
 
@@ -434,7 +434,7 @@ fn a_schema_that_doubles_is_no_endless_conversion() {
     let snapshot = Snapshot::open(&file_with_value(&types.finish(node), &[])).unwrap();
     let registry = Registry::new().with::<Tree>().unwrap();
     let limits = Limits { empty_elements_max: 1000, ..Limits::default() };
-    let options = LoadOptions { limits, ..LoadOptions::default() };
+    let options = LoadOptions { limits: Some(limits), ..LoadOptions::default() };
     let plan = LoadPlan::new(&snapshot, &registry, options).unwrap();
     let map = plan.same_entities().unwrap();
     assert!(plan.stage(&map, None).map(drop).unwrap_err().is_limit());

@@ -4,12 +4,13 @@ use std::hint::black_box;
 
 use bevy_app::{App, First, Last};
 use bevy_bonfire::core::engine::EntityMap;
-use bevy_bonfire::store::{JournalBase, MemoryStore, Slots, Wait};
-use bevy_bonfire::{
-    ClientId, Delta, DeltaCapture, Details, PersistExt, ReplicateExt, Replicated, ReplicationClient,
-    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, SaveOptions, WorldDeltaExt,
-    WorldSaveExt,
+use bevy_bonfire::replication::Delta;
+use bevy_bonfire::replication::{
+    ClientId, DeltaCapture, ReplicateExt, Replicated, ReplicationClient, ReplicationClientPlugin,
+    ReplicationServer, ReplicationServerPlugin, WorldDeltaExt,
 };
+use bevy_bonfire::store::{JournalBase, MemoryStore, Slots, Wait};
+use bevy_bonfire::{Details, PersistExt, SaveOptions, WorldSaveExt};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 

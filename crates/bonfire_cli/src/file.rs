@@ -78,7 +78,7 @@ impl SaveFile {
         let bytes = self.bytes;
         match OpenOptions::new().open_shared(bytes.clone()) {
             Err(error) if error.is_corrupt() => {
-                let salvaged = OpenOptions::new().salvage(true).open_shared(bytes);
+                let salvaged = OpenOptions::new().salvage().open_shared(bytes);
                 Opened::Damaged { error, salvaged }
             }
             Err(error) => Opened::Unreadable(error),

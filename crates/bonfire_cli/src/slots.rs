@@ -34,7 +34,7 @@ pub(crate) fn run(command: &SlotsCommand, keys: &[SealKey], out: &mut Output) ->
                 Some(save) => {
                     (slots.delete_generation(slot, save).wait(), format!("save {save} of `{slot}`"))
                 }
-                None => (slots.delete(slot).wait(), format!("slot `{slot}`")),
+                None => (slots.delete_slot(slot).wait(), format!("slot `{slot}`")),
             };
             if !removed.map_err(failed)? {
                 return Err(Failure::Arguments(format!("there is no {}", escaped(&what))));

@@ -22,7 +22,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
         Some(bound) => generics.make_where_clause().predicates.extend(bound.clone()),
         None => {
             for parameter in generics.type_params_mut() {
-                parameter.bounds.push(parse_quote!(#krate::Persist));
+                parameter.bounds.push(parse_quote!(#krate::__private::Persist));
             }
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
         let (history, checks) = history(&krate, &attributes, &input.generics, name);
         quote! {
             #[automatically_derived]
-            impl #impl_generics #krate::Keyed for #name #type_generics #where_clause {
+            impl #impl_generics #krate::__private::Keyed for #name #type_generics #where_clause {
                 const KEY: &'static str = #key;
                 #(const VERSION: u32 = #version;)*
                 #(#transient)*
@@ -80,7 +80,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
     });
     Ok(quote! {
         #[automatically_derived]
-        impl #impl_generics #krate::Persist for #name #type_generics #where_clause {
+        impl #impl_generics #krate::__private::Persist for #name #type_generics #where_clause {
             #body
         }
         #keyed
@@ -153,21 +153,23 @@ impl<'a> Part<'a> {
     fn saved(&self, krate: &Path) -> TokenStream {
         let ty = self.ty;
         match &self.attributes.with {
-            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::Saved),
+            Some(with) => quote_spanned!(self.span=> <#with as #krate::__private::Adapter<#ty>>::Saved),
             None => quote_spanned!(self.span=> #ty),
         }
     }
 
     fn schema(&self, krate: &Path) -> TokenStream {
         let saved = self.saved(krate);
-        quote_spanned!(self.span=> <#saved as #krate::Persist>::schema(__types))
+        quote_spanned!(self.span=> <#saved as #krate::__private::Persist>::schema(__types))
     }
 
     fn layout(&self, krate: &Path) -> TokenStream {
         let ty = self.ty;
         match &self.attributes.with {
-            Some(with) => quote_spanned!(self.span=> <#with as #krate::Adapter<#ty>>::LAYOUT.get()),
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::LAYOUT.get()),
+            Some(with) => {
+                quote_spanned!(self.span=> <#with as #krate::__private::Adapter<#ty>>::LAYOUT.get())
+            }
+            None => quote_spanned!(self.span=> <#ty as #krate::__private::Persist>::LAYOUT.get()),
         }
     }
 
@@ -176,12 +178,12 @@ impl<'a> Part<'a> {
         let ty = self.ty;
         match &self.attributes.with {
             Some(with) => quote_spanned! {self.span=>
-                match <#with as #krate::Adapter<#ty>>::save(#place) {
-                    ::core::result::Result::Ok(__saved) => #krate::Persist::encode(&__saved, __out),
+                match <#with as #krate::__private::Adapter<#ty>>::save(#place) {
+                    ::core::result::Result::Ok(__saved) => #krate::__private::Persist::encode(&__saved, __out),
                     ::core::result::Result::Err(__error) => __out.fail(__error),
                 }
             },
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::encode(#place, __out);),
+            None => quote_spanned!(self.span=> <#ty as #krate::__private::Persist>::encode(#place, __out);),
         }
     }
 
@@ -194,11 +196,11 @@ impl<'a> Part<'a> {
             Some(with) => {
                 let saved = self.saved(krate);
                 quote_spanned! {self.span=>
-                    <#saved as #krate::Persist>::decode(__input)
-                        .and_then(|__saved| <#with as #krate::Adapter<#ty>>::load(__saved, __input.context()))
+                    <#saved as #krate::__private::Persist>::decode(__input)
+                        .and_then(|__saved| <#with as #krate::__private::Adapter<#ty>>::load(__saved, __input.context()))
                 }
             }
-            None => quote_spanned!(self.span=> <#ty as #krate::Persist>::decode(__input)),
+            None => quote_spanned!(self.span=> <#ty as #krate::__private::Persist>::decode(__input)),
         };
         quote_spanned!(self.span=> #read.map_err(|__error| __error.in_field(#name))?)
     }
@@ -304,9 +306,11 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
                 let value = part.default();
                 quote_spanned!(part.span=> ::core::ptr::write(&raw mut (*__row).#member, #value);)
             }
-            (true, None) => quote!(<#ty as #krate::Persist>::LAYOUT.fill(&raw mut (*__row).#member);),
+            (true, None) => {
+                quote!(<#ty as #krate::__private::Persist>::LAYOUT.fill(&raw mut (*__row).#member);)
+            }
             (true, Some(with)) => {
-                quote!(<#with as #krate::Adapter<#ty>>::LAYOUT.fill(&raw mut (*__row).#member);)
+                quote!(<#with as #krate::__private::Adapter<#ty>>::LAYOUT.fill(&raw mut (*__row).#member);)
             }
         }
     });
@@ -318,7 +322,7 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
             quote! {
                 #[inline]
                 fn is_null(&self) -> bool {
-                    <#ty as #krate::Persist>::is_null(&self.#member)
+                    <#ty as #krate::__private::Persist>::is_null(&self.#member)
                 }
             }
         }
@@ -331,7 +335,7 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
             #krate::__private::LayoutOf::with_fill(
                 #krate::__private::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*], #skipped),
-                <Self as #krate::Persist>::fill_skipped,
+                <Self as #krate::__private::Persist>::fill_skipped,
             )
         };
         fn schema(__types: &mut #krate::__private::SchemaBuilder) -> #krate::__private::Node {

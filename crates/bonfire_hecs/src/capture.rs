@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::engine::{RESERVED_PREFIX, SnapshotWriter};
-use bonfire::{Compression, DataEntry, EncodeOptions, Error, Filter, Persist, Result, Snapshot, Value};
+use bonfire::engine::{CommonSaveOptions, SnapshotWriter, check_game_key};
+use bonfire::{DataEntry, Result, Snapshot};
 use bonfire_store::{SaveReport, SaveTarget};
 use hecs::{Component, Query, World};
 
@@ -30,72 +30,23 @@ type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + 
 #[derive(Clone, Default)]
 pub struct SaveOptions {
     selection: Selection,
+    common: CommonSaveOptions,
     resources: Vec<WriteResource>,
-    data: Vec<DataEntry>,
-    metadata: Vec<(String, Value)>,
-    pub(crate) encode: EncodeOptions,
-    pub(crate) checksums: bool,
 }
 
 impl SaveOptions {
-    /// Everything that is registered, uncompressed.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Chooses among the entities.
-    pub fn selection(mut self, selection: Selection) -> Self {
-        self.selection = selection;
-        self
-    }
-    /// Chooses by key and layer: see [`Selection::filter`].
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.selection = self.selection.filter(filter);
-        self
-    }
-    /// Chooses by a query: see [`Selection::matching`].
+    bonfire::engine::save_options_methods!(Selection);
+
+    /// Chooses entities by a query of hecs; may be repeated: see [`Selection`].
     pub fn matching<Q: Query>(mut self) -> Self {
         self.selection = self.selection.matching::<Q>();
         self
     }
     /// Adds something that exists once and lies outside of the world. Its type is registered like that of a component;
-    /// [`Loaded::take_resource`](crate::Loaded::take_resource) gives it back.
+    /// [`Loaded::take_resource`](bonfire::engine::Loaded::take_resource) gives it back.
     pub fn resource<T: Component>(mut self, value: T) -> Self {
         self.resources.push(Arc::new(move |writer| writer.resource(&value)));
         self
-    }
-    /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
-    pub fn data<T: Persist>(mut self, key: &str, value: &T) -> Result<Self> {
-        check_key(key)?;
-        self.data.push(DataEntry::new(key, value).map_err(|error| error.in_key(key))?);
-        Ok(self)
-    }
-    /// Says something about the save that can be read without the rest, such as its name.
-    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.metadata.push((name.into(), value.into()));
-        self
-    }
-    /// Computes checksums while columns are copied: for captures that will be encoded without compression, which takes
-    /// less time in all. Saves to a file do it by themselves.
-    pub fn with_checksums(mut self) -> Self {
-        self.checksums = true;
-        self
-    }
-    /// Compresses what is written to a file. Default: not.
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.encode.compression = compression;
-        self
-    }
-    /// All choices about the bytes that are written to a file.
-    pub fn encode_options(mut self, options: EncodeOptions) -> Self {
-        self.encode = options;
-        self
-    }
-}
-
-fn check_key(key: &str) -> Result<()> {
-    match key.starts_with(RESERVED_PREFIX) {
-        true => Err(Error::misuse("keys that begin so belong to Bonfire: choose another").in_key(key)),
-        false => Ok(()),
     }
 }
 
@@ -118,7 +69,7 @@ impl Bonfire {
     pub fn capture_with_hooks(&mut self, world: &World, options: &SaveOptions) -> Result<Snapshot> {
         self.with_hooks(|bonfire, hooks| {
             let starting = hooks.run_save(world, &bonfire.registry.core)?;
-            starting.data().iter().try_for_each(|entry| check_key(entry.key()))?;
+            starting.data().iter().try_for_each(|entry| check_game_key(entry.key()))?;
             let added = CaptureAdditions { data: starting.data(), excluded: starting.excluded() };
             bonfire.capture_with(world, options, added)
         })
@@ -134,9 +85,9 @@ impl Bonfire {
     ) -> Result<SaveReport> {
         let path = path.as_ref();
         let mut options = options.clone();
-        options.checksums = options.encode.compression == Compression::None;
+        let encode = options.common.prepare_file();
         let snapshot = self.capture_with_hooks(world, &options)?;
-        let rope = snapshot.encode(&options.encode)?;
+        let rope = snapshot.encode(&encode)?;
         bonfire_store::write(path, &rope)?;
         Ok(SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count()))
     }
@@ -152,12 +103,12 @@ impl Bonfire {
         let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
         let mut writer =
             SnapshotWriter::new(&registry.core).pool(&self.pool).reserve(estimate(registry, &chosen));
-        if options.checksums {
+        if options.common.checksums {
             writer = writer.checksums();
         }
         writer.world(self.world);
         writer.next_entity_id(u64::from(free_ids::slot_count(world)));
-        for (name, value) in &options.metadata {
+        for (name, value) in &options.common.metadata {
             writer.metadata(name.clone(), value.clone());
         }
         for chosen in &chosen {
@@ -171,7 +122,7 @@ impl Bonfire {
             write(&mut writer)?;
         }
         writer.free_list(free_ids::free_list(world, &chosen))?;
-        for entry in added.data.iter().chain(&options.data) {
+        for entry in added.data.iter().chain(&options.common.data) {
             writer.data_entry(entry.clone());
         }
         writer.carry(&self.carry);

@@ -2,7 +2,6 @@
 //!
 //! hecs has no columns without a type, so the registry keeps these functions for each component, as pointers.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -111,22 +110,5 @@ pub(crate) fn update_column<T: Component>(
             Ok(mut live) => *live = value,
             Err(_) => _ = inserted.entry(row).or_default().add(value),
         }
-    }
-}
-
-/// Values of components that exist once, outside of the world.
-#[derive(Default)]
-pub(crate) struct Resources(Vec<Box<dyn Any + Send + Sync>>);
-
-impl Resources {
-    /// Adds the value of a staged column.
-    pub(crate) fn add(&mut self, value: Option<Box<dyn Any + Send + Sync>>) {
-        self.0.extend(value);
-    }
-
-    /// Takes the value of a type.
-    pub(crate) fn take<T: 'static>(&mut self) -> Option<T> {
-        let index = self.0.iter().position(|value| value.is::<T>())?;
-        self.0.swap_remove(index).downcast().ok().map(|value| *value)
     }
 }

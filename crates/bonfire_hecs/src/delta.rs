@@ -6,12 +6,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedDelta, StagedGroup};
+use bonfire::engine::{
+    DeltaContents, DeltaIds, DeltaOp, DeltaSchema, DeltaSeries, EntityMap, Resources, StagedDelta,
+    StagedGroup,
+};
 use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
 use hecs::{Entity, Without, World};
 
 use crate::capture::SaveOptions;
-use crate::column::{NewComponents, Resources};
+use crate::column::NewComponents;
 use crate::registration::Bonfire;
 use crate::registry::Saved;
 
@@ -22,7 +25,8 @@ pub struct Mirrored;
 /// Finds out what has changed in a world by comparing it with what it was.
 ///
 /// ```
-/// use bonfire_hecs::{Bonfire, DeltaCapture, Persist, SaveOptions};
+/// use bonfire_hecs::{Bonfire, Persist, SaveOptions};
+/// use bonfire_hecs::replication::DeltaCapture;
 ///
 /// #[derive(Persist)]
 /// #[persist(key = "game.health")]
@@ -40,87 +44,76 @@ pub struct Mirrored;
 /// # Ok::<(), bonfire_hecs::Error>(())
 /// ```
 pub struct DeltaCapture {
-    scope: DeltaScope,
-    last: Option<Snapshot>,
-    tick: u64,
-}
-
-/// The entities that deltas are about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DeltaScope {
-    /// Everything that is saved.
-    Saves,
-    /// Everything that is replicated, without mirrored entities.
-    Replicated,
-    /// Everything that is replicated, with mirrored entities.
-    Relayed,
-    /// What is mirrored, and nothing else.
-    Mirror,
+    contents: DeltaContents,
+    series: DeltaSeries,
 }
 
 impl DeltaCapture {
+    fn new(contents: DeltaContents) -> Self {
+        Self { contents, series: DeltaSeries::default() }
+    }
+
     /// Deltas of everything that is saved.
     pub fn of_saves() -> Self {
-        Self { scope: DeltaScope::Saves, last: None, tick: 0 }
+        Self::new(DeltaContents::Saves)
     }
 
     /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
     pub fn of_replication() -> Self {
-        Self { scope: DeltaScope::Replicated, ..Self::of_saves() }
+        Self::new(DeltaContents::Replicated)
     }
 
     /// Deltas of everything that follows another world: for those who compare both sides.
     pub fn of_mirror() -> Self {
-        Self { scope: DeltaScope::Mirror, ..Self::of_saves() }
+        Self::new(DeltaContents::Mirror)
     }
 
-    /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
+    /// Adds mirrored entities: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
-        if self.scope == DeltaScope::Replicated {
-            self.scope = DeltaScope::Relayed;
-        }
+        self.contents = self.contents.with_mirrored();
         self
+    }
+
+    /// Forgets the world: the next call of [`changes`](Self::changes) returns everything.
+    pub fn forget(&mut self) {
+        self.series.forget();
     }
 
     /// The components that deltas are about.
     pub fn schema(&self, bonfire: &Bonfire) -> Arc<DeltaSchema> {
-        match self.scope {
-            DeltaScope::Saves => Arc::new(DeltaSchema::new(&bonfire.registry.core)),
-            DeltaScope::Replicated | DeltaScope::Relayed | DeltaScope::Mirror => bonfire.replication_schema(),
+        match self.contents {
+            DeltaContents::Saves => Arc::new(DeltaSchema::new(&bonfire.registry.core)),
+            DeltaContents::Replicated | DeltaContents::Relayed | DeltaContents::Mirror => {
+                bonfire.replication_schema()
+            }
         }
     }
 
     fn capture(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        match self.scope {
-            DeltaScope::Replicated => {
+        match self.contents {
+            DeltaContents::Replicated => {
                 let options = options.clone().matching::<Without<(), &Mirrored>>();
                 bonfire.capture(world, &options)
             }
-            DeltaScope::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
-            _ => bonfire.capture(world, options),
+            DeltaContents::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
+            DeltaContents::Saves | DeltaContents::Relayed => bonfire.capture(world, options),
         }
     }
 
     fn finish(&self, delta: Delta) -> Delta {
-        if self.scope == DeltaScope::Saves { delta } else { delta.for_mirrors() }
+        if self.contents == DeltaContents::Saves { delta } else { delta.for_mirrors() }
     }
 
     /// Everything, as it is now. The next delta is still one since the last.
     pub fn baseline(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
         let snapshot = self.capture(bonfire, world, options)?;
-        Delta::whole(&self.schema(bonfire), &snapshot, self.tick).map(|delta| self.finish(delta))
+        self.series.baseline(&self.schema(bonfire), &snapshot).map(|delta| self.finish(delta))
     }
 
     /// What has changed since the last call, or everything if this is the first.
     pub fn changes(&mut self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
         let (snapshot, schema) = (self.capture(bonfire, world, options)?, self.schema(bonfire));
-        let tick = self.tick + 1;
-        let delta = match &self.last {
-            Some(last) => Delta::between(&schema, last, &snapshot, self.tick, tick)?,
-            None => Delta::whole(&schema, &snapshot, tick)?,
-        };
-        (self.last, self.tick) = (Some(snapshot), tick);
-        Ok(self.finish(delta))
+        self.series.compare(&schema, snapshot).map(|delta| self.finish(delta))
     }
 }
 
@@ -139,6 +132,14 @@ impl AppliedDelta {
     pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
         self.resources.take()
     }
+}
+
+/// A delta of which only the part is left that cannot fail.
+struct StagedChanges<'d> {
+    values: StagedDelta<'d>,
+    ids: DeltaIds,
+    /// The entities that come.
+    new: Vec<Entity>,
 }
 
 impl Bonfire {
@@ -176,7 +177,7 @@ impl Bonfire {
             delta.stage(&self.registry.core, schema, map, limits, context)
         });
         match staged {
-            Ok(staged) => Ok(self.commit(world, delta, staged, map, &ids, &new)),
+            Ok(values) => Ok(self.commit(world, delta, StagedChanges { values, ids, new }, map)),
             Err(error) => {
                 ids.revert(map);
                 world.flush();
@@ -205,26 +206,28 @@ impl Bonfire {
         &self,
         world: &mut World,
         delta: &Delta,
-        staged: StagedDelta<'_>,
+        staged: StagedChanges<'_>,
         map: &EntityMap,
-        ids: &DeltaIds,
-        new: &[Entity],
     ) -> AppliedDelta {
+        let StagedChanges { values, ids, new } = staged;
         world.flush();
-        for &entity in new {
+        for entity in new {
             let _ = world.insert_one(entity, Mirrored);
         }
         let descriptors = self.registry.core.descriptors();
-        for group in staged.groups {
+        for group in values.groups {
             self.commit_group(world, group, map);
         }
         for local in ids.to_despawn() {
             let _ = world.despawn(local.into());
         }
         let mut applied = AppliedDelta { is_whole: delta.is_whole(), ..AppliedDelta::default() };
-        for (number, column) in staged.resources {
+        for (number, column) in values.resources {
             match column {
-                Some(column) => applied.resources.add((self.registry.entries[number].resource)(column)),
+                Some(column) => {
+                    let value = (self.registry.entries[number].resource)(column);
+                    value.into_iter().for_each(|value| applied.resources.add(value));
+                }
                 None => applied.removed_resources.push(descriptors[number].key().to_owned()),
             }
         }

@@ -7,7 +7,7 @@ mod free_ids;
 mod load;
 mod registration;
 mod registry;
-mod replication;
+pub mod replication;
 mod selection;
 
 /// The core, for everything that this crate's root leaves out.
@@ -15,13 +15,12 @@ pub use bonfire as core;
 #[doc(hidden)]
 pub use bonfire::__private;
 pub use bonfire::{
-    Adapter, AsText, ComponentReport, Compression, Dangling, DataEntry, Delta, Descriptor, EncodeOptions,
-    EntityId, Error, Filter, Granularity, Keyed, Limits, LoadContext, LoadReport, NonFinite, OpenOptions,
-    Outcome, Registry, Result, SchemaChange, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
+    AsText, Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
+    LoadReport, NonFinite, Registry, Result, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
-pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras};
+pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, SaveExtras, SaveScope};
 /// `#[derive(Persist)]`: see the core's documentation for its attributes. It looks for Bonfire in this crate.
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.
@@ -30,9 +29,7 @@ pub use bonfire_store::{SaveReport, SaveTarget, check_schemas};
 /// Messages between worlds, without sockets.
 pub use bonfire_sync as sync;
 pub use capture::SaveOptions;
-pub use delta::{AppliedDelta, DeltaCapture, Mirrored};
 pub use load::{LoadMode, LoadOptions, Loaded};
 pub use registration::Bonfire;
-pub use registry::{SaveScope, Saved};
-pub use replication::{WorldMirror, WorldSource};
+pub use registry::Saved;
 pub use selection::Selection;

@@ -3,13 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use bonfire::engine::{BufferPool, Carry, Hooks, WorldNumber};
+use bonfire::engine::{BufferPool, Carry, Hooks, SaveScope, WorldNumber};
 use bonfire::{Descriptor, Keyed, NonFinite, Registry, Result, Upgrader, WorldEdit};
 use hecs::{Component, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::registry::{ComponentRegistry, SaveScope, Saved};
+use crate::registry::{ComponentRegistry, Saved};
 
 /// All that is saved of a world, and what must be remembered from one save or load to the next. One per world.
 pub struct Bonfire {
@@ -44,7 +44,8 @@ impl Bonfire {
         Self::default()
     }
 
-    /// Chooses which entities are saved if nothing else is said. Default: those that have a registered component.
+    /// Chooses which entities are saved if nothing else is said. Default: [`SaveScope::Persisted`], because
+    /// a hecs world holds what the game spawned and nothing else.
     pub fn scope(mut self, scope: SaveScope) -> Self {
         self.registry.scope = scope;
         self

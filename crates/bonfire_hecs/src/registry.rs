@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId, type_name};
 use std::sync::Arc;
 
-use bonfire::engine::{ArchetypeWriter, StagedColumn};
+use bonfire::engine::{ArchetypeWriter, SaveScope, StagedColumn};
 use bonfire::{Descriptor, Error, Persist, Registry, Result};
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 
@@ -14,18 +14,7 @@ use crate::column::{self, ColumnTarget, NewComponents};
 #[persist(crate = bonfire, key = "bonfire.saved")]
 pub struct Saved;
 
-/// Which entities are saved if nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SaveScope {
-    /// Those that have a registered component. A hecs world holds what the game spawned and nothing else.
-    #[default]
-    Persisted,
-    /// Those that have the component [`Saved`].
-    Marked,
-}
-
 /// The core's registry, and the functions for columns of each component.
-#[derive(Default)]
 pub(crate) struct ComponentRegistry {
     pub(crate) core: Registry,
     pub(crate) entries: Vec<ComponentEntry>,
@@ -65,6 +54,13 @@ impl ComponentEntry {
 
 /// Reads the layers of the rows of an archetype, if it has the component that tells them.
 pub(crate) type Layer = Arc<dyn Fn(&Archetype) -> Option<Vec<u8>> + Send + Sync>;
+
+/// Empty, for everything that has a registered component: a hecs world holds what the game spawned and nothing else.
+impl Default for ComponentRegistry {
+    fn default() -> Self {
+        Self { core: Registry::default(), entries: Vec::new(), scope: SaveScope::Persisted, layer: None }
+    }
+}
 
 impl ComponentRegistry {
     /// Registers a component. `T` must be the descriptor's type.

@@ -1,14 +1,37 @@
-//! Worlds as the two ends of a stream.
+//! Worlds in sync: [`WorldSource`] and [`WorldMirror`] are the ends of a stream of [`bonfire_sync`].
+//!
+//! hecs does not know its changes, so a [`DeltaCapture`] compares a world with its last capture.
+//! [`Bonfire::apply_delta`] applies deltas without a stream:
+//!
+//! ```
+//! use bonfire_hecs::core::engine::EntityMap;
+//! use bonfire_hecs::replication::{DeltaCapture, Mirrored};
+//! use bonfire_hecs::{Bonfire, Persist, SaveOptions};
+//!
+//! #[derive(Persist)]
+//! #[persist(key = "game.health")]
+//! struct Health(f32);
+//!
+//! let mut bonfire = Bonfire::new();
+//! bonfire.persist::<Health>()?;
+//! let (mut server, mut client) = (hecs::World::new(), hecs::World::new());
+//! server.spawn((Health(3.0),));
+//! let delta = DeltaCapture::of_replication().changes(&bonfire, &server, &SaveOptions::new())?;
+//! bonfire.apply_delta(&mut client, &delta, &mut EntityMap::default())?;
+//! assert_eq!(client.query::<(&Health, &Mirrored)>().iter().count(), 1);
+//! # Ok::<(), bonfire_hecs::Error>(())
+//! ```
 
 use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
-use bonfire::{Delta, Limits, Result};
+pub use bonfire::{Delta, Granularity};
+use bonfire::{Limits, Result};
 use bonfire_sync::{MirrorWorld, SourceWorld};
 use hecs::World;
 
 use crate::capture::SaveOptions;
-use crate::delta::{AppliedDelta, DeltaCapture};
+pub use crate::delta::{AppliedDelta, DeltaCapture, Mirrored};
 use crate::registration::Bonfire;
 
 /// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use bonfire::engine::{LAYER_COUNT, ResolvedFilter};
-use bonfire::{Error, Filter, Result};
+use bonfire::engine::{FromQuery, LAYER_COUNT, ResolvedFilter};
+use bonfire::{Error, Result};
 use hecs::{Archetype, Batch, Entity, Query, QueryBorrow, World};
 
 use crate::registry::{ComponentRegistry, Layer, Saved};
 
-/// A choice among the entities that would be saved.
+/// A choice among the entities that would be saved. [`matching`](bonfire::engine::Selection::matching) takes a query of hecs.
 ///
 /// ```
 /// use bonfire_hecs::{Filter, Selection};
@@ -19,28 +19,17 @@ use crate::registry::{ComponentRegistry, Layer, Saved};
 /// let by_query = Selection::new().matching::<Without<&Player, &Ghost>>();
 /// # Ok::<(), bonfire_hecs::Error>(())
 /// ```
-#[derive(Clone, Default)]
-pub struct Selection {
-    filter: Filter,
-    matching: Vec<fn(&Archetype) -> bool>,
+pub type Selection = bonfire::engine::Selection<ArchetypeQuery>;
+
+/// A query of hecs: it decides whether the entities of an archetype match.
+#[derive(Clone)]
+pub struct ArchetypeQuery {
+    matches: fn(&Archetype) -> bool,
 }
 
-impl Selection {
-    /// All of them.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Only those that pass a filter by key and layer.
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.filter = filter;
-        self
-    }
-
-    /// Only those that a query of hecs would find; may be repeated.
-    pub fn matching<Q: Query>(mut self) -> Self {
-        self.matching.push(Archetype::satisfies::<Q>);
-        self
+impl<Q: Query> FromQuery<Q> for ArchetypeQuery {
+    fn from_query() -> Self {
+        Self { matches: Archetype::satisfies::<Q> }
     }
 }
 
@@ -116,7 +105,7 @@ impl<'a> Chooser<'a> {
         let ChosenArchetype { archetype, numbers, .. } = candidate;
         let in_scope =
             archetype.has::<Saved>() || numbers.iter().any(|&number| self.registry.is_reason(number));
-        let matches = || self.selection.matching.iter().all(|matches| matches(archetype));
+        let matches = || self.selection.queries.iter().all(|query| (query.matches)(archetype));
         if !in_scope || !self.filter.accepts(|number| numbers.contains(&number)) || !matches() {
             return Ok(ArchetypeChoice::Nothing);
         }

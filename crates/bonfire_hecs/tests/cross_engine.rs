@@ -5,7 +5,8 @@
 mod bevy_common;
 mod common;
 
-use bonfire_hecs::{Bonfire, EntityId, LoadMode, Outcome, Persist, SaveOptions, SaveScope, Saved, Snapshot};
+use bonfire_hecs::core::Outcome;
+use bonfire_hecs::{Bonfire, EntityId, LoadMode, Persist, SaveOptions, SaveScope, Saved, Snapshot};
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{ScriptWorld, live, scripts};
 use common::*;

@@ -3,9 +3,9 @@
 mod common;
 
 use bonfire_hecs::core::engine::{DeltaScope, EntityMap};
-use bonfire_hecs::{
-    Bonfire, Delta, DeltaCapture, EntityId, Limits, Mirrored, SaveOptions, SaveScope, Snapshot,
-};
+use bonfire_hecs::replication::Delta;
+use bonfire_hecs::replication::{DeltaCapture, Mirrored};
+use bonfire_hecs::{Bonfire, EntityId, Limits, SaveOptions, SaveScope, Snapshot};
 use bonfire_testkit::{Dice, hostile_content, scale};
 use bytes::Bytes;
 use common::{Burning, Enemy, Inventory, Position, Score, Team};

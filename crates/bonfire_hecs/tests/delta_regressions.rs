@@ -1,7 +1,9 @@
 //! Deltas into worlds of hecs: what broke once, or was never tried.
 
 use bonfire_hecs::core::engine::EntityMap;
-use bonfire_hecs::{Bonfire, Delta, DeltaCapture, Mirrored, Persist, SaveOptions};
+use bonfire_hecs::replication::Delta;
+use bonfire_hecs::replication::{DeltaCapture, Mirrored};
+use bonfire_hecs::{Bonfire, Persist, SaveOptions};
 use hecs::{Entity, World};
 
 #[derive(Persist, Clone, Debug, PartialEq)]

@@ -1,8 +1,9 @@
 //! Saves of older builds of a game, and of newer ones.
 
+use bonfire_hecs::core::Keyed;
 use bonfire_hecs::core::SchemaLock;
 use bonfire_hecs::{
-    Bonfire, EntityId, Keyed, LoadMode, Persist, SaveOptions, Snapshot, Upgrader, Value, check_schemas,
+    Bonfire, EntityId, LoadMode, Persist, SaveOptions, Snapshot, Upgrader, Value, check_schemas,
 };
 use hecs::{Entity, World};
 

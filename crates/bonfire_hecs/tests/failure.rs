@@ -5,10 +5,11 @@ mod common;
 use std::sync::atomic::AtomicIsize;
 use std::sync::atomic::Ordering::SeqCst;
 
+use bonfire_hecs::core::DataEntry;
 use bonfire_hecs::core::engine::SnapshotWriter;
 use bonfire_hecs::{
-    Bonfire, Dangling, DataEntry, Descriptor, EntityId, Error, Filter, Limits, LoadContext, LoadMode,
-    LoadOptions, Loaded, Persist, Registry, Result, SaveOptions, Saved, Selection, Snapshot, Unknown,
+    Bonfire, Dangling, Descriptor, EntityId, Error, Filter, Limits, LoadContext, LoadMode, LoadOptions,
+    Loaded, Persist, Registry, Result, SaveOptions, Saved, Selection, Snapshot, Unknown,
 };
 use common::*;
 use hecs::{Entity, World};

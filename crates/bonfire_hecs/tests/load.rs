@@ -3,9 +3,10 @@
 
 mod common;
 
+use bonfire_hecs::core::Outcome;
 use bonfire_hecs::{
-    Bonfire, Dangling, EntityId, Filter, LoadMode, LoadOptions, Outcome, Persist, SaveOptions, SaveScope,
-    Saved, Selection, Snapshot, Unknown,
+    Bonfire, Dangling, EntityId, Filter, LoadMode, LoadOptions, Persist, SaveOptions, SaveScope, Saved,
+    Selection, Snapshot, Unknown,
 };
 use common::*;
 use hecs::{Entity, World};

@@ -7,10 +7,10 @@ mod common;
 
 use std::collections::HashMap;
 
+use bonfire_hecs::replication::DeltaCapture;
+use bonfire_hecs::replication::{Delta, Granularity};
 use bonfire_hecs::sync::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
-use bonfire_hecs::{
-    Bonfire, Compression, Delta, DeltaCapture, EntityId, Granularity, SaveOptions, SaveScope, Snapshot,
-};
+use bonfire_hecs::{Bonfire, Compression, EntityId, SaveOptions, SaveScope, Snapshot};
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
 use bonfire_testkit::{Link, Weather, scale};
 use bytes::Bytes;
@@ -49,50 +49,59 @@ trait Side {
 struct Bevy {
     world: BevyWorld,
     life: Life<BevyWorld>,
-    deltas: bevy_bonfire::DeltaCapture,
+    deltas: bevy_bonfire::replication::DeltaCapture,
 }
 
 impl Side for Bevy {
     fn server() -> Self {
         let mut world = BevyWorld::fresh(false);
         bevy_common::script::replicate(&mut world.0);
-        Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_replication() }
+        Self {
+            world,
+            life: Life::default(),
+            deltas: bevy_bonfire::replication::DeltaCapture::of_replication(),
+        }
     }
     fn mirror() -> Self {
         let mut world = BevyWorld::fresh(true);
         bevy_common::script::replicate(&mut world.0);
-        Self { world, life: Life::default(), deltas: bevy_bonfire::DeltaCapture::of_mirror() }
+        Self { world, life: Life::default(), deltas: bevy_bonfire::replication::DeltaCapture::of_mirror() }
     }
     fn go_on(&mut self, script: &[Step]) {
         use bevy_ecs::prelude::{Entity, With, Without};
         self.life.go_on(&mut self.world, script);
         let world = &mut self.world.0;
         let filter =
-            world.query_filtered::<Entity, (With<bevy_bonfire::Saved>, Without<bevy_bonfire::Replicated>)>();
+            world.query_filtered::<Entity, (With<bevy_bonfire::Saved>, Without<bevy_bonfire::replication::Replicated>)>();
         let unmarked: Vec<Entity> = { filter }.iter(world).collect();
         for entity in unmarked {
-            world.entity_mut(entity).insert(bevy_bonfire::Replicated);
+            world.entity_mut(entity).insert(bevy_bonfire::replication::Replicated);
         }
     }
     fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes> {
-        let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
+        let mut source =
+            bevy_bonfire::replication::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
         stream.tick(&mut source).unwrap()
     }
     fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes> {
-        let mut source = bevy_bonfire::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
+        let mut source =
+            bevy_bonfire::replication::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
         stream.answer(request, &mut source).unwrap()
     }
     fn receiver(&mut self) -> Receiver {
-        Receiver::new(bevy_bonfire::WorldMirror::new(&mut self.world.0).table().clone())
+        Receiver::new(bevy_bonfire::replication::WorldMirror::new(&mut self.world.0).table().clone())
     }
     fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied> {
-        receiver.apply(&mut bevy_bonfire::WorldMirror::new(&mut self.world.0), message)
+        receiver.apply(&mut bevy_bonfire::replication::WorldMirror::new(&mut self.world.0), message)
     }
     fn told(&mut self) -> String {
-        text(bevy_bonfire::DeltaCapture::of_replication().baseline(&mut self.world.0).unwrap(), |id| id)
+        text(
+            bevy_bonfire::replication::DeltaCapture::of_replication().baseline(&mut self.world.0).unwrap(),
+            |id| id,
+        )
     }
     fn mirrored(&mut self, receiver: &Receiver) -> String {
-        let whole = bevy_bonfire::DeltaCapture::of_mirror().baseline(&mut self.world.0).unwrap();
+        let whole = bevy_bonfire::replication::DeltaCapture::of_mirror().baseline(&mut self.world.0).unwrap();
         mirrored_text(whole, receiver)
     }
 }
@@ -126,19 +135,21 @@ impl Side for Hecs {
     fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes> {
         let HecsWorld { world, bonfire } = &self.world;
         let (options, deltas) = (&self.options, &mut self.deltas);
-        stream.tick(&mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
+        stream.tick(&mut bonfire_hecs::replication::WorldSource { bonfire, world, options, deltas }).unwrap()
     }
     fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes> {
         let HecsWorld { world, bonfire } = &self.world;
         let (options, deltas) = (&self.options, &mut self.deltas);
-        stream.answer(request, &mut bonfire_hecs::WorldSource { bonfire, world, options, deltas }).unwrap()
+        stream
+            .answer(request, &mut bonfire_hecs::replication::WorldSource { bonfire, world, options, deltas })
+            .unwrap()
     }
     fn receiver(&mut self) -> Receiver {
         Receiver::new(self.world.bonfire.replication_schema().table().clone())
     }
     fn apply(&mut self, receiver: &mut Receiver, message: &Bytes) -> bonfire_hecs::Result<Applied> {
         let HecsWorld { world, bonfire } = &mut self.world;
-        receiver.apply(&mut bonfire_hecs::WorldMirror::new(bonfire, world), message)
+        receiver.apply(&mut bonfire_hecs::replication::WorldMirror::new(bonfire, world), message)
     }
     fn told(&mut self) -> String {
         let HecsWorld { world, bonfire } = &self.world;

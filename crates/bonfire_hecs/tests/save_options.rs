@@ -5,11 +5,11 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use bonfire_hecs::core::schema::{Node, SchemaBuilder, Type};
+use bonfire_hecs::core::{Adapter, DataEntry};
 use bonfire_hecs::core::{Reader, Writer};
 use bonfire_hecs::{
-    Adapter, Bonfire, Compression, DataEntry, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits,
-    LoadContext, LoadMode, LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection,
-    Snapshot, Value,
+    Bonfire, Compression, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext, LoadMode,
+    LoadOptions, NonFinite, Persist, Result, SaveOptions, SaveScope, Saved, Selection, Snapshot, Value,
 };
 use common::*;
 use hecs::{Entity, Or, With, Without, World};
@@ -114,7 +114,9 @@ fn the_scope_says_which_entities_are_saved() {
     assert_eq!(snapshot.entity_count(), 3, "all that have a registered component, or the mark");
     assert_eq!(names(&snapshot), ["enemy", "hovered"]);
     assert!(!snapshot.component_rows().contains_key("test.hover"), "transient");
-    assert_eq!(SaveScope::default(), SaveScope::Persisted);
+    let mut default = Bonfire::new();
+    default.persist::<Enemy>().unwrap();
+    assert_eq!(save(&default, &world).entity_count(), 3, "the enemy needs no mark");
     // A transient component alone is a reason too: its entity is saved, the component is not.
     let mut world = World::new();
     world.spawn((Hover(1),));

@@ -93,7 +93,7 @@ pub fn submit_load<T: Clone + Send + 'static>(
     saver.submit_load(source, options, promise, then);
 }
 
-/// Deletes all saves of a slot that are not locked: [`Saver::delete_unlocked`] for an existing promise.
+/// Deletes all saves of a slot that are not locked: [`Saver::delete_saves`] for an existing promise.
 pub fn submit_delete(saver: &Saver, slot: &str, promise: Promise<u64>) {
     saver.submit_delete(slot, promise);
 }

@@ -155,7 +155,7 @@ fn salvage_is_the_callers_choice() {
     // Somewhere in the columns: the small sections are there twice.
     let spoilt = (0..len).rev().step_by(7).find(|&at| {
         flip(&store, "quick.00000003.bonfire", at);
-        let salvage = Snapshot::options().salvage(true);
+        let salvage = Snapshot::options().salvage();
         let found = slots.load_generation("quick", 3, &salvage).wait();
         let fits = found.is_ok_and(|loaded| !loaded.snapshot.damage().is_empty());
         if !fits {
@@ -165,7 +165,7 @@ fn salvage_is_the_callers_choice() {
     });
     assert!(spoilt.is_some(), "one of these bytes belongs to the columns");
     assert_eq!(slots.load("quick").wait().unwrap().info.generation, 2);
-    let salvaged = slots.load_with("quick", &Snapshot::options().salvage(true)).wait().unwrap();
+    let salvaged = slots.load_with("quick", &Snapshot::options().salvage()).wait().unwrap();
     assert_eq!(salvaged.info.generation, 3);
     assert!(!salvaged.snapshot.damage().is_empty() && salvaged.skipped.is_empty());
 }

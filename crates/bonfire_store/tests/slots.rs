@@ -162,7 +162,7 @@ fn locked_saves_stay_and_are_not_loaded_by_name() {
     slots.unlock("quick", 5).wait().unwrap();
     assert_eq!(loaded(&slots, "quick"), 5, "the newest that is not locked");
 
-    assert!(slots.delete("quick").wait().unwrap_err().is_misuse());
+    assert!(slots.delete_slot("quick").wait().unwrap_err().is_misuse());
     assert!(slots.delete_generation("quick", 7).wait().unwrap_err().is_misuse());
     assert_eq!(slots.count("quick").wait().unwrap(), 4, "a refused removal removes nothing");
     for generation in [1, 6, 7] {
@@ -170,8 +170,8 @@ fn locked_saves_stay_and_are_not_loaded_by_name() {
     }
     assert!(slots.delete_generation("quick", 7).wait().unwrap());
     assert!(!slots.delete_generation("quick", 7).wait().unwrap());
-    assert!(slots.delete("quick").wait().unwrap());
-    assert!(!slots.delete("quick").wait().unwrap());
+    assert!(slots.delete_slot("quick").wait().unwrap());
+    assert!(!slots.delete_slot("quick").wait().unwrap());
     assert!(slots.lock("quick", 1).wait().unwrap_err().is_not_found());
 }
 
@@ -221,7 +221,7 @@ fn players_have_slots_of_their_own() {
         (vec!["quick".into()], vec!["quick".into()], vec!["alice".into(), "quick".into()])
     );
     alice.rename("quick", "mine").wait().unwrap();
-    bob.delete("quick").wait().unwrap();
+    bob.delete_slot("quick").wait().unwrap();
     assert_eq!((loaded(&slots, "quick"), loaded(&alice, "mine"), loaded(&bob, "alice")), (1, 2, 4));
     assert!(store.list("alice.").wait().unwrap().contains(&"alice.mine.00000001.bonfire".to_owned()));
     let other = slots.profile("Alice").unwrap();
@@ -287,7 +287,7 @@ fn bad_names_touch_nothing() {
         misuse(slots.load(name).wait().unwrap_err());
         misuse(slots.exists(name).wait().unwrap_err());
         misuse(slots.saves(name).wait().unwrap_err());
-        misuse(slots.delete(name).wait().unwrap_err());
+        misuse(slots.delete_slot(name).wait().unwrap_err());
         misuse(slots.rename("good", name).wait().unwrap_err());
         misuse(slots.rename(name, "fine").wait().unwrap_err());
         misuse(slots.copy("good", name).wait().unwrap_err());

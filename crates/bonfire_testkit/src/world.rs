@@ -261,7 +261,8 @@ impl ModelWorld {
 
     /// Loads a snapshot. If it fails, the world is as it was.
     pub fn load_with(&mut self, snapshot: &Snapshot, mode: Mode, options: LoadOptions) -> Result<Loaded> {
-        let (dangling, unknown, limits) = (options.dangling, options.unknown, options.limits.clone());
+        let (dangling, unknown, limits) =
+            (options.dangling, options.unknown, options.limits.clone().unwrap_or_default());
         let migrated = snapshot.migrated(&self.registry)?;
         let snapshot = &*migrated;
         let plan = LoadPlan::new(snapshot, &self.registry, options)?;

@@ -5,13 +5,13 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
-use bonfire::engine::{LAYER_COUNT, ResolvedFilter};
+use bonfire::engine::{LAYER_COUNT, ResolvedFilter, SaveScope};
 use bonfire::{Error, Result};
 
 use super::column::Rows;
 use crate::pending::Pending;
 use crate::registry::{ComponentRegistry, Layer, SaveRegistry};
-use crate::selection::{EntitySet, SaveScope, Selection};
+use crate::selection::{EntitySet, Selection, matched};
 
 /// An archetype with the rows that are saved; there is at least one.
 pub(crate) struct ChosenArchetype<'w> {
@@ -81,7 +81,7 @@ impl<'w, 'a> Chooser<'w, 'a> {
             excluded,
             filter,
             layer,
-            matched: selection.matched(world)?,
+            matched: matched(selection, world)?,
             mark: registry.mark(world),
             pending: world.components().component_id::<Pending>(),
         })

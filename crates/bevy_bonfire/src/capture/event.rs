@@ -12,11 +12,10 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::event::Event;
 use bevy_ecs::prelude::Component;
 use bevy_ecs::world::World;
+use bonfire::engine::game_data;
 use bonfire::inspect::Prelude;
 use bonfire::{DataEntry, Error, Note, Persist, Result};
 use bonfire_store::{Details, SaveReport, SaveTarget};
-
-use super::data_entry;
 
 /// A save begins. Observers may attach data to it and leave entities out of it.
 ///
@@ -60,7 +59,7 @@ impl SaveStarting {
     /// Attaches data to the save, after what was attached before. Use keys with the owner in front: `"physics.world"`.
     /// A value that cannot be saved makes the save fail.
     pub fn attach<T: Persist>(&mut self, key: &str, value: &T) {
-        match data_entry(key, value) {
+        match game_data(key, value) {
             Ok(entry) => self.data.push(entry),
             Err(error) => _ = self.error.get_or_insert(error),
         }

@@ -12,6 +12,7 @@ use super::{
     CaptureAdditions, CaptureInput, CapturedWorld, EarlierCapture, SaveOptions, Sharing, TickRange, capture,
 };
 use crate::registry::{ComponentRegistry, SaveRegistry};
+use crate::selection;
 
 /// Captures a world again and again, at the cost of what has changed.
 ///
@@ -84,7 +85,7 @@ impl IncrementalCapture {
     /// Captures the world and nothing else: no observer runs.
     pub fn capture(&mut self, world: &mut World, options: &SaveOptions) -> Result<Snapshot> {
         world.flush();
-        options.selection.prepare(world);
+        selection::prepare(&options.selection, world);
         self.capture_with(world, options, &CaptureAdditions::default()).map(|capture| capture.snapshot)
     }
 

@@ -29,7 +29,6 @@ pub use self::event::{SaveCaptured, SaveFinished, SaveStarting};
 pub(crate) use self::incremental::Epoch;
 pub use self::incremental::IncrementalCapture;
 pub use self::options::SaveOptions;
-pub(crate) use self::options::data_entry;
 use crate::registry::{Carried, ComponentRegistry};
 
 /// What is captured of a world, and how.
@@ -99,7 +98,7 @@ pub(crate) fn capture(
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
     let order = order::saved(world, registry, &chosen, since, &mut writer)?;
-    for entry in order.iter().chain(&added.data).chain(&options.data) {
+    for entry in order.iter().chain(&added.data).chain(&options.common.data) {
         writer.data_entry(entry.clone());
     }
     if let Some(carried) = world.get_resource::<Carried>() {
@@ -120,7 +119,7 @@ fn new_writer<'r>(
 ) -> SnapshotWriter<'r> {
     let writer = SnapshotWriter::new(&registry.core).pool(&registry.pool);
     let mut writer = match sharing {
-        Sharing::Alone if options.checksums => writer.reserve(estimate(registry, chosen)).checksums(),
+        Sharing::Alone if options.common.checksums => writer.reserve(estimate(registry, chosen)).checksums(),
         Sharing::Alone => writer.reserve(estimate(registry, chosen)),
         Sharing::First => writer.over(None),
         Sharing::Over { snapshot, .. } => writer.over(Some(std::mem::take(&mut **snapshot))),
@@ -129,7 +128,7 @@ fn new_writer<'r>(
     if let Some(number) = registry.world {
         writer.world(number);
     }
-    for (name, value) in &options.metadata {
+    for (name, value) in &options.common.metadata {
         writer.metadata(name.clone(), value.clone());
     }
     writer

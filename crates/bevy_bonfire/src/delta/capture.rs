@@ -7,11 +7,12 @@ use bevy_ecs::change_detection::{DetectChanges, Tick};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{DeltaOp, DeltaSchema, DeltaWriter, LIST_ORDER_KEY};
+use bonfire::engine::{DeltaContents, DeltaOp, DeltaSchema, DeltaSeries, DeltaWriter, LIST_ORDER_KEY};
 use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
 
 use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
 use super::groups::Groups;
+use super::lists::ListChanges;
 use super::mark::{Mirrored, MirroredResources, ReplicationRegistry};
 use super::row_bits::RowBits;
 use super::{lists, values};
@@ -20,19 +21,7 @@ use crate::capture::{
     TickRange, capture, choose,
 };
 use crate::registry::{Carried, ComponentEntry, ComponentRegistry, SaveRegistry};
-
-/// The components and entities that deltas are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeltaScope {
-    /// Everything that is saved.
-    Saves,
-    /// Everything that is replicated, without mirrored entities and resources.
-    Replicated,
-    /// Everything that is replicated, with mirrored entities and resources.
-    Relayed,
-    /// What is mirrored, and nothing else.
-    Mirror,
-}
+use crate::selection;
 
 /// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +49,7 @@ struct Moment {
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::DeltaCapture;
+/// use bevy_bonfire::replication::DeltaCapture;
 /// use bevy_bonfire::prelude::*;
 /// # #[derive(Component, Persist)]
 /// # #[persist(key = "game.health")]
@@ -76,14 +65,13 @@ struct Moment {
 /// # Ok::<(), bonfire::Error>(())
 /// ```
 pub struct DeltaCapture {
-    scope: DeltaScope,
+    contents: DeltaContents,
     detection: ChangeDetection,
     tracked: Option<TrackedWorld>,
     /// The world at the last delta, for comparisons.
     shadow: IncrementalCapture,
-    last: Option<Snapshot>,
+    series: DeltaSeries,
     unseen: Vec<UnseenChange>,
-    tick: u64,
     bits: RowBits,
 }
 
@@ -115,41 +103,38 @@ pub struct UnseenChange {
 }
 
 impl DeltaCapture {
-    fn new(scope: DeltaScope) -> Self {
+    fn new(contents: DeltaContents) -> Self {
         Self {
-            scope,
+            contents,
             detection: ChangeDetection::Touched,
             tracked: None,
             shadow: IncrementalCapture::new(),
-            last: None,
+            series: DeltaSeries::default(),
             unseen: Vec::new(),
-            tick: 0,
             bits: RowBits::default(),
         }
     }
 
     /// Deltas of everything that is saved.
     pub fn of_saves() -> Self {
-        Self::new(DeltaScope::Saves)
+        Self::new(DeltaContents::Saves)
     }
 
-    /// Deltas of everything that is replicated: entities with [`Replicated`](crate::Replicated) that are not a mirror of somebody
+    /// Deltas of everything that is replicated: entities with [`Replicated`](crate::replication::Replicated) that are not a mirror of somebody
     /// else's, and their replicated components.
     pub fn of_replication() -> Self {
-        Self::new(DeltaScope::Replicated)
+        Self::new(DeltaContents::Replicated)
     }
 
     /// Deltas of everything that follows another world: entities with [`Mirrored`], and their replicated components. For
     /// those who compare both sides.
     pub fn of_mirror() -> Self {
-        Self::new(DeltaScope::Mirror)
+        Self::new(DeltaContents::Mirror)
     }
 
-    /// Tells of mirrored entities too: for relays that pass a world on under their own ids.
+    /// Adds mirrored entities: for relays that pass a world on under their own ids.
     pub fn with_mirrored(mut self) -> Self {
-        if self.scope == DeltaScope::Replicated {
-            self.scope = DeltaScope::Relayed;
-        }
+        self.contents = self.contents.with_mirrored();
         self
     }
 
@@ -175,7 +160,8 @@ impl DeltaCapture {
 
     /// Forgets the world: the next call tells everything.
     pub fn forget(&mut self) {
-        (self.tracked, self.last) = (None, None);
+        self.tracked = None;
+        self.series.forget();
         self.shadow.forget();
     }
 
@@ -189,10 +175,10 @@ impl DeltaCapture {
     }
 
     fn registry(&self, world: &mut World) -> Result<Arc<ComponentRegistry>> {
-        match self.scope {
-            DeltaScope::Saves => SaveRegistry::of(world),
-            DeltaScope::Replicated | DeltaScope::Relayed => Ok(ReplicationRegistry::of(world)),
-            DeltaScope::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
+        match self.contents {
+            DeltaContents::Saves => SaveRegistry::of(world),
+            DeltaContents::Replicated | DeltaContents::Relayed => Ok(ReplicationRegistry::of(world)),
+            DeltaContents::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
         }
     }
 
@@ -204,16 +190,16 @@ impl DeltaCapture {
         let added = CaptureAdditions { excluded, ..CaptureAdditions::default() };
         let input = CaptureInput { registry: &registry, options: &SaveOptions::new(), added: &added };
         let snapshot = capture(world, input, Sharing::Alone)?.snapshot;
-        let mut delta = Delta::whole(&schema, &snapshot, self.tick)?;
-        if self.scope == DeltaScope::Replicated {
+        let mut delta = self.series.baseline(&schema, &snapshot)?;
+        if self.contents == DeltaContents::Replicated {
             delta = delta.without_resources(|key| is_mirrored(world, &registry, key));
         }
         Ok(delta)
     }
 
     fn excluded(&self, world: &mut World) -> Vec<ComponentId> {
-        match self.scope {
-            DeltaScope::Replicated => vec![world.register_component::<Mirrored>()],
+        match self.contents {
+            DeltaContents::Replicated => vec![world.register_component::<Mirrored>()],
             _ => Vec::new(),
         }
     }
@@ -236,7 +222,7 @@ impl DeltaCapture {
         added: &CaptureAdditions,
     ) -> Result<Delta> {
         world.check_change_ticks();
-        options.selection.prepare(world);
+        selection::prepare(&options.selection, world);
         self.unseen.clear();
         let registry = self.registry(world)?;
         let input = CaptureInput { registry: &registry, options, added };
@@ -246,12 +232,26 @@ impl DeltaCapture {
             let trusted =
                 Arc::ptr_eq(&tracked.registry, &registry) && now.epoch - since.epoch < Epoch::TRUSTED;
             let ticks = TickRange::new(since.tick, now.tick).filter(|_| trusted)?;
-            (self.scope != DeltaScope::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
+            (self.contents != DeltaContents::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
         });
-        self.tick += 1;
-        let Some(ticks) = ticks else {
-            return self.start(world, input, now);
+        let tick = self.series.tick() + 1;
+        let delta = match ticks {
+            Some(ticks) => self.since_last(world, input, ticks, now),
+            None => self.start(world, input, now),
         };
+        // A delta that failed uses up its tick, too: mirrors miss it and ask for everything.
+        self.series.advance_to(tick);
+        delta
+    }
+
+    /// The delta since the last call.
+    fn since_last(
+        &mut self,
+        world: &mut World,
+        input: CaptureInput<'_>,
+        ticks: TickRange,
+        now: Moment,
+    ) -> Result<Delta> {
         let delta = match self.detection {
             ChangeDetection::Touched => self.touched(world, input, ticks)?,
             ChangeDetection::Exact => self.compared(world, input)?,
@@ -280,12 +280,13 @@ impl DeltaCapture {
             _ => self.shadow.capture_in(world, input)?.snapshot,
         };
         self.follow(world, input, &schema, &snapshot, now)?;
-        let mut delta = Delta::whole(&schema, &snapshot, self.tick)?;
-        if self.scope == DeltaScope::Replicated {
+        let mut delta = match self.detection {
+            ChangeDetection::Touched => Delta::whole(&schema, &snapshot, self.series.tick() + 1)?,
+            // It keeps the capture.
+            _ => self.series.compare(&schema, snapshot)?,
+        };
+        if self.contents == DeltaContents::Replicated {
             delta = delta.without_resources(|key| is_mirrored(world, registry, key));
-        }
-        if self.detection != ChangeDetection::Touched {
-            self.last = Some(snapshot);
         }
         world.increment_change_tick();
         Ok(delta)
@@ -319,7 +320,7 @@ impl DeltaCapture {
         let chosen = choose(world, registry, &options.selection, &added.excluded)?;
         let data: Vec<DataEntry> =
             snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
-        let carried = data.len().saturating_sub(added.data.len() + options.data.len());
+        let carried = data.len().saturating_sub(added.data.len() + options.common.data.len());
         let is_there = |entry: &ComponentEntry| world.contains_resource_by_id(entry.id);
         self.tracked = Some(TrackedWorld {
             since: now,
@@ -330,14 +331,14 @@ impl DeltaCapture {
             data,
             carried,
             carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
-            metadata: options.metadata.clone(),
+            metadata: options.common.metadata.clone(),
         });
         Ok(())
     }
 
     /// The tick of the last delta, as its deltas count.
     pub(crate) fn tick(&self) -> u64 {
-        self.tick
+        self.series.tick()
     }
 
     /// The delta of all values that were touched.
@@ -347,8 +348,8 @@ impl DeltaCapture {
         let chosen: Vec<ChosenArchetype<'_>> = choose(world, registry, &options.selection, &added.excluded)?;
         let changes = tracked.entities.update(&chosen);
         let schema = Arc::clone(&tracked.schema);
-        let mut writer =
-            DeltaWriter::new(&registry.core, &schema, self.tick - 1, self.tick).pool(&registry.pool);
+        let last = self.series.tick();
+        let mut writer = DeltaWriter::new(&registry.core, &schema, last, last + 1).pool(&registry.pool);
         writer.next_entity_id(u64::from(world.entities().len()));
         for &entity in &changes.despawned {
             writer.despawned(entity.into());
@@ -363,11 +364,12 @@ impl DeltaCapture {
             groups.add(chosen, entered, &mut self.bits);
         }
         groups.write(&mut writer)?;
-        lists::write(world, registry, &chosen, &changes, ticks, &mut self.bits, &mut writer);
+        let lists = ListChanges { world, registry, chosen: &chosen, changes: &changes, ticks };
+        lists::write(&lists, &mut self.bits, &mut writer);
         let mirrored = world.get_resource::<MirroredResources>();
-        let skipped = mirrored.filter(|_| self.scope == DeltaScope::Replicated);
+        let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
         tracked.write_resources(world, ticks, &all, skipped, &mut writer)?;
-        if self.scope == DeltaScope::Saves {
+        if self.contents == DeltaContents::Saves {
             tracked.write_data(options, added, &mut writer);
         }
         Ok(writer.finish())
@@ -377,15 +379,13 @@ impl DeltaCapture {
     fn compared(&mut self, world: &mut World, input: CaptureInput<'_>) -> Result<Delta> {
         let snapshot = self.shadow.capture_in(world, input)?.snapshot;
         let Some(tracked) = &self.tracked else { unreachable!("a world is followed before it is asked") };
-        let last = self.last.take().unwrap_or_default();
-        let mut delta = Delta::between(&tracked.schema, &last, &snapshot, self.tick - 1, self.tick)?;
-        if self.scope != DeltaScope::Saves {
+        let mut delta = self.series.compare(&tracked.schema, snapshot)?;
+        if self.contents != DeltaContents::Saves {
             delta = delta.for_mirrors();
-            if self.scope == DeltaScope::Replicated {
+            if self.contents == DeltaContents::Replicated {
                 delta = delta.without_resources(|key| is_mirrored(world, input.registry, key));
             }
         }
-        self.last = Some(snapshot);
         Ok(delta)
     }
 }
@@ -421,12 +421,13 @@ impl TrackedWorld {
     fn write_data(&mut self, options: &SaveOptions, added: &CaptureAdditions, writer: &mut DeltaWriter<'_>) {
         let fixed = self.data.len() - self.carried.min(self.data.len());
         let carried = self.data[fixed..].to_vec();
-        let now: Vec<DataEntry> = added.data.iter().chain(&options.data).cloned().chain(carried).collect();
+        let now: Vec<DataEntry> =
+            added.data.iter().chain(&options.common.data).cloned().chain(carried).collect();
         writer.data(&self.data, &now);
         self.data = now;
-        if self.metadata != options.metadata {
-            writer.metadata(options.metadata.clone());
-            self.metadata.clone_from(&options.metadata);
+        if self.metadata != options.common.metadata {
+            writer.metadata(options.common.metadata.clone());
+            self.metadata.clone_from(&options.common.metadata);
         }
     }
 }

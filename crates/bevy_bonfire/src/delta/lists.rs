@@ -10,17 +10,19 @@ use super::row_bits::{ColumnBits, RowBits};
 use crate::capture::{ChosenArchetype, TickRange};
 use crate::registry::{ComponentRegistry, RelationshipSources, live_target};
 
+/// The places in which lists may have changed.
+pub(super) struct ListChanges<'a> {
+    pub(super) world: &'a World,
+    pub(super) registry: &'a ComponentRegistry,
+    pub(super) chosen: &'a [ChosenArchetype<'a>],
+    pub(super) changes: &'a EntityChanges,
+    pub(super) ticks: TickRange,
+}
+
 /// Writes the lists of all targets that were touched, or that have a source in another archetype than before: code that puts
 /// deltas together knows lists by the order of rows.
-pub(super) fn write(
-    world: &World,
-    registry: &ComponentRegistry,
-    chosen: &[ChosenArchetype<'_>],
-    changes: &EntityChanges,
-    ticks: TickRange,
-    bits: &mut RowBits,
-    writer: &mut DeltaWriter<'_>,
-) {
+pub(super) fn write(lists: &ListChanges<'_>, bits: &mut RowBits, writer: &mut DeltaWriter<'_>) {
+    let &ListChanges { world, registry, chosen, changes, ticks } = lists;
     for (number, entry) in registry.entries.iter().enumerate() {
         let Some(relation) = entry.relation else { continue };
         if registry.core.descriptors()[number].is_transient() {

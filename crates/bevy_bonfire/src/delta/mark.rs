@@ -18,7 +18,7 @@ use crate::registry::{ComponentRegistry, SaveRegistry};
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// # use bevy_bonfire::Replicated;
+/// # use bevy_bonfire::replication::Replicated;
 /// # use bevy_bonfire::prelude::*;
 /// #[derive(Component, Persist)]
 /// #[require(Replicated)] // clients see every ship

@@ -9,6 +9,7 @@ use bonfire_store::SaveTarget;
 
 use super::Saves;
 use crate::capture::{self, SaveOptions};
+use crate::selection;
 
 /// Saves by itself, now and then.
 ///
@@ -96,7 +97,7 @@ pub(super) fn run(world: &mut World) {
     }
     saves.timer.restart();
     let Autosave { target, options, .. } = saves.autosave.clone();
-    options.selection.prepare(world);
+    selection::prepare(&options.selection, world);
     // A menu without a game would push the saves of the last game out.
     let nothing = capture::selected(world, &options.selection).is_ok_and(|entities| entities.is_empty());
     if !nothing && let Some(mut saves) = world.get_resource_mut::<Saves>() {

@@ -10,6 +10,7 @@ use crate::capture::{
 };
 use crate::delta::DeltaCapture;
 use crate::registry::SaveRegistry;
+use crate::selection;
 
 /// Captures a world and triggers [`SaveStarting`] and [`SaveCaptured`]. Shares memory with earlier captures of `captures`. The
 /// deltas of `follow` begin at this capture. Returns the details for menus, too.
@@ -23,7 +24,7 @@ pub(crate) fn capture_with_events(
     let span = tracing::info_span!("bonfire.capture", entities = tracing::field::Empty);
     let _in_span = span.enter();
     world.flush();
-    options.selection.prepare(world);
+    selection::prepare(&options.selection, world);
     let (details, added) = ask_observers(world, options, target)?;
     let now = world.change_tick();
     let captured = match captures {

@@ -116,7 +116,9 @@ impl Checkpoints {
         };
         let loaded = load_with_events(world, None, Ok(snapshot), mode.into())?;
         let registry = SaveRegistry::of(world)?;
-        for number in loaded.resources_not_saved.iter().filter_map(|key| registry.core.index_of_key(key)) {
+        for number in
+            loaded.report.resources_not_saved.iter().filter_map(|key| registry.core.index_of_key(key))
+        {
             let id = registry.entries[number].id;
             if !resources.contains(&id) {
                 world.remove_resource_by_id(id);

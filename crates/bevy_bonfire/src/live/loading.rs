@@ -16,6 +16,7 @@ use crate::load::{
 };
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
+use crate::selection;
 
 /// A load that is going on.
 pub(super) enum Loading {
@@ -35,7 +36,7 @@ pub(super) enum Loading {
         promise: Promise<Arc<Loaded>>,
     },
     /// The saves of a slot are being removed.
-    StartingOver { slot: String, removal: Handle<u64>, promise: Promise<u64> },
+    StartingOver { slot: String, deletion: Handle<u64>, promise: Promise<u64> },
 }
 
 /// Where the other thread puts a preparation, and this one takes it.
@@ -58,7 +59,7 @@ impl Loading {
                 let (done, total) = slices.progress();
                 Progress::new(Phase::Committing, done as u64, total as u64)
             }
-            Self::StartingOver { removal, .. } => removal.progress(),
+            Self::StartingOver { deletion, .. } => deletion.progress(),
         }
     }
 }
@@ -82,7 +83,7 @@ pub(super) fn begin_load(
     let limits = || world.resource::<Saves>().saver.slots().limits().clone();
     let limits = options.limits.get_or_insert_with(limits).clone();
     if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &options.mode {
-        selection.prepare(world);
+        selection::prepare(selection, world);
     }
     let open = Snapshot::options().limits(limits);
     let (inner, preparation) = Promise::new();
@@ -120,8 +121,8 @@ pub(super) fn advance(world: &mut World, wait: Option<Duration>) -> bool {
             commit(world, Commit { source, skipped, budget, slices, promise });
             None
         }
-        Loading::StartingOver { slot, removal, promise } => {
-            advance_start_over(world, slot, removal, promise, wait)
+        Loading::StartingOver { slot, deletion, promise } => {
+            advance_start_over(world, slot, deletion, promise, wait)
         }
     };
     match waiting {
@@ -185,15 +186,15 @@ fn advance_preparation(
 fn advance_start_over(
     world: &mut World,
     slot: String,
-    removal: Handle<u64>,
+    deletion: Handle<u64>,
     promise: Promise<u64>,
     wait: Option<Duration>,
 ) -> Option<Loading> {
     if promise.is_cancelled() {
-        removal.cancel();
+        deletion.cancel();
     }
-    let Some(result) = result_of(&removal, wait) else {
-        return Some(Loading::StartingOver { slot, removal, promise });
+    let Some(result) = result_of(&deletion, wait) else {
+        return Some(Loading::StartingOver { slot, deletion, promise });
     };
     start_over(world, slot, result, promise);
     None

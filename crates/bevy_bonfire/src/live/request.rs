@@ -23,7 +23,7 @@ pub(crate) enum Request {
         options: Box<LoadOptions>,
         promise: Promise<Arc<Loaded>>,
     },
-    Remove {
+    DeleteSaves {
         slot: String,
         promise: Promise<u64>,
     },
@@ -40,7 +40,7 @@ impl Request {
             Self::Save { target, .. } => target.may_alias(other),
             // What is loaded changes what is saved.
             Self::Load { .. } | Self::StartOver { .. } => true,
-            Self::Remove { slot, .. } => matches!(other, SaveTarget::Slot(other) if other == slot),
+            Self::DeleteSaves { slot, .. } => matches!(other, SaveTarget::Slot(other) if other == slot),
         }
     }
 
@@ -50,7 +50,9 @@ impl Request {
                 promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
             }
             Self::Load { promise, .. } => promise.complete(Err(error)),
-            Self::Remove { promise, .. } | Self::StartOver { promise, .. } => promise.complete(Err(error)),
+            Self::DeleteSaves { promise, .. } | Self::StartOver { promise, .. } => {
+                promise.complete(Err(error))
+            }
         }
     }
 }
@@ -116,7 +118,7 @@ mod tests {
             order.push(match request {
                 Request::Save { target, promises, .. } => (target.to_string(), promises.len()),
                 Request::Load { .. } => ("load".to_owned(), 1),
-                Request::Remove { .. } => ("remove".to_owned(), 1),
+                Request::DeleteSaves { .. } => ("remove".to_owned(), 1),
                 Request::StartOver { .. } => ("start over".to_owned(), 1),
             });
         }
@@ -129,7 +131,7 @@ mod tests {
         for slot in ["a", "b", "a", "a"] {
             assert!(waiting.push(save(slot).0).is_ok());
         }
-        let remove = Request::Remove { slot: "a".to_owned(), promise: Promise::new().0 };
+        let remove = Request::DeleteSaves { slot: "a".to_owned(), promise: Promise::new().0 };
         assert!(waiting.push(remove).is_ok());
         for slot in ["b", "a", "a"] {
             assert!(waiting.push(save(slot).0).is_ok());

@@ -146,7 +146,7 @@ impl Refused {
         match request {
             Request::Load { source, .. } => Some(Self::Load(source.clone(), error.clone())),
             Request::StartOver { slot, .. } => Some(Self::StartOver(slot.clone(), error.clone())),
-            Request::Save { .. } | Request::Remove { .. } => None,
+            Request::Save { .. } | Request::DeleteSaves { .. } => None,
         }
     }
 
@@ -212,7 +212,7 @@ pub(super) fn begin(world: &mut World, request: Request) {
     match request {
         Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
         Request::Load { source, options, promise } => begin_load(world, source, *options, promise),
-        Request::Remove { slot, promise } => {
+        Request::DeleteSaves { slot, promise } => {
             // In its turn; whoever asked is told by the saver.
             let mut saves = world.resource_mut::<Saves>();
             saves.journal.forget_slot(&slot);
@@ -223,8 +223,8 @@ pub(super) fn begin(world: &mut World, request: Request) {
                 return start_over(world, slot, Err(cancelled("the new beginning")), promise);
             }
             let mut saves = world.resource_mut::<Saves>();
-            let removal = saves.saver.delete_unlocked(&slot);
-            saves.loading = Some(Loading::StartingOver { slot, removal, promise });
+            let deletion = saves.saver.delete_saves(&slot);
+            saves.loading = Some(Loading::StartingOver { slot, deletion, promise });
         }
     }
 }
@@ -258,6 +258,6 @@ fn begin_save(
     }
     submit_save(
         &saves.saver,
-        SaveRequest { target, snapshot, details, encode: options.encode.clone(), promises },
+        SaveRequest { target, snapshot, details, encode: options.common.encode.clone(), promises },
     );
 }

@@ -189,14 +189,14 @@ impl Saves {
         handle
     }
 
-    /// Removes all saves of a slot that are not locked. A slot that does not exist has none.
-    pub fn remove_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
+    /// Deletes all saves of a slot that are not locked. A slot that does not exist has none.
+    pub fn delete_saves(&mut self, slot: impl Into<String>) -> Handle<u64> {
         let (promise, handle) = Promise::new();
-        self.request(Request::Remove { slot: slot.into(), promise });
+        self.request(Request::DeleteSaves { slot: slot.into(), promise });
         handle
     }
 
-    /// Begins again: removes the saves of a slot and, when that is durable, takes the world back to
+    /// Begins again: deletes the saves of a slot and, when that is durable, takes the world back to
     /// [its beginning](Self::set_initial), or removes all entities that a save would have. Then
     /// [`StartedOver`](crate::StartedOver) tells observers. Resources that the beginning does not have are as they were: set
     /// them there.
@@ -235,7 +235,7 @@ impl Saves {
         let needs_slots = match request {
             Request::Save { target, .. } => is_in_slot(target),
             Request::Load { source, .. } => is_in_slot(&source.target()),
-            Request::Remove { .. } | Request::StartOver { .. } => true,
+            Request::DeleteSaves { .. } | Request::StartOver { .. } => true,
         };
         match needs_slots && !self.has_slots {
             true => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
@@ -295,7 +295,7 @@ impl Saves {
         self.paused || self.policy == SavePolicy::PauseUntilDurable && saving()
     }
 
-    /// Whether anything was asked for that is not done: saves, loads, removals.
+    /// Whether anything was asked for that is not done: saves, loads, deletions.
     pub fn is_busy(&self) -> bool {
         let untold = !self.saving.is_empty() || !self.refused.is_empty();
         untold || self.waiting.len() > 0 || self.loading.is_some() || !self.saver.is_idle()

@@ -19,7 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{Carry, EntityMap, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra};
+use bonfire::engine::{
+    Carry, EntityMap, SaveScope, SavedOrder, Staged, StagedArchetype, StagedColumn, StagedExtra,
+};
 use bonfire::{Error, LoadReport, Result};
 
 use super::LoadMode;
@@ -27,7 +29,7 @@ use super::batch_spawn::{self, ColumnRows, SLOTS, SpareIds};
 use super::raw_column::{RawColumn, TakenRow, insert, insert_resource, insert_row};
 use super::relation::{RowOrder, discard_null, drop_without_target, release};
 use crate::registry::{Batches, ComponentRegistry, InsertMode};
-use crate::selection::{SaveScope, Saved};
+use crate::selection::Saved;
 use crate::stable_id::StableIds;
 
 /// What a commit puts into a world beside staged rows, and how.
@@ -72,6 +74,12 @@ pub(crate) struct Segment {
     pub(crate) columns: Vec<usize>,
     /// How they are spawned: by batch, or by inserting.
     pub(crate) slot: Option<usize>,
+}
+
+/// Some rows of a segment.
+pub(crate) struct SegmentRows<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) rows: Range<usize>,
 }
 
 /// A value that is inserted when all entities are there.
@@ -338,7 +346,7 @@ pub(crate) fn spawn(
     for archetype in pending {
         for segment in &archetype.segments {
             let (rows, entities) = (segment.rows.clone(), &mut entities[archetype.entities.clone()]);
-            right &= archetype.spawn_batch(world, segment, rows, entities, tags, &mut spare);
+            right &= archetype.spawn_batch(world, SegmentRows { segment, rows }, entities, tags, &mut spare);
         }
     }
     spare.release(world);
@@ -346,7 +354,11 @@ pub(crate) fn spawn(
     for archetype in pending {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
             let rows = segment.rows.clone();
-            archetype.insert_rows(world, segment, rows, &entities[archetype.entities.clone()]);
+            archetype.insert_rows(
+                world,
+                SegmentRows { segment, rows },
+                &entities[archetype.entities.clone()],
+            );
         }
     }
     right
@@ -439,8 +451,7 @@ impl PendingArchetype<'_> {
     pub(crate) fn spawn_batch(
         &self,
         world: &mut World,
-        segment: &Segment,
-        rows: Range<usize>,
+        SegmentRows { segment, rows }: SegmentRows<'_>,
         entities: &mut [Entity],
         tags: &[ComponentId],
         spare: &mut SpareIds,
@@ -463,8 +474,7 @@ impl PendingArchetype<'_> {
     pub(crate) fn insert_rows(
         &self,
         world: &mut World,
-        segment: &Segment,
-        rows: Range<usize>,
+        SegmentRows { segment, rows }: SegmentRows<'_>,
         entities: &[Entity],
     ) {
         let columns: Vec<&RawColumn<'_>> =

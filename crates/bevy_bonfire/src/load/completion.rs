@@ -8,7 +8,7 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
 use bonfire::{Dangling, DataEntry, EntityId, Limits, LoadContext, LoadReport, Snapshot, Unknown};
 
-use super::{LoadMode, LoadStarting, Loaded, StageOptions};
+use super::{LoadMode, LoadStarting, Loaded};
 use crate::registry::{Carried, ComponentRegistry};
 
 /// A load whose entities and resources are in the world.
@@ -31,11 +31,11 @@ pub(super) struct LoadCompletion {
 }
 
 impl LoadCompletion {
-    pub(super) fn new(mode: &LoadMode, options: &StageOptions) -> Self {
+    pub(super) fn new(mode: &LoadMode, options: &bonfire::LoadOptions) -> Self {
         Self {
             whole: matches!(mode, LoadMode::Replace | LoadMode::Restore(_)),
             restored: mode.is_restore(),
-            limits: options.limits.clone(),
+            limits: options.limits.clone().unwrap_or_default(),
             dangling: options.dangling,
             unknown: options.unknown,
         }
@@ -50,7 +50,7 @@ impl LoadCompletion {
     ) -> Loaded {
         let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
         let resources = registry.entries.iter().zip(registry.core.descriptors());
-        let resources_not_saved = resources
+        report.resources_not_saved = resources
             .filter(|(entry, descriptor)| {
                 world.contains_resource_by_id(entry.id)
                     && !descriptor.is_transient()
@@ -84,7 +84,7 @@ impl LoadCompletion {
         if self.unknown == Unknown::Keep && !unclaimed.is_empty() {
             world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
         }
-        Loaded { prelude: snapshot.prelude(), report, resources_not_saved, respawned, map }
+        Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
     }
 }
 

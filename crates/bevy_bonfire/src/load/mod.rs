@@ -25,50 +25,24 @@ use std::sync::Arc;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{EntityMap, LoadPlan};
-use bonfire::inspect::Prelude;
-use bonfire::{EntityId, LoadReport, Result, Snapshot};
+use bonfire::engine::LoadPlan;
+use bonfire::{Result, Snapshot};
 use bonfire_store::LoadSource;
 
 pub(crate) use self::activate::reclaim;
 use self::commit::ExistingResources;
 use self::completion::LoadCompletion;
 pub use self::event::{LoadFinished, LoadStarting, StartedOver};
-pub(crate) use self::options::StageOptions;
 pub use self::options::{LoadMode, LoadOptions, Ticks};
 pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
 use self::prepare::{StagedEntities, replaced};
 pub(crate) use self::sliced_load::LoadSlices;
 pub use self::sliced_load::SlicedLoad;
 use crate::registry::{ComponentRegistry, SaveRegistry};
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 
 /// What a load did.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Loaded {
-    /// The head of the save.
-    pub prelude: Prelude,
-    /// What became of everything in it.
-    pub report: LoadReport,
-    /// Resources of this game that the save does not have. They are as they were.
-    pub resources_not_saved: Vec<String>,
-    /// What a restore had to spawn again: the ids that entities had, and those that they have now.
-    pub respawned: Vec<(EntityId, Entity)>,
-    map: EntityMap,
-}
-
-impl Loaded {
-    /// What a saved entity became. An [`Entity`] of the world that was saved will do, or the id that a tool shows.
-    pub fn entity(&self, saved: impl Into<EntityId>) -> Option<Entity> {
-        self.map.get(saved.into()).map(Entity::from)
-    }
-
-    /// All saved entities and what they became, in no particular order.
-    pub fn entities(&self) -> impl Iterator<Item = (EntityId, Entity)> + '_ {
-        self.map.iter().map(|(saved, new)| (saved, new.into()))
-    }
-}
+pub type Loaded = bonfire::engine::Loaded<Entity>;
 
 /// Loads a snapshot and triggers [`LoadFinished`].
 pub(crate) fn load_with_events(
@@ -88,7 +62,7 @@ pub(crate) fn load(world: &mut World, snapshot: &Snapshot, options: LoadOptions)
     reclaim(world);
     let registry = SaveRegistry::of(world)?;
     let migrated = snapshot.migrated(&registry.core)?;
-    let (mode, options) = options.into_parts();
+    let (mode, options) = options.split_mode();
     load_migrated(world, &registry, &migrated, mode, options)
 }
 
@@ -98,22 +72,20 @@ fn load_migrated(
     registry: &ComponentRegistry,
     snapshot: &Snapshot,
     mode: LoadMode,
-    options: StageOptions,
+    options: bonfire::LoadOptions,
 ) -> Result<Loaded> {
-    let (completion, limits) = (LoadCompletion::new(&mode, &options), options.limits.clone());
+    let completion = LoadCompletion::new(&mode, &options);
     let plan = LoadPlan::new(snapshot, &registry.core, options)?;
     let committed = match mode {
-        LoadMode::Restore(ticks) => {
-            restore::restore(world, registry, &plan, &limits, &Selection::new(), ticks)?
-        }
+        LoadMode::Restore(ticks) => restore::restore(world, registry, &plan, &Selection::new(), ticks)?,
         LoadMode::RestoreSelected(selection, ticks) => {
-            selection.prepare(world);
-            restore::restore(world, registry, &plan, &limits, &selection, ticks)?
+            selection::prepare(&selection, world);
+            restore::restore(world, registry, &plan, &selection, ticks)?
         }
         LoadMode::Replace | LoadMode::ReplaceSelected(_) | LoadMode::Merge => {
             let replaced = replaced(world, &mode)?;
             let existing = ExistingResources::of(&mode);
-            StagedEntities::stage(world, registry, &plan, &limits)?
+            StagedEntities::stage(world, registry, &plan)?
                 .commit(world, registry, snapshot, replaced, existing)?
         }
     };

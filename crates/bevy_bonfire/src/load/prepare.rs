@@ -7,16 +7,16 @@ use std::sync::Arc;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
-use bonfire::{EntityId, Error, Limits, LoadContext, Result, Snapshot};
+use bonfire::{EntityId, Error, LoadContext, Result, Snapshot};
 
 use super::activate::reclaim;
 use super::commit::{self, CommitInput, ExistingResources};
 use super::completion::{CommittedLoad, LoadCompletion, unknown_order};
-use super::{LoadMode, LoadOptions, Loaded, StageOptions, load_migrated};
+use super::{LoadMode, LoadOptions, Loaded, load_migrated};
 use crate::capture;
 use crate::pending::{IdReserve, ReservedIds};
 use crate::registry::ComponentRegistry;
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 
 /// New entities, all decoded.
 pub(super) struct StagedEntities<'s> {
@@ -33,12 +33,11 @@ impl<'s> StagedEntities<'s> {
         world: &mut World,
         registry: &ComponentRegistry,
         plan: &LoadPlan<'s, '_>,
-        limits: &Limits,
     ) -> Result<Self> {
         let count = entity_count(plan.snapshot())?;
         let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
         let staged = entity_map(plan, &entities)
-            .and_then(|map| stage(world, plan, &map, limits, &|_| false).map(|staged| (map, staged)))
+            .and_then(|map| stage(world, plan, &map, &|_| false).map(|staged| (map, staged)))
             .and_then(|(map, (staged, order))| {
                 check_resources(registry, &staged).map(|()| (map, staged, order))
             });
@@ -81,7 +80,7 @@ pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>
     match mode {
         LoadMode::Replace => capture::selected(world, &Selection::new()),
         LoadMode::ReplaceSelected(selection) => {
-            selection.prepare(world);
+            selection::prepare(selection, world);
             capture::selected(world, selection)
         }
         _ => Ok(Vec::new()),
@@ -104,18 +103,17 @@ pub(super) fn stage<'s>(
     world: &World,
     plan: &LoadPlan<'s, '_>,
     map: &EntityMap,
-    limits: &Limits,
     alive: &dyn Fn(EntityId) -> bool,
 ) -> Result<(Staged<'s>, SavedOrder)> {
     let staged = plan.stage_over(map, Some(world), alive)?;
-    Ok((staged, order(plan.snapshot(), map, limits)?))
+    Ok((staged, order(plan, map)?))
 }
 
 /// The order of sources that was saved.
-fn order(snapshot: &Snapshot, map: &EntityMap, limits: &Limits) -> Result<SavedOrder> {
-    let context = LoadContext::new(limits).entities(map, bonfire::Dangling::Null);
+fn order(plan: &LoadPlan<'_, '_>, map: &EntityMap) -> Result<SavedOrder> {
+    let context = LoadContext::new(plan.limits()).entities(map, bonfire::Dangling::Null);
     let mut order: SavedOrder = BTreeMap::new();
-    for entry in snapshot.data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY) {
+    for entry in plan.snapshot().data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY) {
         order.extend(entry.get_in::<SavedOrder>(&context).map_err(|error| error.in_key(LIST_ORDER_KEY))?);
     }
     Ok(order)
@@ -145,7 +143,7 @@ pub(super) struct LoadInput {
     pub(super) snapshot: Snapshot,
     pub(super) registry: Arc<ComponentRegistry>,
     pub(super) mode: LoadMode,
-    pub(super) options: StageOptions,
+    pub(super) options: bonfire::LoadOptions,
 }
 
 /// New entities, decoded except for columns that need the world.
@@ -184,7 +182,7 @@ impl PreparedLoad {
         options: LoadOptions,
         watch: &dyn Fn(LoadPhase, u64, u64),
     ) -> Result<Self> {
-        let (mode, options) = options.into_parts();
+        let (mode, options) = options.split_mode();
         watch(LoadPhase::Migrating, 0, 1);
         let migrated = match snapshot.migrated(&registry.core)? {
             Cow::Owned(migrated) => Some(migrated),
@@ -240,7 +238,7 @@ impl PartlyStaged {
         let map = entity_map(&plan, ids.entities())?;
         let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
         let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
-        let order = order(&input.snapshot, &map, &input.options.limits)?;
+        let order = order(&plan, &map)?;
         check_resources(&input.registry, &staged)?;
         watch(LoadPhase::Copying, 0, 1);
         let staged = SendStaged(staged.into_owned());

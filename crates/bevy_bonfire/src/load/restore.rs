@@ -20,7 +20,7 @@ use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::engine::{Comparison, LoadPlan, RowRun, Staged};
-use bonfire::{EntityId, Error, Limits, Result};
+use bonfire::{EntityId, Error, Result};
 
 use super::Ticks;
 use super::commit::{self, ExtraColumn, LateValue, PendingArchetype};
@@ -39,7 +39,6 @@ pub(super) fn restore<'s>(
     world: &mut World,
     registry: &ComponentRegistry,
     plan: &LoadPlan<'s, '_>,
-    limits: &Limits,
     selection: &Selection,
     ticks: Ticks,
 ) -> Result<CommittedLoad> {
@@ -56,7 +55,7 @@ pub(super) fn restore<'s>(
     };
     let staged = found
         .entity_map(&ids)
-        .and_then(|map| stage(world, plan, &map, limits, &alive).map(|(staged, order)| (map, staged, order)));
+        .and_then(|map| stage(world, plan, &map, &alive).map(|(staged, order)| (map, staged, order)));
     let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
     let (map, staged, order) = match staged {
         Ok(staged) => staged,

@@ -23,7 +23,7 @@ use bonfire::{DataEntry, Error, LoadReport, Result};
 
 use super::activate::{activate, activation_is_silent, pending_tags};
 use super::batch_spawn::SpareIds;
-use super::commit::{self, ExistingResources, ExtraColumn, PendingArchetype};
+use super::commit::{self, ExistingResources, ExtraColumn, PendingArchetype, SegmentRows};
 use super::completion::{CommittedLoad, LoadCompletion, unknown_order};
 use super::prepare::{LoadInput, PartlyStaged, replaced};
 use super::raw_column::{RawColumn, insert};
@@ -228,7 +228,8 @@ impl SlicedCommit {
         }
         if segment.slot.is_some() {
             let mut spare = SpareIds::new(world);
-            let right = pending.spawn_batch(world, segment, rows, entities, &self.tags, &mut spare);
+            let rows = SegmentRows { segment, rows };
+            let right = pending.spawn_batch(world, rows, entities, &self.tags, &mut spare);
             spare.release(world);
             return right;
         }
@@ -236,7 +237,7 @@ impl SlicedCommit {
             // Nothing else has these ids, so this cannot fail.
             let _ = world.spawn_at(entity, (Pending, Disabled));
         }
-        pending.insert_rows(world, segment, rows, entities);
+        pending.insert_rows(world, SegmentRows { segment, rows }, entities);
         true
     }
 

@@ -3,6 +3,7 @@
 use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
+use bonfire::engine::SaveScope;
 
 use super::Ticks;
 use super::commit::PendingArchetype;
@@ -10,7 +11,7 @@ use super::overwrite::{self, MatchedRows};
 use super::raw_column::{RawColumn, insert_row};
 use super::relation::remove_from_lists;
 use crate::registry::{ComponentRegistry, InsertMode};
-use crate::selection::{SaveScope, Saved};
+use crate::selection::Saved;
 
 /// Changes that cannot be made in place.
 #[derive(Default)]

@@ -13,21 +13,21 @@ use bevy_ecs::component::{Component, ComponentId};
 use bevy_ecs::relationship::{Relationship, RelationshipAccessor};
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::engine::{BufferPool, Carry, WorldNumber};
+use bonfire::engine::{BufferPool, Carry, SaveScope, WorldNumber};
 use bonfire::{Descriptor, Error, Registry, Result};
 
 pub(crate) use self::relation::{Relation, RelationshipSources, live_target};
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::typed::load_resource_with;
 pub(crate) use self::typed::{Layer, LoadResource};
-use crate::selection::{SaveScope, Saved};
+use crate::selection::Saved;
 
 /// All that is registered in a world. Cheap to share; changed by registration only.
 #[derive(Resource, Clone)]
 pub(crate) struct SaveRegistry(pub(crate) Arc<ComponentRegistry>);
 
 /// The core's registry, and the facts about each component that only Bevy knows.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct ComponentRegistry {
     /// Which world this is; none while it is being changed.
     pub(crate) world: Option<WorldNumber>,
@@ -101,6 +101,25 @@ impl SaveRegistry {
     }
 }
 
+impl Default for ComponentRegistry {
+    fn default() -> Self {
+        Self {
+            world: None,
+            core: Registry::default(),
+            entries: Vec::new(),
+            numbers: Vec::new(),
+            scope: SaveScope::Marked,
+            other_mark: None,
+            batches: Batches::default(),
+            layer: None,
+            pool: BufferPool::default(),
+            indexed: HashSet::new(),
+            ignored: HashSet::new(),
+            named: Arc::default(),
+        }
+    }
+}
+
 impl ComponentRegistry {
     /// An empty registry of a world.
     pub(crate) fn new(world: WorldNumber) -> Self {
@@ -109,7 +128,7 @@ impl ComponentRegistry {
 
     /// An empty registry of entities with another mark than [`Saved`].
     pub(crate) fn marked(mark: ComponentId) -> Self {
-        Self { scope: SaveScope::Marked, other_mark: Some(mark), ..Self::default() }
+        Self { other_mark: Some(mark), ..Self::default() }
     }
 
     /// Registers a component. `T` must be the descriptor's type.

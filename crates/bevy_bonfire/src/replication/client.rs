@@ -17,8 +17,8 @@ use super::endpoints::CachedSchema;
 use super::{ReplicationSystems, WorldMirror};
 use crate::delta::ReplicationRegistry;
 
-/// Lets the world of an app follow that of a server. Entities of the server appear with [`Mirrored`](crate::Mirrored); the app's own are
-/// left alone. Register the same components with [`ReplicateExt::replicate`](crate::ReplicateExt::replicate) as the server.
+/// Lets the world of an app follow that of a server. Entities of the server appear with [`Mirrored`](crate::replication::Mirrored); the app's own are
+/// left alone. Register the same components with [`ReplicateExt::replicate`](crate::replication::ReplicateExt::replicate) as the server.
 ///
 /// There is no socket in it. The game carries messages: see [`ReplicationClient`].
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ pub struct MessageRefused {
 ///
 /// ```
 /// # use bevy_app::App;
-/// # use bevy_bonfire::{ReplicationClient, ReplicationClientPlugin};
+/// # use bevy_bonfire::replication::{ReplicationClient, ReplicationClientPlugin};
 /// # let mut app = App::new();
 /// # app.add_plugins(ReplicationClientPlugin::new());
 /// # let (message, send) = (bytes::Bytes::new(), |_: bytes::Bytes| {});

@@ -20,7 +20,7 @@ use crate::registry::RelationshipSources;
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
-/// use bevy_bonfire::{ReplicateExt, Replicated, TwoApps};
+/// use bevy_bonfire::replication::{ReplicateExt, Replicated, TwoApps};
 /// use bevy_bonfire::prelude::*;
 ///
 /// #[derive(Component, Persist)]

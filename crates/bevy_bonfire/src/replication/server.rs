@@ -24,8 +24,8 @@ pub struct ClientId(pub u64);
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Lets clients follow the world of an app: entities with [`Replicated`](crate::Replicated), and what was registered with
-/// [`ReplicateExt::replicate`](crate::ReplicateExt::replicate).
+/// Lets clients follow the world of an app: entities with [`Replicated`](crate::replication::Replicated), and what was registered with
+/// [`ReplicateExt::replicate`](crate::replication::ReplicateExt::replicate).
 ///
 /// There is no socket in it. The game carries messages: see [`ReplicationServer`].
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl Plugin for ReplicationServerPlugin {
 ///
 /// ```
 /// # use bevy_app::App;
-/// # use bevy_bonfire::{ClientId, ReplicationServer, ReplicationServerPlugin};
+/// # use bevy_bonfire::replication::{ClientId, ReplicationServer, ReplicationServerPlugin};
 /// # let mut app = App::new();
 /// # app.add_plugins(ReplicationServerPlugin::new());
 /// # fn send(_: ClientId, _: bytes::Bytes) {}

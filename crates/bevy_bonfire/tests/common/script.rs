@@ -119,7 +119,7 @@ impl<const SETS: usize, const DIFFERING: bool> ScriptWorld for BevyWorld<SETS, D
 
 /// Replicates everything that scripts use.
 pub fn replicate(world: &mut World) {
-    use bevy_bonfire::ReplicateExt;
+    use bevy_bonfire::replication::ReplicateExt;
     world
         .replicate::<Name>()
         .replicate::<ChildOf>()

@@ -18,6 +18,7 @@
 //! | `list_order` | the order of lists, such as children |
 //! | `sent_values`, `fields` | the values sent last: epsilon, and fields instead of components |
 //! | `id_plan`, `stage` | for front ends that apply a delta: entities to spawn and despawn; values of their types |
+//! | `series` | for front ends that capture deltas: their contents and ticks, captures compared one after the other |
 //! | `view` | a delta for tools |
 
 mod apply_to_snapshot;
@@ -32,6 +33,7 @@ mod from_snapshot;
 mod id_plan;
 mod list_order;
 mod sent_values;
+mod series;
 mod stage;
 mod table;
 mod view;
@@ -42,6 +44,7 @@ use std::sync::Arc;
 pub use self::id_plan::DeltaIds;
 pub use self::list_order::{LIST_ORDER_KEY, SavedOrder};
 pub use self::sent_values::{Granularity, SentValues};
+pub use self::series::{DeltaContents, DeltaSeries};
 pub use self::stage::{StagedChange, StagedDelta, StagedGroup};
 pub use self::table::{ComponentTable, DeltaSchema};
 pub use self::view::{ColumnChange, DeltaStats, GroupView};

@@ -101,8 +101,8 @@ impl<'s> LoadPlan<'s, '_> {
         map: &EntityMap,
         watch: &dyn Fn(u64, u64),
     ) -> Result<(Staged<'s>, Deferred)> {
-        let limits = &self.options.limits;
-        let context = LoadContext::new(limits).entities(map, self.options.dangling);
+        let limits = &self.limits;
+        let context = LoadContext::new(limits).entities(map, self.dangling);
         let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
         self.stage_in(context, carry_context, map, None, Some(watch))
     }
@@ -125,8 +125,8 @@ impl<'s> LoadPlan<'s, '_> {
             }
             Some(DeferredColumn::Column { location, target, at, line }) => (location, target, at, line),
         };
-        let limits = &self.options.limits;
-        let context = LoadContext::new(limits).entities(map, self.options.dangling).with_world(world);
+        let limits = &self.limits;
+        let context = LoadContext::new(limits).entities(map, self.dangling).with_world(world);
         let mut stager = Stager::new(self, map, context, LoadContext::new(limits));
         if let Some((values, conversions)) = deferred.budgets {
             stager.context.set_budget(values);

@@ -12,6 +12,8 @@
 
 mod compare;
 mod deferred;
+mod loaded;
+mod options;
 mod plan;
 mod preflight;
 mod report;
@@ -20,7 +22,9 @@ mod stage;
 
 pub use self::compare::{Comparison, LiveWorld, RowRun};
 pub use self::deferred::Deferred;
-pub use self::plan::{LoadOptions, LoadPlan, Unknown};
+pub use self::loaded::{Loaded, Resources};
+pub use self::options::{LoadOptions, Unknown};
+pub use self::plan::LoadPlan;
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};
 pub use self::stage::{Staged, StagedArchetype, StagedExtra};

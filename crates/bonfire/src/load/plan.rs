@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::options::{LoadOptions, Unknown};
 use crate::bulk::CopyPath;
 use crate::column::Component;
 use crate::context::{Dangling, SchemaChange};
@@ -14,32 +15,6 @@ use crate::registry::Registry;
 use crate::snapshot::Snapshot;
 use crate::snapshot::carry::CarryKind;
 use crate::storage::Rope;
-
-/// What happens to components, resources and data that this build does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Unknown {
-    /// They are carried and written again by the next save.
-    #[default]
-    Keep,
-    /// They are dropped, and the report says so.
-    Drop,
-    /// The load is refused. Data that nobody asks for is dropped, and the report says so: who will ask is not known
-    /// before the world is loaded.
-    Refuse,
-}
-
-/// How a snapshot is loaded.
-#[derive(Clone, Debug, Default)]
-pub struct LoadOptions {
-    /// Components and data that are not registered. Default: kept.
-    pub unknown: Unknown,
-    /// References to entities that are not in the save. Default: null.
-    pub dangling: Dangling,
-    /// What decoding may cost.
-    pub limits: Limits,
-    /// Uses the portable twin of every bulk copy: slower, the same values.
-    pub portable: bool,
-}
 
 /// A snapshot, and what loading it will do.
 ///
@@ -62,7 +37,10 @@ pub struct LoadOptions {
 pub struct LoadPlan<'s, 'r> {
     pub(super) snapshot: &'s Snapshot,
     pub(super) registry: &'r Registry,
-    pub(super) options: LoadOptions,
+    pub(super) unknown: Unknown,
+    pub(super) dangling: Dangling,
+    pub(super) limits: Limits,
+    copies: CopyPath,
     pub(super) resolutions: Vec<Resolution>,
     /// For components that need one.
     pub(super) paths: Vec<Option<UpgradePath>>,
@@ -94,7 +72,10 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
             resolutions.push(resolution);
             paths.push(path);
         }
-        let plan = Self { snapshot, registry, options, resolutions, paths };
+        let LoadOptions { mode: (), unknown, dangling, limits, budget: _, portable } = options;
+        let limits = limits.unwrap_or_default();
+        let copies = if portable { CopyPath::Portable } else { CopyPath::Bulk };
+        let plan = Self { snapshot, registry, unknown, dangling, limits, copies, resolutions, paths };
         plan.check_targets()?;
         Ok(plan)
     }
@@ -152,7 +133,7 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     }
 
     pub(super) fn copies(&self) -> CopyPath {
-        if self.options.portable { CopyPath::Portable } else { CopyPath::Bulk }
+        self.copies
     }
 
     /// The rows of all columns.
@@ -165,6 +146,11 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
     /// What happens to each component of [`Snapshot::components`].
     pub fn resolutions(&self) -> &[Resolution] {
         &self.resolutions
+    }
+
+    /// The limits that decoding keeps to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The snapshot that is loaded.

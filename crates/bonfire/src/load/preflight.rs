@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use super::plan::LoadOptions;
 use crate::error::{Error, Result};
 use crate::evolve::{Resolution, resolve};
 use crate::migration::{self, TrackState};
@@ -106,7 +105,7 @@ impl fmt::Display for Preflight {
 /// # Ok::<(), bonfire::Error>(())
 /// ```
 pub fn preflight(bytes: &[u8], registry: &Registry) -> Result<Preflight> {
-    let snapshot = OpenOptions::new().limits(LoadOptions::default().limits).registry(registry).open(bytes)?;
+    let snapshot = OpenOptions::new().registry(registry).open(bytes)?;
     let (prelude, tracks) = (snapshot.prelude(), migration::compare(&snapshot, registry.tracks()));
     let (snapshot, migration) = match snapshot.migrated(registry) {
         Ok(migrated) => (migrated, None),

@@ -19,6 +19,8 @@ pub struct LoadReport {
     pub data_changes: Vec<(String, SchemaChange)>,
     /// What callbacks reported after the world was changed.
     pub callback_errors: Vec<Error>,
+    /// Keys of resources that the world has and the save does not. They are as they were. Worlds without resources have none.
+    pub resources_not_saved: Vec<String>,
     /// What a salvaged file had lost.
     pub damage: Damage,
 }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::deferred::{ColumnLocation, Deferred};
-use super::plan::{LoadPlan, Unknown};
+use super::options::Unknown;
+use super::plan::LoadPlan;
 use super::report::{ComponentReport, LoadReport, Outcome};
 use crate::column::{Column, Component, Groups};
 use crate::context::{Dangling, LoadContext};
@@ -107,8 +108,8 @@ pub struct StagedExtra<'s> {
 impl<'s> LoadPlan<'s, '_> {
     /// Decodes all columns. `map` says what each saved entity becomes, `world` is what custom codecs may look at.
     pub fn stage(&self, map: &EntityMap, world: Option<&dyn Any>) -> Result<Staged<'s>> {
-        let limits = &self.options.limits;
-        let context = LoadContext::new(limits).entities(map, self.options.dangling);
+        let limits = &self.limits;
+        let context = LoadContext::new(limits).entities(map, self.dangling);
         let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
         Ok(self.stage_in(context, carry_context, map, world, None)?.0)
     }
@@ -121,15 +122,15 @@ impl<'s> LoadPlan<'s, '_> {
         world: Option<&dyn Any>,
         alive: &dyn Fn(EntityId) -> bool,
     ) -> Result<Staged<'s>> {
-        let limits = &self.options.limits;
-        let context = LoadContext::new(limits).entities(map, self.options.dangling).alive(alive);
+        let limits = &self.limits;
+        let context = LoadContext::new(limits).entities(map, self.dangling).alive(alive);
         let carry_context = LoadContext::new(limits).entities(map, Dangling::Null).alive(alive);
         Ok(self.stage_in(context, carry_context, map, world, None)?.0)
     }
 
     /// Decodes all columns and leaves references as they were saved.
     pub(crate) fn stage_unmapped(&self) -> Result<Staged<'s>> {
-        let context = || LoadContext::new(&self.options.limits);
+        let context = || LoadContext::new(&self.limits);
         Ok(self.stage_in(context(), context(), &EntityMap::default(), None, None)?.0)
     }
 
@@ -216,14 +217,14 @@ impl<'s> LoadPlan<'s, '_> {
         // Until somebody asks for data, all of it is unknown.
         let data = self.snapshot.data().iter().filter(|entry| entry.key() != FREE_LIST_KEY);
         stager.report.unclaimed_data = data.clone().map(|entry| entry.key().to_owned()).collect();
-        if self.options.unknown == Unknown::Keep {
+        if self.unknown == Unknown::Keep {
             stager.carry.keep_data(data.cloned().collect(), &stager.carry_context);
         }
         let saved = self.snapshot.tracks();
         let missing = saved
             .into_iter()
             .filter(|(name, _)| !self.registry.tracks().iter().any(|track| track.name == *name));
-        if self.options.unknown == Unknown::Keep {
+        if self.unknown == Unknown::Keep {
             missing.for_each(|(name, version)| stager.carry.keep_track(name, version));
         }
         let (carry, report, deferred) = stager.finish();
@@ -275,7 +276,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             carry: Carry::default(),
             report: LoadReport::default(),
             lines: vec![None; plan.snapshot.components.len()],
-            unmapped: LoadContext::new(&plan.options.limits),
+            unmapped: LoadContext::new(&plan.limits),
             tables: HashMap::new(),
             scratch: ConversionScratch::default(),
             apart: None,
@@ -377,7 +378,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
     }
 
     fn unknown(&mut self, column: &Column, kind: CarryKind, ids: &[EntityId]) -> Result<()> {
-        if self.plan.options.unknown != Unknown::Keep {
+        if self.plan.unknown != Unknown::Keep {
             self.line(column, Outcome::Dropped).rows += column.rows;
             return Ok(());
         }
@@ -399,7 +400,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         kind: CarryKind,
         ids: &[EntityId],
     ) -> Result<()> {
-        let (Some(fields), Unknown::Keep) = (&path.unknown, self.plan.options.unknown) else { return Ok(()) };
+        let (Some(fields), Unknown::Keep) = (&path.unknown, self.plan.unknown) else { return Ok(()) };
         let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
         let unknown = UnknownColumn { snapshot, column, kind, ids, map, context };
         let carried = self.carry.keep_fields(&unknown, key, fields);

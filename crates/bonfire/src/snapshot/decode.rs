@@ -43,9 +43,9 @@ impl<'a> OpenOptions<'a> {
         self.limits = limits;
         self
     }
-    /// Whether to make do with what is undamaged. [`Snapshot::damage`] tells what is missing.
-    pub fn salvage(mut self, salvage: bool) -> Self {
-        self.salvage = salvage;
+    /// Reads the undamaged part of a damaged save. [`Snapshot::damage`] lists the losses. Default: damage is an error.
+    pub fn salvage(mut self) -> Self {
+        self.salvage = true;
         self
     }
 

@@ -8,57 +8,20 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::engine::{EntityMap, LoadPlan, Staged, WorldNumber};
-use bonfire::inspect::Prelude;
-use bonfire::{DataEntry, EntityId, Error, LoadContext, LoadReport, Result, Snapshot, Unknown};
+use bonfire::engine::{EntityMap, LoadPlan, Resources, Staged, WorldNumber};
+use bonfire::{DataEntry, EntityId, Error, LoadContext, Result, Snapshot, Unknown};
 use hecs::{Entity, World};
 
 pub use self::options::{LoadMode, LoadOptions};
 use self::staged_rows::{LiveArchetypes, RowTarget, move_archetype};
-use crate::column::Resources;
 use crate::free_ids::FreeIds;
 use crate::registration::Bonfire;
 use crate::registry::{ComponentRegistry, Saved};
 use crate::selection::{Selection, choose};
 
-/// What a load did.
-pub struct Loaded {
-    /// The head of the save.
-    pub prelude: Prelude,
-    /// What became of everything in it.
-    pub report: LoadReport,
-    /// What a restore had to spawn again: the ids that entities had, and those that they have now.
-    pub respawned: Vec<(EntityId, Entity)>,
-    map: EntityMap,
-    resources: Resources,
-}
-
-impl Loaded {
-    /// What a saved entity became. An [`Entity`] of the world that was saved will do, or the id that a tool shows.
-    pub fn entity(&self, saved: impl Into<EntityId>) -> Option<Entity> {
-        self.map.get(saved.into()).map(Entity::from)
-    }
-
-    /// All saved entities and what they became, in no particular order.
-    pub fn entities(&self) -> impl Iterator<Item = (EntityId, Entity)> + '_ {
-        self.map.iter().map(|(saved, new)| (saved, new.into()))
-    }
-
-    /// Takes out something that was saved once, beside the world.
-    pub fn take_resource<T: 'static>(&mut self) -> Option<T> {
-        self.resources.take()
-    }
-}
-
-impl std::fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded")
-            .field("prelude", &self.prelude)
-            .field("report", &self.report)
-            .field("respawned", &self.respawned)
-            .finish_non_exhaustive()
-    }
-}
+/// What a load did. [`take_resource`](bonfire::engine::Loaded::take_resource) gives back what
+/// [`SaveOptions::resource`](crate::SaveOptions::resource) saved.
+pub type Loaded = bonfire::engine::Loaded<Entity, Resources>;
 
 impl Bonfire {
     /// Loads a snapshot. If this fails, the world is as it was. A [`LoadMode`] will do as options.
@@ -91,11 +54,12 @@ fn load(
     options: LoadOptions,
 ) -> Result<Loaded> {
     world.flush();
-    let (mode, options) = options.into_parts();
-    let (limits, dangling, unknown) = (options.limits.clone(), options.dangling, options.unknown);
+    let (mode, options) = options.split_mode();
+    let (dangling, unknown) = (options.dangling, options.unknown);
     let migrated = snapshot.migrated(&bonfire.registry.core)?;
     let snapshot = &*migrated;
     let plan = LoadPlan::new(snapshot, &bonfire.registry.core, options)?;
+    let limits = plan.limits().clone();
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
     let same_ids = matches!(mode, LoadMode::SameIds);
@@ -116,7 +80,9 @@ fn load(
     }
     let mut loaded_resources = Resources::default();
     for (number, column) in resources {
-        loaded_resources.add((bonfire.registry.entries[number].resource)(column));
+        (bonfire.registry.entries[number].resource)(column)
+            .into_iter()
+            .for_each(|value| loaded_resources.add(value));
     }
 
     let prelude = snapshot.prelude();
@@ -140,7 +106,9 @@ fn load(
         // Rows of entities that are gone are not written again.
         false => bonfire.carry.extend(carry),
     }
-    Ok(Loaded { prelude, report, respawned, map, resources: loaded_resources })
+    Ok(bonfire::engine::Loaded::new(prelude, report, map)
+        .with_respawned(respawned)
+        .with_resources(loaded_resources))
 }
 
 fn has_references(entry: &DataEntry) -> bool {

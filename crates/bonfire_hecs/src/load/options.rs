@@ -1,69 +1,15 @@
 //! How a save is loaded.
 
-/// The core's options, without the mode.
-pub(super) use bonfire::LoadOptions as StageOptions;
-use bonfire::{Dangling, Limits, Unknown};
-
 use crate::selection::Selection;
 
-/// How a save is loaded. A [`LoadMode`] will do where the rest is the default.
+/// How a save is loaded. A [`LoadMode`] will do where the rest is the default. Loads happen in one go: a budget is ignored.
 ///
 /// ```
 /// use bonfire_hecs::{Dangling, LoadMode, LoadOptions, Unknown};
 ///
 /// let options = LoadOptions::new().mode(LoadMode::Merge).unknown(Unknown::Drop).dangling(Dangling::Refuse);
 /// ```
-#[derive(Clone, Default)]
-pub struct LoadOptions {
-    /// What happens to the entities that are there. Default: what is loaded replaces them.
-    pub mode: LoadMode,
-    /// What happens to components and data that are not registered. Default: they are kept for the next save.
-    pub unknown: Unknown,
-    /// What happens to references to entities that are not in the save. Default: they become null.
-    pub dangling: Dangling,
-    /// What decoding may cost. Default: [`Limits::default`].
-    pub limits: Option<Limits>,
-}
-
-impl LoadOptions {
-    /// What is loaded replaces what is there.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// What happens to the entities that are there.
-    pub fn mode(mut self, mode: LoadMode) -> Self {
-        self.mode = mode;
-        self
-    }
-    /// What happens to components and data that are not registered.
-    pub fn unknown(mut self, unknown: Unknown) -> Self {
-        self.unknown = unknown;
-        self
-    }
-    /// What happens to references to entities that are not in the save.
-    pub fn dangling(mut self, dangling: Dangling) -> Self {
-        self.dangling = dangling;
-        self
-    }
-    /// What decoding may cost.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = Some(limits);
-        self
-    }
-
-    /// The mode, and the options of the core.
-    pub(super) fn into_parts(self) -> (LoadMode, StageOptions) {
-        let Self { mode, unknown, dangling, limits } = self;
-        let limits = limits.unwrap_or_default();
-        (mode, StageOptions { unknown, dangling, limits, ..StageOptions::default() })
-    }
-}
-
-impl From<LoadMode> for LoadOptions {
-    fn from(mode: LoadMode) -> Self {
-        Self::new().mode(mode)
-    }
-}
+pub type LoadOptions = bonfire::LoadOptions<LoadMode>;
 
 /// What a load does with the entities that are there.
 #[derive(Clone, Default)]

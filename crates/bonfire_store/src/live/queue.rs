@@ -13,7 +13,7 @@ use super::target::SaveTarget;
 pub(super) enum JobTarget {
     /// A save of the target.
     Save(SaveTarget),
-    /// Something else with the target: a load, a removal.
+    /// Something else with the target: a load, a deletion.
     Other(SaveTarget),
     /// Nobody knows.
     Everything,

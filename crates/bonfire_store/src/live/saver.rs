@@ -191,7 +191,7 @@ impl Saver {
 
     /// Deletes all saves of a slot that are not locked, and returns how many there were. A slot that does not exist has
     /// none.
-    pub fn delete_unlocked(&self, slot: &str) -> Handle<u64> {
+    pub fn delete_saves(&self, slot: &str) -> Handle<u64> {
         let (promise, handle) = Promise::new();
         self.submit_delete(slot, promise);
         handle
@@ -202,7 +202,7 @@ impl Saver {
         let slot = slot.to_owned();
         let concern = JobTarget::Other(SaveTarget::Slot(slot.clone()));
         self.submit(format!("delete slot `{slot}`"), concern, promise, move |slots, _| {
-            block_on(slots.delete_unlocked(&slot))
+            block_on(slots.delete_saves(&slot))
         });
     }
 

@@ -3,7 +3,7 @@
 //! | what happens to the save | order | if the machine stops in between |
 //! |---|---|---|
 //! | locked, unlocked, accepted | one step: the journal has the same name | |
-//! | removed, pruned | save, journal | a journal without a save, which the next save of the slot removes |
+//! | deleted, pruned | save, journal | a journal without a save, which the next save of the slot removes |
 //! | copied | journal, save | the same; no save gets the number of such a journal |
 //! | another slot or number | copy of the journal, save, old journal | the same, at the old name or the new one |
 
@@ -58,7 +58,7 @@ impl Slots {
         Ok(blobs)
     }
 
-    /// Removes a save, then its journal; false if there was no save.
+    /// Deletes a save, then its journal; false if there was no save.
     pub(super) async fn delete_save(&self, save: &SaveName) -> Result<bool> {
         let removed = self.store.remove(&save.to_string()).await?;
         let left = self.saves_of(&save.slot).await?;

@@ -12,7 +12,7 @@ use crate::store::{Payload, Precondition, missing};
 
 impl Slots {
     /// Deletes a slot with all its saves; false if there was none. A slot with a locked save is refused.
-    pub async fn delete(&self, slot: &str) -> Result<bool> {
+    pub async fn delete_slot(&self, slot: &str) -> Result<bool> {
         let saves = self.saves_of(slot).await?;
         if let Some(locked) = saves.iter().find(|save| save.kind == SaveKind::Locked) {
             return Err(is_locked(locked));
@@ -25,13 +25,13 @@ impl Slots {
     }
 
     /// Deletes all saves of a slot that are not locked, also those for after a crash, and returns how many.
-    pub async fn delete_unlocked(&self, slot: &str) -> Result<u64> {
-        let mut removed = 0;
+    pub async fn delete_saves(&self, slot: &str) -> Result<u64> {
+        let mut deleted = 0;
         // The newest last: until then the slot means what it meant.
         for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != SaveKind::Locked) {
-            removed += u64::from(self.delete_save(save).await?);
+            deleted += u64::from(self.delete_save(save).await?);
         }
-        Ok(removed)
+        Ok(deleted)
     }
 
     /// Deletes one save; false if there was none. A locked one is refused.
@@ -44,7 +44,7 @@ impl Slots {
         }
     }
 
-    /// Keeps a save from being removed, and from being loaded by the name of its slot, until it is unlocked.
+    /// Keeps a save from being deleted, and from being loaded by the name of its slot, until it is unlocked.
     pub async fn lock(&self, slot: &str, generation: u64) -> Result<()> {
         self.set_kind(slot, generation, SaveKind::Locked).await
     }
@@ -155,7 +155,7 @@ impl Slots {
         Ok(self.finish_with_pruning(to, placed, info.bytes).await)
     }
 
-    /// Removes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
+    /// Deletes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
     pub async fn prune(&self, slot: &str) -> Result<Vec<u64>> {
         let names = self.names_of(slot).await?;
         self.remove_orphans(&names).await?;

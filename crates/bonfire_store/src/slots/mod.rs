@@ -35,9 +35,9 @@ use crate::store::{Store, missing};
 /// The slots of a game, or of one of its players, in any [`Store`]. Clones share the store.
 ///
 /// Slots have names of ASCII letters, digits, `_` and `-`; what players read is the [label](Details::label). A slot holds
-/// several saves, each with a number. Nothing is ever overwritten: [`save`](Self::save) adds one and then removes those
+/// several saves, each with a number. Nothing is ever overwritten: [`save`](Self::save) adds one and then deletes those
 /// that [`Keep`] does not keep. [`load`](Self::load) takes the newest that is not locked; if that one is damaged, the
-/// next, and says so. A locked save is never removed, and loaded by its number, or when nothing else is left.
+/// next, and says so. A locked save is never deleted, and loaded by its number, or when nothing else is left.
 ///
 /// ```
 /// # use bonfire::Registry;

@@ -24,7 +24,7 @@ impl Slots {
     /// Saves a world for after a crash. It is not loaded by the name of its slot and does not count as one of its saves:
     /// at the next start, show [`recovery`](Self::recovery) to the player, and call
     /// [`accept_recovery`](Self::accept_recovery) or [`reject_recovery`](Self::reject_recovery). A later
-    /// [`save`](Self::save) of the slot makes it needless and removes it.
+    /// [`save`](Self::save) of the slot makes it needless and deletes it.
     pub async fn save_recovery(
         &self,
         slot: &str,
@@ -59,7 +59,7 @@ impl Slots {
         Ok(save.generation)
     }
 
-    /// Removes the save for after a crash; false if there was none.
+    /// Deletes the save for after a crash; false if there was none.
     pub async fn reject_recovery(&self, slot: &str) -> Result<bool> {
         let saves = self.saves_of(slot).await?;
         let waiting = pending(&saves).is_some();
@@ -67,7 +67,7 @@ impl Slots {
         Ok(waiting)
     }
 
-    /// Removes the saves for after a crash that are older than `generation`.
+    /// Deletes the saves for after a crash that are older than `generation`.
     pub(super) async fn delete_recoveries(&self, slot: &str, generation: u64) -> Result<()> {
         for save in self.saves_of(slot).await? {
             if save.kind == SaveKind::Recovery && save.generation < generation {

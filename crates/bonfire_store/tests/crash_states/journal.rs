@@ -50,7 +50,7 @@ impl Deed {
             Self::RemoveGeneration(slot, generation) => {
                 slots.delete_generation(slot, *generation).wait().map(drop)?;
             }
-            Self::Remove(slot) => slots.delete(slot).wait().map(drop)?,
+            Self::Remove(slot) => slots.delete_slot(slot).wait().map(drop)?,
             Self::Rename(from, to) => slots.rename(from, to).wait()?,
             Self::Copy(from, to) => slots.copy(from, to).wait().map(drop)?,
         }

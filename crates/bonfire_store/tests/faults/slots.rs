@@ -59,7 +59,7 @@ const CASES: [Case; 5] = [
     },
     Case {
         what: "the removal of a slot",
-        run: |slots| slots.delete("quick").wait().map(drop),
+        run: |slots| slots.delete_slot("quick").wait().map(drop),
         slots: ["quick", "quick"],
         allowed: &[3],
         expected: None,

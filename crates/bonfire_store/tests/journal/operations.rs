@@ -24,7 +24,7 @@ fn pruned_and_removed_saves_take_their_journals_along() {
         assert_eq!(loads(&slots, "auto"), 32, "{what}");
         assert!(slots.delete_generation("auto", 3).wait().unwrap(), "{what}");
         assert_eq!(loads(&slots, "auto"), 22, "{what}");
-        assert!(slots.delete("auto").wait().unwrap(), "{what}");
+        assert!(slots.delete_slot("auto").wait().unwrap(), "{what}");
         assert!(store.list("").wait().unwrap().is_empty(), "{what}: {:?}", store.list("").wait());
     }
 }

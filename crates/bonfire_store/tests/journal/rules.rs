@@ -178,7 +178,7 @@ fn a_number_that_comes_again_begins_a_journal_of_its_own() {
         let slots = slots(store);
         let before = save(&slots, "auto", 1);
         append(&slots, &before, 2..=3);
-        slots.delete("auto").wait().unwrap();
+        slots.delete_slot("auto").wait().unwrap();
         let base = save(&slots, "auto", 1);
         assert_eq!(base.generation, before.generation, "{what}");
         append(&slots, &base, 2..=2);

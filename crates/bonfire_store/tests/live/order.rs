@@ -20,7 +20,7 @@ fn a_load_finds_what_was_asked_for_before_it() {
     let first = saver.load("quick");
     save(&saver, "quick", 2);
     let second = saver.load("quick");
-    let gone = saver.delete_unlocked("quick");
+    let gone = saver.delete_saves("quick");
     let third = saver.load("quick");
     gate.open();
     assert_eq!(number(&first.wait().unwrap().snapshot), 1);
@@ -84,7 +84,7 @@ fn what_would_notice_keeps_saves_apart() {
     type Ask = fn(&Saver);
     let between: [(&str, Ask); 4] = [
         ("load", |saver| drop(saver.load("quick"))),
-        ("delete", |saver| drop(saver.delete_unlocked("quick"))),
+        ("delete", |saver| drop(saver.delete_saves("quick"))),
         ("run", |saver| drop(saver.run(|_| Ok(())))),
         ("load of another slot", |saver| drop(saver.load("other"))),
     ];
@@ -138,7 +138,7 @@ fn what_is_too_much_is_refused_at_once() {
     let waiting = [save(&saver, "a", 1), save(&saver, "b", 1)];
     let refused = [
         save(&saver, "c", 1).result(),
-        saver.delete_unlocked("a").result().map(|result| result.map(|_| unreachable())),
+        saver.delete_saves("a").result().map(|result| result.map(|_| unreachable())),
     ];
     for result in refused {
         let error = result.expect("complete at once").unwrap_err();

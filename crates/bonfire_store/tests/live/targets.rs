@@ -97,15 +97,15 @@ fn older_saves_of_a_slot_are_pruned_and_reported() {
 #[test]
 fn a_removal_leaves_what_is_locked() {
     let saver = Saver::new(Slots::new(MemoryStore::new()).keep(Keep::all()));
-    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 0);
+    assert_eq!(saver.delete_saves("quick").wait().unwrap(), 0);
     for number in 1..=3 {
         saver.save("quick", world(number), Details::new()).wait().unwrap();
     }
     saver.run(|slots| slots.lock("quick", 2).wait()).wait().unwrap();
-    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 2);
-    assert_eq!(saver.delete_unlocked("quick").wait().unwrap(), 0);
+    assert_eq!(saver.delete_saves("quick").wait().unwrap(), 2);
+    assert_eq!(saver.delete_saves("quick").wait().unwrap(), 0);
     assert_eq!(number(&saver.load("quick").wait().unwrap().snapshot), 2);
-    assert!(saver.delete_unlocked("no / slot").wait().is_err());
+    assert!(saver.delete_saves("no / slot").wait().is_err());
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_removed_save_cannot_be_put_back() {
     let slots = Slots::new(Sealed::new(memory.clone(), key()).bind_name().counter(Trusted::default()));
     save(&slots, "hardcore", 1);
     let kept = raw(&memory, "hardcore.00000001.bonfire");
-    assert!(slots.delete("hardcore").wait().unwrap());
+    assert!(slots.delete_slot("hardcore").wait().unwrap());
     put(&memory, "hardcore.00000001.bonfire", kept);
     assert!(slots.load("hardcore").wait().is_err(), "the dead hero is back");
 }

@@ -302,7 +302,7 @@ fn a_rename_that_stopped_can_be_finished() {
     failing.rename("quick", "boss").wait().unwrap_err();
     // "remove the new one and call again"
     let again = slots.rename("quick", "boss").wait();
-    let removed = slots.delete("boss").wait();
+    let removed = slots.delete_slot("boss").wait();
     assert!(again.is_ok() || removed.is_ok(), "stuck: {again:?}, {removed:?}");
 }
 
