@@ -51,7 +51,7 @@ impl Request {
             }
             Self::Load { promise, .. } => promise.complete(Err(error)),
             Self::DeleteSaves { promise, .. } | Self::StartOver { promise, .. } => {
-                promise.complete(Err(error))
+                promise.complete(Err(error));
             }
         }
     }
