@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use bevy_bonfire::{DeltaCapture, SaveOptions, WorldSaveExt};
+use bevy_bonfire::replication::DeltaCapture;
+use bevy_bonfire::{SaveOptions, WorldSaveExt};
 use bevy_ecs::world::World;
 use bonfire::engine::{DeltaSchema, SentValues};
 use bonfire::{Delta, Granularity};
@@ -61,7 +62,7 @@ fn between_in_bevy(directory: &Path) -> Result {
 fn between_in_hecs(directory: &Path) -> Result {
     let (bonfire, mut world) = worlds::hecs_plain()?;
     let options = bonfire_hecs::SaveOptions::new();
-    let mut deltas = bonfire_hecs::DeltaCapture::of_saves();
+    let mut deltas = bonfire_hecs::replication::DeltaCapture::of_saves();
     put(directory, "hecs-whole", &deltas.changes(&bonfire, &world, &options)?)?;
     worlds::change_hecs_plain(&mut world, 1)?;
     let one = deltas.changes(&bonfire, &world, &options.clone().resource(worlds::Weather::new()))?;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use bevy_app::{App, First, Last};
-use bevy_bonfire::sync::{
-    CatchUpRequest, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog,
-};
-use bevy_bonfire::{
+use bevy_bonfire::replication::{
     ClientId, DeltaCapture, ReplicationClient, ReplicationClientPlugin, ReplicationServer,
     ReplicationServerPlugin, WorldMirror, WorldSource,
+};
+use bevy_bonfire::sync::{
+    CatchUpRequest, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog,
 };
 use bonfire::{Compression, Granularity};
 use bytes::Bytes;
@@ -92,11 +92,11 @@ fn bevy(directory: &Path, name: &str, options: StreamOptions) -> Result {
 fn hecs(directory: &Path, options: StreamOptions) -> Result {
     let (bonfire, mut world) = worlds::hecs_rpg()?;
     let options_of_saves = bonfire_hecs::SaveOptions::new();
-    let mut deltas = bonfire_hecs::DeltaCapture::of_replication();
+    let mut deltas = bonfire_hecs::replication::DeltaCapture::of_replication();
     let mut stream = ReplicationStream::new(options);
     let mut recorder = Recorder::new(Vec::new())?;
     for turn in 0..3 {
-        let mut source = bonfire_hecs::WorldSource {
+        let mut source = bonfire_hecs::replication::WorldSource {
             bonfire: &bonfire,
             world: &world,
             options: &options_of_saves,
@@ -135,7 +135,7 @@ fn random_stream(directory: &Path) -> Result {
     crate::bevy_plain::fill(server.world_mut(), ENTITIES);
     let entities = by_row(server.world());
     for &entity in &entities {
-        server.world_mut().entity_mut(entity).insert(bevy_bonfire::Replicated);
+        server.world_mut().entity_mut(entity).insert(bevy_bonfire::replication::Replicated);
     }
     server.world_mut().resource_mut::<ReplicationServer>().connect(ClientId(1));
     for turn in 0..5 {

@@ -5,9 +5,8 @@
 use std::path::Path;
 
 use bevy_app::App;
-use bevy_bonfire::{
-    Autosave, BonfirePlugin, DeltaCapture, PersistExt, SaveOptions, SavePolicy, Saves, WorldSaveExt,
-};
+use bevy_bonfire::replication::DeltaCapture;
+use bevy_bonfire::{Autosave, BonfirePlugin, PersistExt, SaveOptions, SavePolicy, Saves, WorldSaveExt};
 use bonfire::{Compression, EncodeOptions, Value};
 use bonfire_store::{
     Details, DirStore, JournalBase, Keep, Payload, Precondition, Rotating, Slots, Store, Wait,

@@ -1,7 +1,8 @@
 //! Worlds that the files are made of.
 
 use bevy_app::App;
-use bevy_bonfire::{PersistExt, ReplicateExt, Replicated, StableId};
+use bevy_bonfire::replication::{ReplicateExt, Replicated};
+use bevy_bonfire::{PersistExt, StableId};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::resource::Resource;
