@@ -83,6 +83,7 @@ impl<'s> LoadPlan<'s, '_> {
     ///
     /// ```
     /// # use bonfire::*;
+    /// # use bonfire::engine::*;
     /// # let registry = Registry::new();
     /// # let snapshot = SnapshotWriter::new(&registry).finish()?;
     /// # let world = ();

@@ -20,6 +20,7 @@ use crate::storage::Rope;
 ///
 /// ```
 /// # use bonfire::*;
+/// # use bonfire::engine::*;
 /// # let registry = Registry::new();
 /// # let snapshot = SnapshotWriter::new(&registry).finish()?;
 /// let snapshot = snapshot.migrated(&registry)?; // what world migrations make of it
