@@ -51,7 +51,7 @@ use crate::registry::SaveRegistry;
 ///   `Add<Disabled>` and `Remove<Disabled>` see them come and go.
 /// - Commands of hooks are applied when not all entities are there. Components that look at other entities should be
 ///   loaded late ([`PersistExt::load_late`](crate::PersistExt::load_late)). Relationships always are.
-/// - [`LoadMode::Restore`] is done in one step.
+/// - [`LoadMode::Restore`](crate::LoadMode::Restore) is done in one step.
 ///
 /// A load that fails, is [cancelled](SlicedLoad::cancel) or whose hooks panic before the last step leaves the world as it
 /// was. If it is dropped, the next load or step of another in its world takes back what has come so far.

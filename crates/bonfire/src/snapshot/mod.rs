@@ -93,7 +93,7 @@ impl Archetype {
 
 /// A world at one moment.
 ///
-/// Capture one with a [`SnapshotWriter`], turn it into bytes with [`Snapshot::encode`], get it back with
+/// Capture one with a [`SnapshotWriter`](crate::engine::SnapshotWriter), turn it into bytes with [`Snapshot::encode`], get it back with
 /// [`Snapshot::open`], and bring it into a world with a [`LoadPlan`](crate::engine::LoadPlan).
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
