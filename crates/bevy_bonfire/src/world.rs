@@ -43,7 +43,7 @@ pub trait WorldSaveExt {
     /// there with the snapshot.
     fn capture(&self, options: &SaveOptions) -> Result<Snapshot>;
 
-    /// What is registered, for [`preflight`](crate::preflight) and for a [`SchemaLock`](bonfire::SchemaLock).
+    /// What is registered, for [`preflight`](crate::preflight) and for a [`SchemaLock`](crate::core::SchemaLock).
     fn save_registry(&self) -> Result<Registry>;
 
     /// Captures the world and triggers [`SaveStarting`] and [`SaveCaptured`]: observers may attach data and exclude entities.

@@ -31,7 +31,7 @@ pub enum LoadMode {
     /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
     /// components. Entities that are still there keep their ids and everything that is not saved; their values are
     /// overwritten in place. Those that have come since go (also those that observers of `SaveStarting` would exclude), those
-    /// that are gone come back with new ids ([`Loaded::respawned`](crate::Loaded)), and references follow. Resources are overwritten.
+    /// that are gone come back with new ids ([`Loaded::respawned`](crate::Loaded::respawned)), and references follow. Resources are overwritten.
     ///
     /// Hooks and observers run for what is spawned, despawned, added and removed, and for immutable components whose
     /// saved fields differ; values that are overwritten in place are seen by change detection. An error leaves the world as

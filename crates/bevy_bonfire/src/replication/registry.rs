@@ -19,7 +19,7 @@ pub trait ReplicateExt: Sized {
     /// [`PersistExt::persist`](crate::PersistExt::persist). Components of Bevy that every world saves, such as `Transform`, `Name` and
     /// `ChildOf`, are known already.
     ///
-    /// Entities are replicated if they have [`Replicated`](crate::replication::Replicated), resources if they are registered.
+    /// Entities are replicated if they have [`Replicated`](super::Replicated), resources if they are registered.
     #[track_caller]
     fn replicate<T: Component>(&mut self) -> &mut Self {
         or_panic(ReplicationRegistry::edit(self.replication_world(), |_, saves, registry| {

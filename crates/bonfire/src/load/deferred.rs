@@ -84,6 +84,7 @@ impl<'s> LoadPlan<'s, '_> {
     /// ```
     /// # use bonfire::engine::*;
     /// # use bonfire::*;
+    /// # use bonfire::engine::*;
     /// # let registry = Registry::new();
     /// # let snapshot = SnapshotWriter::new(&registry).finish()?;
     /// # let world = ();

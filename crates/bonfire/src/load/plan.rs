@@ -21,6 +21,7 @@ use crate::storage::Rope;
 /// ```
 /// # use bonfire::engine::*;
 /// # use bonfire::*;
+/// # use bonfire::engine::*;
 /// # let registry = Registry::new();
 /// # let snapshot = SnapshotWriter::new(&registry).finish()?;
 /// let snapshot = snapshot.migrated(&registry)?; // what world migrations make of it

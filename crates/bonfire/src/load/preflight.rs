@@ -96,6 +96,7 @@ impl fmt::Display for Preflight {
 /// ```
 /// # use bonfire::engine::*;
 /// # use bonfire::*;
+/// # use bonfire::engine::*;
 /// # let registry = Registry::new();
 /// # let bytes = SnapshotWriter::new(&registry).finish()?.encode(&Default::default())?.to_vec();
 /// let preflight = bonfire::preflight(&bytes, &registry)?;

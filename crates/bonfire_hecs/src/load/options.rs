@@ -30,7 +30,7 @@ pub enum LoadMode {
     SameIds,
     /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
     /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are
-    /// gone come back with new ids ([`Loaded::respawned`](crate::Loaded)), and references follow.
+    /// gone come back with new ids ([`Loaded::respawned`](crate::Loaded::respawned)), and references follow.
     ///
     /// A snapshot of another world is loaded as by [`LoadMode::Replace`], because ids mean nothing across worlds. A file does not
     /// know which world it is of: then ids are taken to mean entities that are part of saves, and nothing else. Use
