@@ -3,6 +3,7 @@
 //! Checksums would keep a fuzzer out, so the input is a file whose checksums are mended before it is opened.
 #![no_main]
 
+use bonfire::engine::*;
 use bonfire::*;
 use libfuzzer_sys::fuzz_target;
 

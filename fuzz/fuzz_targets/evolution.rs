@@ -7,6 +7,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use bonfire::engine::*;
+use bonfire::inspect::*;
+use bonfire::schema::*;
 use bonfire::*;
 use libfuzzer_sys::fuzz_target;
 

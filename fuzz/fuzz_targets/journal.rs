@@ -5,6 +5,7 @@
 //! their lengths lead, and of the deltas inside.
 #![no_main]
 
+use bonfire::engine::SnapshotWriter;
 use bonfire::*;
 use bonfire_store::{Details, MemoryStore, Payload, Precondition, Slots, Store, Wait};
 use libfuzzer_sys::fuzz_target;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use bonfire::inspect::*;
+use bonfire::schema::*;
 use bonfire::*;
 use libfuzzer_sys::fuzz_target;
 
