@@ -71,10 +71,9 @@ impl Layout {
     }
 
     /// A struct or tuple of `size` bytes with persisted `fields` (offset and layout), in the order of the schema.
-    /// Bytes outside of them are padding, or `skipped` fields.
-    pub const fn aggregate(size: usize, fields: &[(usize, Self)], skipped: bool) -> Self {
+    /// Bytes outside of them are padding, or [skipped fields](Self::with_skipped_fields).
+    pub const fn aggregate(size: usize, fields: &[(usize, Self)]) -> Self {
         let mut layout = Self::UNIT;
-        layout.filled = skipped;
         layout.size = size as u32;
         if size > u32::MAX as usize {
             return Self::ROWS;
@@ -97,6 +96,12 @@ impl Layout {
             field += 1;
         }
         layout
+    }
+
+    /// The same layout of a type that also has fields which are not persisted, even if they have no bytes.
+    pub const fn with_skipped_fields(mut self) -> Self {
+        self.filled = true;
+        self
     }
 
     /// An array of `len` elements. It is one leaf if the elements are dense and uniform, otherwise rows.

@@ -315,7 +315,8 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         }
     });
     let fill: TokenStream = fill.collect();
-    let skipped = parts.iter().any(|part| !part.is_saved());
+    let skips = parts.iter().any(|part| !part.is_saved());
+    let skipped = skips.then(|| quote!(.with_skipped_fields()));
     // A handle around a reference is a reference to nothing when its only field is.
     let is_null = match &*parts {
         [Part { member, ty, attributes, .. }] if attributes.skip.is_none() && attributes.with.is_none() => {
@@ -334,7 +335,7 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         // those of its fields, and `fill_skipped` writes the others.
         const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
             #krate::__private::LayoutOf::with_fill(
-                #krate::__private::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*], #skipped),
+                #krate::__private::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*])#skipped,
                 <Self as #krate::__private::Persist>::fill_skipped,
             )
         };

@@ -27,7 +27,7 @@ const fn lanes<E: Persist, const N: usize>(size: usize) -> Layout {
         fields[lane] = (lane * size_of::<E>(), E::LAYOUT.get());
         lane += 1;
     }
-    Layout::aggregate(size, &fields, false)
+    Layout::aggregate(size, &fields)
 }
 
 macro_rules! vectors {
@@ -97,7 +97,6 @@ macro_rules! matrices {
                 LayoutOf::new(Layout::aggregate(
                     size_of::<Self>(),
                     &[$((std::mem::offset_of!(Self, $axis), <$vector>::LAYOUT.get())),*],
-                    false,
                 ))
             };
 

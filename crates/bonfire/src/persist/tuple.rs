@@ -47,7 +47,6 @@ macro_rules! tuple {
                     Layout::aggregate(
                         size_of::<Self>(),
                         &[$((offset_of!(Self, $index), $name::LAYOUT.get())),*],
-                        false,
                     ),
                     Self::fill_skipped,
                 )

@@ -111,65 +111,82 @@ impl Schema {
         if self == other {
             return None;
         }
-        let mut path = String::new();
-        let mut seen = HashSet::new();
-        let found = self.compare(Node::ROOT, other, Node::ROOT, &mut path, &mut seen, 0);
+        let mut search = DifferenceSearch {
+            saved: self,
+            registered: other,
+            path: String::new(),
+            depth: 0,
+            seen: HashSet::new(),
+        };
+        let found = search.compare(Node::ROOT, Node::ROOT);
         Some(found.unwrap_or_else(|| "they nest in different ways".to_owned()))
     }
+}
 
-    fn compare(
-        &self,
-        a: Node,
-        other: &Self,
-        b: Node,
-        path: &mut String,
-        seen: &mut HashSet<(Node, Node)>,
-        depth: u32,
-    ) -> Option<String> {
-        if !seen.insert((a, b)) || depth > 64 || seen.len() > PAIRS_COMPARED {
+/// Looks for the first difference between the schema of a save and that of this build.
+struct DifferenceSearch<'a> {
+    saved: &'a Schema,
+    registered: &'a Schema,
+    /// The field that is being compared.
+    path: String,
+    depth: u32,
+    seen: HashSet<(Node, Node)>,
+}
+
+impl DifferenceSearch<'_> {
+    /// The field that is being compared, in words.
+    fn place(&self) -> String {
+        if self.path.is_empty() { String::new() } else { format!("in `{}` ", self.path) }
+    }
+
+    /// Compares two nodes that stand in a field with this name.
+    fn compare_field(&mut self, name: &str, saved: Node, registered: Node) -> Option<String> {
+        let len = self.path.len();
+        if !self.path.is_empty() && !name.is_empty() {
+            self.path.push('.');
+        }
+        self.path.extend(name.escape_debug());
+        self.depth += 1;
+        let found = self.compare(saved, registered);
+        self.depth -= 1;
+        self.path.truncate(len);
+        found
+    }
+
+    fn compare(&mut self, saved: Node, registered: Node) -> Option<String> {
+        if !self.seen.insert((saved, registered)) || self.depth > 64 || self.seen.len() > PAIRS_COMPARED {
             return None;
         }
-        let place = |path: &str| if path.is_empty() { String::new() } else { format!("in `{path}` ") };
-        let mut inner = |a: Node, b: Node, name: &str, path: &mut String| {
-            let len = path.len();
-            if !path.is_empty() && !name.is_empty() {
-                path.push('.');
-            }
-            path.extend(name.escape_debug());
-            let found = self.compare(a, other, b, path, seen, depth + 1);
-            path.truncate(len);
-            found
-        };
-        match (self.get(a), other.get(b)) {
+        match (self.saved.get(saved), self.registered.get(registered)) {
             (Type::Struct(old), Type::Struct(new)) => {
                 let has = |list: &[Field], name: &str| list.iter().any(|field| field.name == name);
                 if let Some(gone) = old.iter().find(|field| !has(new, &field.name)) {
                     return Some(format!(
                         "{}the save has field `{}`, this build has not",
-                        place(path),
+                        self.place(),
                         gone.name
                     ));
                 }
                 if let Some(added) = new.iter().find(|field| !has(old, &field.name)) {
                     return Some(format!(
                         "{}this build has field `{}`, the save has not",
-                        place(path),
+                        self.place(),
                         added.name
                     ));
                 }
                 if let Some((old, new)) = old.iter().zip(new).find(|(old, new)| old.name != new.name) {
-                    let place = place(path);
+                    let place = self.place();
                     return Some(format!(
                         "{place}field `{}` stands where this build has `{}`",
                         old.name.escape_debug(),
                         new.name.escape_debug()
                     ));
                 }
-                old.iter().zip(new).find_map(|(old, new)| inner(old.node, new.node, &old.name, path))
+                old.iter().zip(new).find_map(|(old, new)| self.compare_field(&old.name, old.node, new.node))
             }
             (Type::Enum(old), Type::Enum(new)) => {
                 if let Some((old, new)) = old.iter().zip(new).find(|(old, new)| old.name != new.name) {
-                    let place = place(path);
+                    let place = self.place();
                     return Some(format!(
                         "{place}variant `{}` stands where this build has `{}`",
                         old.name.escape_debug(),
@@ -179,30 +196,30 @@ impl Schema {
                 if old.len() != new.len() {
                     return Some(format!(
                         "{}{} variants, this build has {}",
-                        place(path),
+                        self.place(),
                         old.len(),
                         new.len()
                     ));
                 }
-                old.iter().zip(new).find_map(|(old, new)| inner(old.node, new.node, &old.name, path))
+                old.iter().zip(new).find_map(|(old, new)| self.compare_field(&old.name, old.node, new.node))
             }
             (Type::Tuple(old), Type::Tuple(new)) if old.len() == new.len() => {
-                (0..old.len()).find_map(|i| inner(old[i].node, new[i].node, &i.to_string(), path))
+                (0..old.len()).find_map(|i| self.compare_field(&i.to_string(), old[i].node, new[i].node))
             }
             (Type::Option(old), Type::Option(new))
             | (Type::List(old), Type::List(new))
-            | (Type::Set(old), Type::Set(new)) => inner(*old, *new, "", path),
+            | (Type::Set(old), Type::Set(new)) => self.compare_field("", *old, *new),
             (Type::Array(old, old_len), Type::Array(new, new_len)) if old_len == new_len => {
-                inner(*old, *new, "", path)
+                self.compare_field("", *old, *new)
             }
-            (Type::Map(old_key, old), Type::Map(new_key, new)) => {
-                inner(*old_key, *new_key, "key", path).or_else(|| inner(*old, *new, "value", path))
-            }
+            (Type::Map(old_key, old), Type::Map(new_key, new)) => self
+                .compare_field("key", *old_key, *new_key)
+                .or_else(|| self.compare_field("value", *old, *new)),
             (old, new) if old == new && old.children().next().is_none() => None,
             _ => {
-                let show = |schema: &Self, node| node_text(&schema.nodes, node);
-                let place = place(path);
-                Some(format!("{place}the save has {}, this build has {}", show(self, a), show(other, b)))
+                let saved = node_text(&self.saved.nodes, saved);
+                let registered = node_text(&self.registered.nodes, registered);
+                Some(format!("{}the save has {saved}, this build has {registered}", self.place()))
             }
         }
     }

@@ -136,19 +136,21 @@ impl RowRanges {
         self.0[..after].last().is_some_and(|rows| rows.contains(&row))
     }
 
-    /// The column without the lost rows. `None` if none are left.
-    pub(super) fn apply(
+    /// Returns true if damage took nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The column of a snapshot, in an archetype of so many rows, without the lost rows. `None` if none are left.
+    pub(super) fn remove_from(
         self,
         column: Column,
-        component: &Component,
         rows: usize,
         snapshot: &Snapshot,
         limits: &Limits,
         lost: &mut LostRanges,
     ) -> Result<Option<Column>> {
-        if self.0.is_empty() {
-            return Ok(Some(column));
-        }
+        let component = &snapshot.components[column.component as usize];
         let gone = (0..column.rows).filter(|&row| self.contains(row)).count();
         let left = dense_rows(&column, component, snapshot.shared_values(&column), rows, limits, &|row| {
             self.contains(row)

@@ -173,7 +173,10 @@ impl Finder<'_> {
             self.lost.column(component, own);
             return Ok(None);
         }
-        lost_rows.apply(column, component, rows, snapshot, self.limits, &mut self.lost)
+        if lost_rows.is_empty() {
+            return Ok(Some(column));
+        }
+        lost_rows.remove_from(column, rows, snapshot, self.limits, &mut self.lost)
     }
 
     /// The rows that have a value, how many those are, and whether that is undamaged.
