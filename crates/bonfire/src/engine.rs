@@ -9,6 +9,7 @@ pub use crate::delta::{
 };
 pub use crate::descriptor::{History, StagedColumn, StagedRows};
 pub use crate::entity::{EntityMap, WorldNumber};
+pub use crate::error::{catch_panic, panic_error};
 pub use crate::evolve::Resolution;
 pub use crate::filter::{LAYER_COUNT, ResolvedFilter};
 pub use crate::hooks::{DataCallbacks, FinishedLoad, Hooks, SaveExtras};

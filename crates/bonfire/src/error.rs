@@ -3,7 +3,9 @@
 //! It is opaque: callers ask it what to do next (`is_corrupt`, `is_newer_format`, ..) and print it. Where something
 //! went wrong is data (key, field path, section, offset), added on the way up, so that a message always names it.
 
+use std::any::Any;
 use std::fmt::{self, Display, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A result with this crate's [`Error`].
@@ -262,6 +264,19 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_ref().map(|cause| cause.as_ref() as _)
     }
+}
+
+/// Runs code that may panic: of the game, of a codec, of a store. A panic becomes an error that says what happened, with the
+/// message of the panic.
+pub fn catch_panic<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_error(what, &*panic)))
+}
+
+/// The error of a panic that was caught.
+pub fn panic_error(what: &str, panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    Error::custom(format!("{what}: {text}"))
 }
 
 #[cfg(test)]

@@ -6,13 +6,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bonfire::{Error, Result};
+use bonfire::Error;
+use bonfire::engine::catch_panic;
 use bonfire_store::engine::Promise;
 use bonfire_store::{Handle, Phase, Progress};
 
 use crate::{Chunk, ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
 
 const QUEUE_MAX: usize = 64;
+
+/// The beginning of the error of a request whose work panicked.
+const PANICKED: &str = "it panicked";
 
 /// How urgent a request is. The most urgent comes first; those that are equally urgent come in the order of their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -311,23 +315,25 @@ impl Shared {
             queue.is_busy = true;
             drop(queue);
             let is_save = matches!(request.job, Job::Save { .. });
-            // A generator or an upgrader of the game may panic: its request fails, and the others go on.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.work(request.job)));
+            // Wakers of handles are code of the game, too.
+            let is_saved = catch_panic("a waker panicked", || Ok(self.work(request.job)));
+            let is_saved = is_saved.unwrap_or_else(|error| {
+                tracing::error!(%error, "after a request of a chunk world");
+                false
+            });
             if is_save {
                 let mut queue = self.lock();
                 queue.saves_waiting = queue.saves_waiting.saturating_sub(1);
                 // One that failed is no reason to wait for the next.
-                if matches!(done, Ok(true)) {
+                if is_saved {
                     queue.last_save = Instant::now();
                 }
-            }
-            if done.is_err() {
-                tracing::error!("a request of a chunk world has panicked");
             }
         }
     }
 
-    /// True if something was saved.
+    /// Does a job. A generator or an upgrader of the game may panic: then its request fails, and the others go on. Returns true
+    /// if something was saved.
     fn work(&self, job: Job) -> bool {
         if job.is_cancelled() {
             job.fail(Error::cancelled("it was cancelled before its turn came"));
@@ -335,22 +341,22 @@ impl Shared {
         }
         match job {
             Job::Read { pos, promise } => {
-                promise.complete(self.world.read(pos).map(|cells| cells.map(Arc::from)));
+                let read = || self.world.read(pos).map(|cells| cells.map(Arc::from));
+                promise.complete(catch_panic(PANICKED, read));
             }
-            Job::Load { pos, promise } => promise.complete(self.world.load(pos)),
+            Job::Load { pos, promise } => promise.complete(catch_panic(PANICKED, || self.world.load(pos))),
             Job::Save { mut edit, to, promise, .. } => {
-                let result = match to {
+                let result = catch_panic(PANICKED, || match to {
                     None => edit.commit_only(Durability::Synced),
                     Some(path) => self.world.save_to(path, &mut edit),
-                };
+                });
                 let is_saved = result.is_ok();
                 promise.complete(result);
                 return is_saved;
             }
             Job::Compact { promise } => {
-                let result: Result<()> = self
-                    .world
-                    .compact(|done, total| promise.set_progress(Progress::new(Phase::Writing, done, total)));
+                let watch = |done, total| promise.set_progress(Progress::new(Phase::Writing, done, total));
+                let result = catch_panic(PANICKED, || self.world.compact(watch));
                 promise.complete(result);
             }
         }
@@ -358,7 +364,7 @@ impl Shared {
     }
 
     fn compact_when_idle(&self) {
-        if let Err(error) = self.world.compact(|_, _| {}) {
+        if let Err(error) = catch_panic(PANICKED, || self.world.compact(|_, _| {})) {
             tracing::warn!(%error, "a chunk world could not be compacted");
             // Not again before the next save.
             self.world.put_off_compaction();
