@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::World;
 use bonfire::{Registry, Result, Snapshot};
-use bonfire_store::engine::{Promise, SaveRequest, submit_save};
+use bonfire_store::engine::{CapturedSave, Promise, submit_save};
 use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 
 use crate::capture::{CaptureAdditions, CaptureInput, SaveFinished, SaveOptions, Sharing, capture};
@@ -85,14 +85,9 @@ impl WorldSaveExt for World {
             capture_with_events(self, &options, Some(&target), None, None).and_then(|(snapshot, details)| {
                 // Behind what was asked for before: an older save must not come last.
                 if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
-                    let (promise, handle) = Promise::new();
-                    let promises = vec![promise];
-                    let target = target.clone();
-                    submit_save(
-                        &saver,
-                        SaveRequest { target, snapshot, details, encode: Some(encode), promises },
-                    );
-                    return handle.wait();
+                    let (target, encode) = (target.clone(), Some(encode));
+                    let save = CapturedSave { target, snapshot, details, encode };
+                    return submit_save(&saver, save).wait();
                 }
                 let rope = snapshot.encode(&encode)?;
                 bonfire_store::write(path.as_ref(), &rope)?;

@@ -1,85 +1,120 @@
 //! Requests of front ends: a [`Saver`] that is driven by an engine instead of a game.
 //!
-//! A game calls [`Saver::save`] and gets a handle. A front end gives handles to the game before it can capture anything:
-//! at the end of the frame, or after a load. It creates a [`Promise`] with its handle, keeps the promise, and submits it
-//! with the request.
+//! A game calls [`Saver::save`] with a captured world. A front end gives handles to the game before it can capture anything:
+//! at the end of the frame, or after a load. Its requests wait in the queue of the saver, too. There is one order, one bound,
+//! and one place where a save takes the place of an older one.
 //!
 //! | step | call |
 //! |---|---|
-//! | the game requests a save | [`Promise::new`]: the game gets the [`Handle`], the front end keeps the promise |
-//! | the front end captures the world, and submits it | [`submit_save`] |
-//! | several requests wait for one capture | all their promises in [`SaveRequest::promises`], oldest first |
-//! | only changes are written | [`submit_append_after`], which continues a [`RequestedSave`] |
-//! | the game requests a load | [`submit_load`]: its closure decodes on the thread of the saver |
+//! | the game requests a save | [`Promise::new`]: the game gets the [`Handle`]; [`request_save`] takes the promise |
+//! | the game requests anything else | [`request`], with a request type of the front end |
+//! | the frame ends | [`next_request`], until there is none, or until a load is going on |
+//! | the front end captures the world | [`SaveTurn::save`] hands it to the thread |
+//! | only changes are written | [`SaveTurn::append`], which continues a [`RequestedSave`] |
+//! | a load begins | [`submit_load`]: its closure decodes on the thread of the saver |
 //! | a long step reports progress | [`ProgressReporter::set`] |
-//! | the game cancels | [`Promise::is_cancelled`]: the front end looks before it begins, the saver before each job |
+//! | the game cancels | [`SaveTurn::is_cancelled`]: the front end looks before it begins, the saver before each job |
 //!
-//! A promise that is dropped completes its handle with an error. A promise that no job holds must be
-//! [started](Promise::start) before a caller may block on its handle.
+//! A promise that is dropped completes its handle with an error, and so does a [`SaveTurn`]. A promise that is not in a queue
+//! must be [started](Promise::start) before a caller may block on its handle.
 //!
 //! ```
 //! # use bonfire::{Registry, Snapshot};
 //! # use bonfire::engine::SnapshotWriter;
-//! use bonfire_store::engine::{Promise, SaveRequest, submit_load, submit_save};
-//! use bonfire_store::{Details, MemoryStore, Phase, Progress, Saver, Slots};
+//! use bonfire_store::engine::{NextRequest, Promise, RequestScope, next_request, request, request_save, submit_load};
+//! use bonfire_store::{Details, LoadSource, MemoryStore, Phase, Progress, Saver, Slots};
 //!
 //! # let registry = Registry::new();
 //! # let capture = || SnapshotWriter::new(&registry).finish();
+//! /// The front end's own types.
+//! struct Options;
+//! struct Load(LoadSource, Promise<usize>);
+//!
 //! let saver = Saver::new(Slots::new(MemoryStore::new()));
 //!
-//! // During the frame: the game requests a save and gets a handle.
+//! // During the frame: the game requests a save and a load, and gets handles.
 //! let (promise, save) = Promise::new();
-//!
-//! // At the end of the frame: the front end captures the world.
-//! submit_save(&saver, SaveRequest {
-//!     target: "quick".into(),
-//!     snapshot: capture()?,
-//!     details: Details::new(),
-//!     encode: None,
-//!     promises: vec![promise],
-//! });
-//! assert_eq!(save.wait()?.generation, Some(1));
-//!
-//! // A load decodes off the game's thread, and reports progress.
+//! request_save(&saver, "quick".into(), Options, promise);
 //! let (promise, load) = Promise::new();
-//! submit_load(&saver, "quick".into(), Snapshot::options(), promise, |loaded, reporter| {
-//!     reporter.set(Progress::new(Phase::Decoding, 0, 1));
-//!     Ok(loaded.snapshot.entity_count())
-//! });
+//! if let Err(refused) = request(&saver, "load", RequestScope::Everything, Load("quick".into(), promise)) {
+//!     refused.request.1.complete(Err(refused.error));
+//! }
+//!
+//! // At the end of the frame: the front end does its part.
+//! while let Some(next) = next_request::<Options, Load>(&saver) {
+//!     match next {
+//!         NextRequest::Save(turn) => turn.save(capture()?, Details::new(), None),
+//!         NextRequest::Other(Load(source, promise)) => {
+//!             // The thread decodes, and reports progress.
+//!             let decoded = submit_load(&saver, source, Snapshot::options(), |loaded, reporter| {
+//!                 reporter.set(Progress::new(Phase::Decoding, 0, 1));
+//!                 Ok(loaded.snapshot.entity_count())
+//!             });
+//!             // The front end commits when that is done. No later request is taken before.
+//!             promise.complete(decoded.wait());
+//!         }
+//!     }
+//! }
+//! assert_eq!(save.wait()?.generation, Some(1));
 //! assert_eq!(load.wait()?, 0);
 //! # Ok::<(), bonfire::Error>(())
 //! ```
 
+use std::any::Any;
+
 use bonfire::{Delta, OpenOptions, Result};
 
-use crate::journal::{AppendReport, JournalBase};
-use crate::live::{Handle, LoadSource, SaveReport, Saver};
-pub use crate::live::{HandleFuture, Promise, RequestedSave, SaveRequest};
+use crate::journal::AppendReport;
+use crate::live::{AppendTo, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget, Saver};
+pub use crate::live::{
+    CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave, SaveTurn,
+};
 pub use crate::progress::ProgressReporter;
 #[cfg(feature = "seal")]
 pub use crate::sealed::FrameSealer;
 use crate::slots::LoadedSave;
 
-/// Saves a captured world. The save completes all promises of the request.
-pub fn submit_save(saver: &Saver, request: SaveRequest) {
-    saver.submit_save(request);
+/// Requests a save that the front end captures when it takes the request. If too many requests wait, the save fails at once.
+///
+/// `S` are the front end's options of a save. The save takes the place of an earlier one of the same target that was not
+/// taken yet, with its own options, if nothing in between would notice.
+pub fn request_save<S: Any + Send>(
+    saver: &Saver,
+    target: SaveTarget,
+    options: S,
+    promise: Promise<SaveReport>,
+) {
+    saver.request_save(target, options, promise);
 }
 
-/// Appends a delta to the journal of a save that is durable: [`Saver::append`] for an existing promise.
-pub fn submit_append(saver: &Saver, base: JournalBase, delta: Delta, promise: Promise<AppendReport>) {
-    saver.submit_append(base, delta, promise);
+/// Requests anything else that waits for the front end. The description is a verb and its target, for messages.
+pub fn request<R: Any + Send>(
+    saver: &Saver,
+    description: impl Into<String>,
+    scope: RequestScope,
+    request: R,
+) -> std::result::Result<(), RefusedRequest<R>> {
+    saver.request(description.into(), scope, request)
+}
+
+/// Returns how many requests wait for the front end.
+pub fn request_count(saver: &Saver) -> usize {
+    saver.request_count()
+}
+
+/// Takes the oldest request that waits for the front end and has one of its types.
+pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextRequest<S, R>> {
+    saver.next_request()
+}
+
+/// Saves a world that is captured already: [`Saver::save`] with encoding options.
+pub fn submit_save(saver: &Saver, save: CapturedSave) -> SaveHandle {
+    saver.submit_save(save)
 }
 
 /// Appends a delta to the journal of a save that need not be durable yet. If that save fails, the append fails too.
-///
-/// The append also completes the promises in `saves`. They belong to requests for saves for which the delta is enough.
-pub fn submit_append_after(
-    saver: &Saver,
-    base: RequestedSave,
-    delta: Delta,
-    saves: Vec<Promise<SaveReport>>,
-) -> Handle<AppendReport> {
-    saver.submit_append_after(base, delta, saves)
+pub fn submit_append_after(saver: &Saver, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
+    saver.submit_append(AppendTo::Requested(base), delta)
 }
 
 /// Opens and checks a save, then calls `then` on the same thread, to migrate and decode it.
@@ -87,10 +122,9 @@ pub fn submit_load<T: Clone + Send + 'static>(
     saver: &Saver,
     source: LoadSource,
     options: OpenOptions<'static>,
-    promise: Promise<T>,
     then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
-) {
-    saver.submit_load(source, options, promise, then);
+) -> Handle<T> {
+    saver.submit_load(source, options, then)
 }
 
 /// Deletes all saves of a slot that are not locked: [`Saver::delete_saves`] for an existing promise.

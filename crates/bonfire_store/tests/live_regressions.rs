@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Registry, Snapshot};
-use bonfire_store::engine::{SaveRequest, submit_save};
+use bonfire_store::engine::{CapturedSave, submit_save};
 use bonfire_store::{Details, MemoryStore, Saver, Slots, Wait};
 
 fn snapshot() -> Snapshot {
@@ -39,16 +39,8 @@ fn a_deadline_that_passed_long_ago_does_not_lose_later_saves() {
 #[test]
 fn a_save_that_nobody_follows_is_made() {
     let saver = Saver::new(Slots::new(MemoryStore::new()));
-    submit_save(
-        &saver,
-        SaveRequest {
-            target: "quick".into(),
-            snapshot: snapshot(),
-            details: Details::new(),
-            encode: None,
-            promises: Vec::new(),
-        },
-    );
+    let (target, details) = ("quick".into(), Details::new());
+    drop(submit_save(&saver, CapturedSave { target, snapshot: snapshot(), details, encode: None }));
     assert!(saver.load("quick").wait().is_ok(), "{:?}", saver.status());
 }
 

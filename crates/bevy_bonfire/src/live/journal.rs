@@ -9,8 +9,9 @@
 //! What is on its way may fail: then all that was asked for after it does too, and says so.
 
 use bevy_ecs::world::World;
-use bonfire_store::engine::{Promise, RequestedSave, submit_append_after};
-use bonfire_store::{AppendReport, Handle, SaveHandle, SaveReport, SaveTarget};
+use bonfire::{Delta, Result};
+use bonfire_store::engine::{RequestedSave, SaveTurn};
+use bonfire_store::{AppendReport, Handle, SaveHandle, SaveTarget};
 
 use super::capture_with_events::changes_with_events;
 use super::{SavePolicy, Saves};
@@ -55,6 +56,13 @@ impl Journal {
         };
     }
 
+    /// Appends changes in the place of a save.
+    pub(super) fn append(&mut self, turn: SaveTurn<SaveOptions>, changes: Changes) {
+        let Changes { base, delta, deltas } = changes;
+        self.deltas = Some(deltas);
+        self.last = Some(turn.append(base, delta));
+    }
+
     /// What deltas may be appended to.
     fn open(&self, target: &SaveTarget) -> Option<RequestedSave> {
         let base = self.base.as_ref().filter(|base| *target == SaveTarget::Slot(base.slot.clone()))?;
@@ -77,35 +85,30 @@ impl Saves {
     }
 }
 
-/// Appends what has changed to the save in a slot. Gives the promises back if the whole world must be saved.
-pub(super) fn append(
+/// The changes of a world since the last save of its journal, for the next record.
+pub(super) struct Changes {
+    base: RequestedSave,
+    delta: Delta,
+    deltas: DeltaCapture,
+}
+
+/// Captures what has changed since the last save of the journal. Returns `None` if the whole world must be saved.
+pub(super) fn capture_changes(
     world: &mut World,
     target: &SaveTarget,
     options: &SaveOptions,
-    promises: Vec<Promise<SaveReport>>,
-) -> Option<Vec<Promise<SaveReport>>> {
+) -> Result<Option<Changes>> {
     let mut saves = world.resource_mut::<Saves>();
     let base = saves.begins_journal(target).then(|| saves.journal.open(target)).flatten();
     let open = base.and_then(|base| Some((base, saves.journal.deltas.take()?)));
-    let Some((base, mut deltas)) = open else { return Some(promises) };
-    let changes = changes_with_events(world, options, target, &mut deltas);
-    // An observer may have taken it out of the world: then nothing is saved.
-    let mut saves = world.get_resource_mut::<Saves>()?;
-    match changes {
-        // It could not be told what has changed.
-        Ok(delta) if delta.is_whole() => {
-            saves.journal.forget();
-            Some(promises)
-        }
-        Ok(delta) => {
-            saves.journal.deltas = Some(deltas);
-            saves.journal.last = Some(submit_append_after(&saves.saver, base, delta, promises));
-            None
-        }
-        Err(error) => {
-            saves.journal.forget();
-            promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
-            None
-        }
+    let Some((base, mut deltas)) = open else { return Ok(None) };
+    // If the changes cannot be told or captured, the next save is whole.
+    let delta = changes_with_events(world, options, target, &mut deltas);
+    let delta = delta.map(|delta| (!delta.is_whole()).then_some(delta));
+    if !matches!(delta, Ok(Some(_)))
+        && let Some(mut saves) = world.get_resource_mut::<Saves>()
+    {
+        saves.journal.forget();
     }
+    Ok(delta?.map(|delta| Changes { base, delta, deltas }))
 }

@@ -1,16 +1,17 @@
-//! A load on its way: prepared by the other thread, committed at the end of a tick or over several.
+//! A load that is going on: prepared by the other thread, committed at the end of a tick or over several.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bevy_ecs::world::World;
 use bonfire::engine::SnapshotWriter;
-use bonfire::{Result, Snapshot};
+use bonfire::{Error, Result, Snapshot};
 use bonfire_store::engine::{Promise, submit_load};
 use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
 
 use super::Saves;
-use super::run::{cancelled, log_failure};
+use super::request::log_failure;
+use super::run::cancelled;
 use crate::load::{
     self, LoadFinished, LoadMode, LoadOptions, LoadPhase, LoadSlices, Loaded, PreparedLoad, StartedOver,
 };
@@ -18,29 +19,28 @@ use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
 use crate::selection;
 
-/// A load that is going on.
+/// A request that is going on. No other one is begun before it is over.
 pub(super) enum Loading {
-    /// On the other thread.
-    Preparing {
-        source: LoadSource,
-        budget: Option<Duration>,
-        preparation: Handle<PreparationSlot>,
-        promise: Promise<Arc<Loaded>>,
-    },
+    /// The other thread reads and decodes.
+    Preparing(ActiveLoad, Handle<PreparationSlot>),
     /// Slice by slice.
-    Committing {
-        source: LoadSource,
-        skipped: Vec<SkippedSave>,
-        budget: Duration,
-        slices: Box<LoadSlices>,
-        promise: Promise<Arc<Loaded>>,
-    },
-    /// The saves of a slot are being removed.
+    Committing(ActiveLoad, Box<LoadSlices>),
+    /// The saves of a slot are being deleted.
     StartingOver { slot: String, deletion: Handle<u64>, promise: Promise<u64> },
 }
 
+/// A load that was begun.
+pub(super) struct ActiveLoad {
+    source: LoadSource,
+    promise: Promise<Arc<Loaded>>,
+    /// Time per frame, if the commit is sliced.
+    budget: Option<Duration>,
+    /// Damaged saves that were passed over.
+    skipped: Vec<SkippedSave>,
+}
+
 /// Where the other thread puts a preparation, and this one takes it.
-pub(super) type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
+type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
 /// A load that is prepared, and damaged saves that were passed over for it.
 pub(super) struct Preparation {
@@ -51,49 +51,67 @@ pub(super) struct Preparation {
 impl Loading {
     pub(super) fn progress(&self) -> Progress {
         match self {
-            Self::Preparing { preparation, .. } => match preparation.is_complete() {
-                true => Progress::new(Phase::Committing, 0, 1),
-                false => preparation.progress(),
-            },
-            Self::Committing { slices, .. } => {
-                let (done, total) = slices.progress();
-                Progress::new(Phase::Committing, done as u64, total as u64)
+            Self::Preparing(_, preparation) if preparation.is_complete() => {
+                Progress::new(Phase::Committing, 0, 1)
             }
+            Self::Preparing(_, preparation) => preparation.progress(),
+            Self::Committing(_, slices) => commit_progress(slices),
             Self::StartingOver { deletion, .. } => deletion.progress(),
+        }
+    }
+
+    /// Ends it with an error, and triggers its event.
+    pub(super) fn fail(self, world: &mut World, error: Error) {
+        match self {
+            Self::Preparing(load, _) | Self::Committing(load, _) => load.end(world, Err(error)),
+            Self::StartingOver { slot, promise, .. } => end_start_over(world, slot, Err(error), promise),
         }
     }
 }
 
+fn commit_progress(slices: &LoadSlices) -> Progress {
+    let (done, total) = slices.progress();
+    Progress::new(Phase::Committing, done as u64, total as u64)
+}
+
+/// Begins a load: the other thread reads and decodes.
 pub(super) fn begin_load(
     world: &mut World,
     source: LoadSource,
-    mut options: LoadOptions,
+    options: LoadOptions,
     promise: Promise<Arc<Loaded>>,
 ) {
-    if promise.is_cancelled() {
-        return end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
+    let load = ActiveLoad { source, promise, budget: options.budget, skipped: Vec::new() };
+    let preparation = match load.promise.is_cancelled() {
+        true => Err(cancelled("the load")),
+        false => prepare(world, &load.source, options),
+    };
+    match preparation {
+        Ok(handle) => world.resource_mut::<Saves>().loading = Some(Loading::Preparing(load, handle)),
+        Err(error) => load.end(world, Err(error)),
     }
+}
+
+/// Hands the part of a load that needs no world to the other thread.
+fn prepare(
+    world: &mut World,
+    source: &LoadSource,
+    mut options: LoadOptions,
+) -> Result<Handle<PreparationSlot>> {
     world.flush();
-    let (registry, reserve) =
-        match SaveRegistry::of(world).and_then(|known| Ok((known, IdReserve::of(world)?))) {
-            Ok(known) => known,
-            Err(error) => return end_load(world, source, Vec::new(), Err(error), promise),
-        };
-    let budget = options.budget;
+    let (registry, reserve) = (SaveRegistry::of(world)?, IdReserve::of(world)?);
     let limits = || world.resource::<Saves>().saver.slots().limits().clone();
     let limits = options.limits.get_or_insert_with(limits).clone();
     if let LoadMode::ReplaceSelected(selection) | LoadMode::RestoreSelected(selection, _) = &options.mode {
         selection::prepare(selection, world);
     }
     let open = Snapshot::options().limits(limits);
-    let (inner, preparation) = Promise::new();
-    let mut saves = world.resource_mut::<Saves>();
-    submit_load(&saves.saver, source.clone(), open, inner, move |save, reporter| {
+    let saver = &world.resource::<Saves>().saver;
+    Ok(submit_load(saver, source.clone(), open, move |save, reporter| {
         let watch = |what, done, total| reporter.set(progress_of(what, done, total));
         let load = PreparedLoad::new(save.snapshot, registry, &reserve, options, &watch)?;
         Ok(Arc::new(Mutex::new(Some(Preparation { load, skipped: save.skipped }))))
-    });
-    saves.loading = Some(Loading::Preparing { source, budget, preparation, promise });
+    }))
 }
 
 fn progress_of(what: LoadPhase, done: u64, total: u64) -> Progress {
@@ -105,33 +123,27 @@ fn progress_of(what: LoadPhase, done: u64, total: u64) -> Progress {
     }
 }
 
-/// Advances the load that is going on. With `wait`, blocks up to that long for the other thread, and then commits at once.
+/// Advances the request that is going on. With `wait`, blocks up to that long for the other thread, and then commits at once.
 /// Returns false if the time was not enough.
 pub(super) fn advance(world: &mut World, wait: Option<Duration>) -> bool {
     if world.resource::<Saves>().loading.is_none() {
         return true;
     }
     let Some(loading) = world.resource_mut::<Saves>().loading.take() else { return true };
-    let waiting = match loading {
-        Loading::Preparing { source, budget, preparation, promise } => {
-            advance_preparation(world, source, budget, preparation, promise, wait)
-        }
-        Loading::Committing { source, skipped, budget, slices, promise } => {
-            let budget = wait.map_or(budget, |_| Duration::MAX);
-            commit(world, Commit { source, skipped, budget, slices, promise });
-            None
-        }
+    let next = match loading {
+        Loading::Preparing(load, preparation) => load.take_prepared(world, preparation, wait),
+        Loading::Committing(load, slices) => load.commit_slice(world, slices, wait),
         Loading::StartingOver { slot, deletion, promise } => {
             advance_start_over(world, slot, deletion, promise, wait)
         }
     };
-    match waiting {
-        Some(loading) => {
-            world.resource_mut::<Saves>().loading = Some(loading);
-            wait.is_none()
-        }
-        None => true,
+    let Some(next) = next else { return true };
+    let waits_for_thread = !matches!(next, Loading::Committing(..));
+    // If a hook has taken `Saves` out of the world, the load is given up and taken back.
+    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+        saves.loading = Some(next);
     }
+    !waits_for_thread || wait.is_none()
 }
 
 /// The result of the other thread, if it is there in time.
@@ -142,47 +154,93 @@ fn result_of<T: Clone>(handle: &Handle<T>, wait: Option<Duration>) -> Option<Res
     }
 }
 
-/// Commits what the other thread has prepared, or gives the load back if it is not ready.
-fn advance_preparation(
-    world: &mut World,
-    source: LoadSource,
-    budget: Option<Duration>,
-    preparation: Handle<PreparationSlot>,
-    promise: Promise<Arc<Loaded>>,
-    wait: Option<Duration>,
-) -> Option<Loading> {
-    if promise.is_cancelled() {
-        // What the other thread makes of it is dropped.
-        preparation.cancel();
-        end_load(world, source, Vec::new(), Err(cancelled("the load")), promise);
-        return None;
-    }
-    let result = result_of(&preparation, wait);
-    promise.set_progress(preparation.progress());
-    let Some(result) = result else {
-        return Some(Loading::Preparing { source, budget, preparation, promise });
-    };
-    let prepared = result.and_then(|slot| {
-        let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        prepared.filter(|_| !promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
-    });
-    match prepared {
-        Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
-            Some(budget) => {
-                let slices = Box::new(LoadSlices::new(load));
-                commit(world, Commit { source, skipped, budget, slices, promise });
+impl ActiveLoad {
+    /// Commits what the other thread has prepared. Returns the load if it is not over.
+    fn take_prepared(
+        mut self,
+        world: &mut World,
+        preparation: Handle<PreparationSlot>,
+        wait: Option<Duration>,
+    ) -> Option<Loading> {
+        if self.promise.is_cancelled() {
+            // What the other thread makes of it is dropped.
+            preparation.cancel();
+            self.end(world, Err(cancelled("the load")));
+            return None;
+        }
+        let result = result_of(&preparation, wait);
+        self.promise.set_progress(preparation.progress());
+        let Some(result) = result else { return Some(Loading::Preparing(self, preparation)) };
+        let prepared = result.and_then(|slot| {
+            let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            prepared.filter(|_| !self.promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+        });
+        let load = match prepared {
+            Ok(Preparation { load, skipped }) => {
+                self.skipped = skipped;
+                load
             }
-            None => {
-                let result = load.commit(world).map(Arc::new);
-                end_load(world, source, skipped, result, promise);
+            Err(error) => {
+                self.end(world, Err(error));
+                return None;
             }
-        },
-        Err(error) => end_load(world, source, Vec::new(), Err(error), promise),
+        };
+        if self.budget.is_some() && wait.is_none() {
+            return self.commit_slice(world, Box::new(LoadSlices::new(load)), wait);
+        }
+        let result = load.commit(world).map(Arc::new);
+        self.end(world, result);
+        None
     }
-    None
+
+    /// Commits as much as fits into this frame, or all of it if somebody waits. Returns the load if it is not over.
+    fn commit_slice(
+        self,
+        world: &mut World,
+        mut slices: Box<LoadSlices>,
+        wait: Option<Duration>,
+    ) -> Option<Loading> {
+        if self.promise.is_cancelled() {
+            slices.cancel(world);
+            self.end(world, Err(cancelled("the load")));
+            return None;
+        }
+        let budget = self.budget.filter(|_| wait.is_none()).unwrap_or(Duration::MAX);
+        match slices.step(world, budget) {
+            Ok(Some(loaded)) => self.end(world, Ok(Arc::new(loaded))),
+            Ok(None) => {
+                self.promise.set_progress(commit_progress(&slices));
+                return Some(Loading::Committing(self, slices));
+            }
+            Err(error) => self.end(world, Err(error)),
+        }
+        None
+    }
+
+    /// Completes the handle and triggers [`LoadFinished`].
+    fn end(self, world: &mut World, result: Result<Arc<Loaded>>) {
+        let Self { source, promise, skipped, .. } = self;
+        if let Err(error) = &result {
+            log_failure(&format!("the load of {source}"), error);
+        }
+        forget_journal(world);
+        promise.complete(result.clone());
+        world.trigger(LoadFinished { source: Some(source), skipped, result });
+        world.flush();
+    }
 }
 
-/// Starts over when the saves are removed, or gives the request back if they are not.
+/// Begins a new beginning: the saves of the slot are deleted.
+pub(super) fn begin_start_over(world: &mut World, slot: String, promise: Promise<u64>) {
+    if promise.is_cancelled() {
+        return end_start_over(world, slot, Err(cancelled("the new beginning")), promise);
+    }
+    let mut saves = world.resource_mut::<Saves>();
+    let deletion = saves.saver.delete_saves(&slot);
+    saves.loading = Some(Loading::StartingOver { slot, deletion, promise });
+}
+
+/// Starts over when the saves are deleted. Returns the request if they are not.
 fn advance_start_over(
     world: &mut World,
     slot: String,
@@ -193,79 +251,16 @@ fn advance_start_over(
     if promise.is_cancelled() {
         deletion.cancel();
     }
-    let Some(result) = result_of(&deletion, wait) else {
+    let Some(deleted) = result_of(&deletion, wait) else {
         return Some(Loading::StartingOver { slot, deletion, promise });
     };
-    start_over(world, slot, result, promise);
+    end_start_over(world, slot, deleted, promise);
     None
 }
 
-/// A load that is committed in slices.
-struct Commit {
-    source: LoadSource,
-    skipped: Vec<SkippedSave>,
-    budget: Duration,
-    slices: Box<LoadSlices>,
-    promise: Promise<Arc<Loaded>>,
-}
-
-/// Commits as much as fits into this frame.
-fn commit(world: &mut World, commit: Commit) {
-    let Commit { source, skipped, budget, mut slices, promise } = commit;
-    if promise.is_cancelled() {
-        slices.cancel(world);
-        return end_load(world, source, skipped, Err(cancelled("the load")), promise);
-    }
-    match slices.step(world, budget) {
-        Ok(Some(loaded)) => end_load(world, source, skipped, Ok(Arc::new(loaded)), promise),
-        Ok(None) => {
-            let loading = Loading::Committing { source, skipped, budget, slices, promise };
-            if let Loading::Committing { promise, .. } = &loading {
-                promise.set_progress(loading.progress());
-            }
-            // If a hook has taken `Saves` out of the world, the load is given up and taken back.
-            if let Some(mut saves) = world.get_resource_mut::<Saves>() {
-                saves.loading = Some(loading);
-            }
-        }
-        Err(error) => end_load(world, source, skipped, Err(error), promise),
-    }
-}
-
-pub(super) fn end_load(
-    world: &mut World,
-    source: LoadSource,
-    skipped: Vec<SkippedSave>,
-    result: Result<Arc<Loaded>>,
-    promise: Promise<Arc<Loaded>>,
-) {
-    if let Err(error) = &result {
-        log_failure(&format!("the load of {source}"), error);
-    }
-    forget_journal(world);
-    promise.complete(result.clone());
-    world.trigger(LoadFinished { source: Some(source), skipped, result });
-    world.flush();
-}
-
-/// Makes the next save of the journal a whole one: the world has been replaced.
-fn forget_journal(world: &mut World) {
-    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
-        saves.journal.forget();
-    }
-}
-
-/// Takes the world back to its beginning, after its saves were removed.
-pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, promise: Promise<u64>) {
-    let initial = world.get_resource::<Saves>().and_then(|saves| saves.initial.clone());
-    let result = removed.and_then(|removed| {
-        let beginning = match initial {
-            Some(snapshot) => snapshot,
-            None => SnapshotWriter::new(&SaveRegistry::of(world)?.core).finish()?,
-        };
-        load::load(world, &beginning, LoadOptions::new())?;
-        Ok(removed)
-    });
+/// Takes the world back to its beginning, if the saves are deleted. Completes the handle and triggers [`StartedOver`].
+fn end_start_over(world: &mut World, slot: String, deleted: Result<u64>, promise: Promise<u64>) {
+    let result = deleted.and_then(|deleted| load_beginning(world).map(|_| deleted));
     if let Err(error) = &result {
         log_failure(&format!("starting slot `{slot}` over"), error);
     }
@@ -273,4 +268,20 @@ pub(super) fn start_over(world: &mut World, slot: String, removed: Result<u64>, 
     promise.complete(result.clone());
     world.trigger(StartedOver { slot, result });
     world.flush();
+}
+
+fn load_beginning(world: &mut World) -> Result<Loaded> {
+    let initial = world.get_resource::<Saves>().and_then(|saves| saves.initial.clone());
+    let beginning = match initial {
+        Some(snapshot) => snapshot,
+        None => SnapshotWriter::new(&SaveRegistry::of(world)?.core).finish()?,
+    };
+    load::load(world, &beginning, LoadOptions::new())
+}
+
+/// Makes the next save of the journal a whole one: the world has been replaced.
+fn forget_journal(world: &mut World) {
+    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+        saves.journal.forget();
+    }
 }

@@ -3,16 +3,16 @@
 //! | file | what |
 //! |---|---|
 //! | `saves` | [`Saves`]: what is asked for, and how saving is set up |
-//! | `request` | one request, and those that wait |
+//! | `request` | requests that are no saves: loads, deletions, new beginnings |
 //! | `run` | what happens at the end of every tick: captures, loads, events |
-//! | `loading` | a load on its way |
+//! | `loading` | a load that is going on |
 //! | `capture_with_events` | captures with the observers of a save |
 //! | `autosave` | the timer |
 //! | `journal` | [`SavePolicy::Journal`]: a save, and then what has changed |
 //! | `exit` | the last tick |
 //! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
 //!
-//! Requests are done in the order in which they were made. A save is captured at the end of the tick, with everything that
+//! Requests wait in the queue of the saver and are done in the order in which they were made. A save is captured at the end of the tick, with everything that
 //! the tick did, and written by another thread. A load is read and decoded by that thread, too, and committed at the end of a
 //! tick, or over several; whatever was asked for after it waits for that.
 

@@ -1,165 +1,100 @@
-//! What is asked for, and waits for the end of the tick.
+//! The requests of a game that are no saves.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bevy_ecs::world::World;
 use bonfire::Error;
-use bonfire_store::engine::Promise;
-use bonfire_store::{LoadSource, SaveReport, SaveTarget};
+use bonfire_store::engine::{Promise, RequestScope};
+use bonfire_store::{LoadSource, SaveTarget};
 
-use crate::capture::SaveOptions;
-use crate::load::{LoadOptions, Loaded};
+use crate::load::{LoadFinished, LoadOptions, Loaded, StartedOver};
 
-/// A request of the game.
+/// A request of the game. It waits in the queue of the saver until the end of a tick.
 pub(crate) enum Request {
-    Save {
-        target: SaveTarget,
-        options: Box<SaveOptions>,
-        /// The last one is that of this request, the others are of those whose place it took.
-        promises: Vec<Promise<SaveReport>>,
-    },
-    Load {
-        source: LoadSource,
-        options: Box<LoadOptions>,
-        promise: Promise<Arc<Loaded>>,
-    },
-    DeleteSaves {
-        slot: String,
-        promise: Promise<u64>,
-    },
-    StartOver {
-        slot: String,
-        promise: Promise<u64>,
-    },
+    Load { source: LoadSource, options: Box<LoadOptions>, promise: Promise<Arc<Loaded>> },
+    DeleteSaves { slot: String, promise: Promise<u64> },
+    StartOver { slot: String, promise: Promise<u64> },
 }
 
 impl Request {
-    /// Whether it would notice that a save from before it took place later.
-    fn concerns(&self, other: &SaveTarget) -> bool {
+    /// A verb and its target.
+    pub(super) fn description(&self) -> String {
         match self {
-            Self::Save { target, .. } => target.may_alias(other),
+            Self::Load { source, .. } => format!("load {source}"),
+            Self::DeleteSaves { slot, .. } => format!("delete slot `{slot}`"),
+            Self::StartOver { slot, .. } => format!("start slot `{slot}` over"),
+        }
+    }
+
+    /// The target that it needs.
+    pub(super) fn target(&self) -> SaveTarget {
+        match self {
+            Self::Load { source, .. } => source.target(),
+            Self::DeleteSaves { slot, .. } | Self::StartOver { slot, .. } => SaveTarget::Slot(slot.clone()),
+        }
+    }
+
+    pub(super) fn scope(&self) -> RequestScope {
+        match self {
             // What is loaded changes what is saved.
-            Self::Load { .. } | Self::StartOver { .. } => true,
-            Self::DeleteSaves { slot, .. } => matches!(other, SaveTarget::Slot(other) if other == slot),
+            Self::Load { .. } | Self::StartOver { .. } => RequestScope::Everything,
+            Self::DeleteSaves { .. } => RequestScope::Target(self.target()),
         }
     }
 
-    pub(super) fn fail(self, error: Error) {
+    /// Completes the handle with an error. Returns the event that observers get at the end of the tick, if there is one.
+    pub(super) fn refuse(self, error: Error) -> Option<RefusalEvent> {
         match self {
-            Self::Save { promises, .. } => {
-                promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+            Self::Load { source, promise, .. } => {
+                promise.complete(Err(error.clone()));
+                Some(RefusalEvent::Load(LoadFinished {
+                    source: Some(source),
+                    skipped: Vec::new(),
+                    result: Err(error),
+                }))
             }
-            Self::Load { promise, .. } => promise.complete(Err(error)),
-            Self::DeleteSaves { promise, .. } | Self::StartOver { promise, .. } => {
+            Self::StartOver { slot, promise } => {
+                promise.complete(Err(error.clone()));
+                Some(RefusalEvent::StartOver(StartedOver { slot, result: Err(error) }))
+            }
+            Self::DeleteSaves { promise, .. } => {
                 promise.complete(Err(error));
+                None
             }
         }
     }
 }
 
-/// Requests in their order, at most so many.
-#[derive(Default)]
-pub(super) struct Waiting(VecDeque<Request>);
+/// The event of a load or a new beginning that was not begun.
+pub(super) enum RefusalEvent {
+    Load(LoadFinished),
+    StartOver(StartedOver),
+}
 
-/// How many requests may wait.
-pub(super) const WAITING_MAX: usize = 64;
-
-impl Waiting {
-    /// A save takes the place of an earlier one of the same target, if nothing in between would notice. A request that does
-    /// not fit is given back.
-    pub(super) fn push(&mut self, request: Request) -> Result<(), Request> {
-        let mut request = request;
-        if let Request::Save { target, promises, .. } = &mut request
-            && let Some(place) = self.0.iter().rposition(|earlier| earlier.concerns(target))
-            && let Request::Save { target: same, promises: earlier, .. } = &mut self.0[place]
-            && same == target
-        {
-            let mut all = std::mem::take(earlier);
-            all.append(promises);
-            *promises = all;
-            self.0[place] = request;
-            return Ok(());
+impl RefusalEvent {
+    pub(super) fn trigger(self, world: &mut World) {
+        match self {
+            Self::Load(event) => {
+                if let (Some(source), Err(error)) = (&event.source, &event.result) {
+                    log_failure(&format!("the load of {source}"), error);
+                }
+                world.trigger(event);
+            }
+            Self::StartOver(event) => {
+                if let Err(error) = &event.result {
+                    log_failure(&format!("starting slot `{}` over", event.slot), error);
+                }
+                world.trigger(event);
+            }
         }
-        if self.0.len() >= WAITING_MAX {
-            return Err(request);
-        }
-        self.0.push_back(request);
-        Ok(())
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Request> {
-        self.0.pop_front()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn has_saves(&self) -> bool {
-        self.0.iter().any(|request| matches!(request, Request::Save { .. }))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use bonfire_store::SaveHandle;
-
-    use super::*;
-
-    fn save(slot: &str) -> (Request, SaveHandle) {
-        let (promise, handle) = Promise::new();
-        let (target, options) = (slot.into(), Box::default());
-        (Request::Save { target, options, promises: vec![promise] }, handle)
-    }
-
-    fn order(mut waiting: Waiting) -> Vec<(String, usize)> {
-        let mut order = Vec::new();
-        while let Some(request) = waiting.pop() {
-            order.push(match request {
-                Request::Save { target, promises, .. } => (target.to_string(), promises.len()),
-                Request::Load { .. } => ("load".to_owned(), 1),
-                Request::DeleteSaves { .. } => ("remove".to_owned(), 1),
-                Request::StartOver { .. } => ("start over".to_owned(), 1),
-            });
-        }
-        order
-    }
-
-    #[test]
-    fn saves_take_the_place_of_earlier_ones_unless_somebody_would_notice() {
-        let mut waiting = Waiting::default();
-        for slot in ["a", "b", "a", "a"] {
-            assert!(waiting.push(save(slot).0).is_ok());
-        }
-        let remove = Request::DeleteSaves { slot: "a".to_owned(), promise: Promise::new().0 };
-        assert!(waiting.push(remove).is_ok());
-        for slot in ["b", "a", "a"] {
-            assert!(waiting.push(save(slot).0).is_ok());
-        }
-        let load = Request::Load { source: "c".into(), options: Box::default(), promise: Promise::new().0 };
-        assert!(waiting.push(load).is_ok());
-        assert!(waiting.push(save("b").0).is_ok() && waiting.has_saves());
-        let expected =
-            [("slot `a`", 3), ("slot `b`", 2), ("remove", 1), ("slot `a`", 2), ("load", 1), ("slot `b`", 1)];
-        assert_eq!(order(waiting), expected.map(|(what, count)| (what.to_owned(), count)));
-    }
-
-    #[test]
-    fn only_so_many_wait() {
-        let mut waiting = Waiting::default();
-        for number in 0..WAITING_MAX {
-            assert!(waiting.push(save(&format!("slot{number}")).0).is_ok());
-        }
-        let (request, handle) = save("one_more");
-        let refused = waiting.push(request);
-        assert!(refused.is_err());
-        drop(refused);
-        assert!(
-            handle.result().is_some_and(|result| result.is_err()),
-            "a request that is dropped has failed"
-        );
-        // One that takes a place needs none.
-        assert!(waiting.push(save("slot7").0).is_ok());
-        assert_eq!(waiting.len(), WAITING_MAX);
+/// Logs a request that failed. One that the game cancelled is no error.
+pub(super) fn log_failure(what: &str, error: &Error) {
+    if error.is_cancelled() {
+        log::debug!("{what}: {error}");
+    } else {
+        log::error!("{what} failed: {error}");
     }
 }

@@ -7,16 +7,15 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::Error;
-use bonfire_store::engine::{Promise, SaveRequest, submit_delete, submit_save};
-use bonfire_store::{LoadSource, SaveReport, SaveTarget};
+use bonfire_store::engine::{NextRequest, SaveTurn, submit_delete};
 
 use super::capture_with_events::capture_with_events;
 use super::journal::{self, Journal};
-use super::loading::{Loading, advance, begin_load, end_load, start_over};
-use super::request::{Request, WAITING_MAX};
+use super::loading::{advance, begin_load, begin_start_over};
+use super::request::{RefusalEvent, Request, log_failure};
 use super::{Saves, autosave, exit};
 use crate::capture::{SaveFinished, SaveOptions};
-use crate::load::{LoadFinished, StartedOver, reclaim};
+use crate::load::reclaim;
 
 /// Tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
@@ -37,18 +36,15 @@ fn advance_load(world: &mut World) {
 
 /// What observers ask for meanwhile is for the next tick.
 fn begin_all(world: &mut World) {
-    for _ in 0..world.resource::<Saves>().waiting.len() {
-        let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
-        if saves.loading.is_some() {
-            return;
-        }
-        let Some(request) = saves.waiting.pop() else { return };
-        begin(world, request);
+    for _ in 0..world.resource::<Saves>().waiting() {
+        let saves = world.get_resource::<Saves>().filter(|saves| saves.loading.is_none());
+        let Some(next) = saves.and_then(Saves::next_request) else { return };
+        begin(world, next);
     }
 }
 
 /// How many requests are done in one go. Observers that ask for more each time would keep it going for ever.
-const ROUNDS_MAX: usize = 4 * WAITING_MAX;
+const ROUNDS_MAX: usize = 256;
 
 /// Does everything that was asked for, also by observers meanwhile, and waits for it: false if the time was not enough. If an
 /// observer takes `Saves` out of the world, nothing is left to do.
@@ -65,14 +61,14 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
         if !in_time {
             break;
         }
-        if let Some(request) = world.get_resource_mut::<Saves>().and_then(|mut saves| saves.waiting.pop()) {
-            begin(world, request);
+        if let Some(next) = world.get_resource::<Saves>().and_then(Saves::next_request) {
+            begin(world, next);
             in_time = !left().is_zero();
             continue;
         }
         in_time = saver.finish(left());
         finish_saves(world);
-        let waits = world.get_resource::<Saves>().is_some_and(|saves| saves.waiting.len() > 0);
+        let waits = world.get_resource::<Saves>().is_some_and(|saves| saves.waiting() > 0);
         if !in_time || !waits && !loading(world) {
             break;
         }
@@ -86,21 +82,13 @@ pub(super) fn complete_all(world: &mut World, time: Duration) -> bool {
 
 /// Refuses what waits and what is going on, and tells observers.
 pub(super) fn refuse_all(world: &mut World, error: &Error) {
-    match world.get_resource_mut::<Saves>().and_then(|mut saves| saves.loading.take()) {
-        Some(Loading::Preparing { source, promise, .. } | Loading::Committing { source, promise, .. }) => {
-            end_load(world, source, Vec::new(), Err(error.clone()), promise);
-        }
-        Some(Loading::StartingOver { slot, promise, .. }) => {
-            start_over(world, slot, Err(error.clone()), promise);
-        }
-        None => {}
+    if let Some(loading) = world.get_resource_mut::<Saves>().and_then(|mut saves| saves.loading.take()) {
+        loading.fail(world, error.clone());
     }
     // Observers may ask for more, which is refused in its turn; those that never stop are not told for ever.
     for _ in 0..2 {
         let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
-        while let Some(request) = saves.waiting.pop() {
-            saves.refuse(request, error.clone());
-        }
+        saves.refuse_waiting(error);
         finish_saves(world);
     }
 }
@@ -135,35 +123,6 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
     }
 }
 
-/// A load or a new beginning that was not begun.
-pub(super) enum Refused {
-    Load(LoadSource, Error),
-    StartOver(String, Error),
-}
-
-impl Refused {
-    pub(super) fn of(request: &Request, error: &Error) -> Option<Self> {
-        match request {
-            Request::Load { source, .. } => Some(Self::Load(source.clone(), error.clone())),
-            Request::StartOver { slot, .. } => Some(Self::StartOver(slot.clone(), error.clone())),
-            Request::Save { .. } | Request::DeleteSaves { .. } => None,
-        }
-    }
-
-    fn notify(self, world: &mut World) {
-        match self {
-            Self::Load(source, error) => {
-                log::error!("the load of {source} failed: {error}");
-                world.trigger(LoadFinished { source: Some(source), skipped: Vec::new(), result: Err(error) });
-            }
-            Self::StartOver(slot, error) => {
-                log::error!("slot `{slot}` could not be started over: {error}");
-                world.trigger(StartedOver { slot, result: Err(error) });
-            }
-        }
-    }
-}
-
 /// Tells observers of what was refused, and of the saves that are done, in the order in which they were asked for.
 pub(crate) fn finish_saves(world: &mut World) {
     // Looked at first: systems that wait for a change of `Saves` are not told every tick.
@@ -179,7 +138,7 @@ pub(crate) fn finish_saves(world: &mut World) {
     if !done.is_empty() {
         saves.timer.restart();
     }
-    refused.into_iter().for_each(|refused| refused.notify(world));
+    refused.into_iter().for_each(|event: RefusalEvent| event.trigger(world));
     for saving in done {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
@@ -190,15 +149,6 @@ pub(crate) fn finish_saves(world: &mut World) {
     world.flush();
 }
 
-/// What somebody wanted is no error.
-pub(super) fn log_failure(what: &str, error: &Error) {
-    if error.is_cancelled() {
-        log::debug!("{what}: {error}");
-    } else {
-        log::error!("{what} failed: {error}");
-    }
-}
-
 pub(super) fn too_late() -> Error {
     Error::custom("the app exits, and the time for saving is over")
 }
@@ -207,57 +157,56 @@ pub(super) fn cancelled(what: &str) -> Error {
     Error::cancelled(format!("{what} was cancelled"))
 }
 
-/// Begins what was asked for.
-pub(super) fn begin(world: &mut World, request: Request) {
-    match request {
-        Request::Save { target, options, promises } => begin_save(world, target, &options, promises),
-        Request::Load { source, options, promise } => begin_load(world, source, *options, promise),
-        Request::DeleteSaves { slot, promise } => {
-            // In its turn; whoever asked is told by the saver.
+/// Begins the next request.
+fn begin(world: &mut World, next: NextRequest<SaveOptions, Request>) {
+    match next {
+        NextRequest::Save(turn) => begin_save(world, turn),
+        NextRequest::Other(Request::Load { source, options, promise }) => {
+            begin_load(world, source, *options, promise);
+        }
+        NextRequest::Other(Request::StartOver { slot, promise }) => begin_start_over(world, slot, promise),
+        NextRequest::Other(Request::DeleteSaves { slot, promise }) => {
             let mut saves = world.resource_mut::<Saves>();
             saves.journal.forget_slot(&slot);
             submit_delete(&saves.saver, &slot, promise);
         }
-        Request::StartOver { slot, promise } => {
-            if promise.is_cancelled() {
-                return start_over(world, slot, Err(cancelled("the new beginning")), promise);
-            }
-            let mut saves = world.resource_mut::<Saves>();
-            let deletion = saves.saver.delete_saves(&slot);
-            saves.loading = Some(Loading::StartingOver { slot, deletion, promise });
-        }
     }
 }
 
-fn begin_save(
-    world: &mut World,
-    target: SaveTarget,
-    options: &SaveOptions,
-    promises: Vec<Promise<SaveReport>>,
-) {
-    if !promises.is_empty() && promises.iter().all(Promise::is_cancelled) {
-        return promises.into_iter().for_each(|promise| promise.complete(Err(cancelled("the save"))));
+/// Captures what a save needs, and hands it to the thread.
+fn begin_save(world: &mut World, turn: SaveTurn<SaveOptions>) {
+    if turn.is_cancelled() {
+        return turn.fail(&cancelled("the save"));
     }
-    let Some(promises) = journal::append(world, &target, options, promises) else { return };
+    let changes = journal::capture_changes(world, turn.target(), &turn.options);
+    // An observer may have taken `Saves` out of the world: then nothing is saved.
+    let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
+    match changes {
+        Ok(Some(changes)) => saves.journal.append(turn, changes),
+        Ok(None) => save_whole_world(world, turn),
+        Err(error) => turn.fail(&error),
+    }
+}
+
+fn save_whole_world(world: &mut World, turn: SaveTurn<SaveOptions>) {
+    let (target, options) = (turn.target(), &turn.options);
     let mut saves = world.resource_mut::<Saves>();
     let mut captures = std::mem::take(&mut saves.captures);
     captures.set_compared(saves.compared);
     // The deltas that are appended to this save begin with it.
-    let mut journal = saves.begins_journal(&target).then(|| std::mem::take(&mut saves.journal));
+    let mut journal = saves.begins_journal(target).then(|| std::mem::take(&mut saves.journal));
     let follow = journal.as_mut().map(Journal::deltas);
-    let captured = capture_with_events(world, options, Some(&target), Some(&mut captures), follow);
+    let captured = capture_with_events(world, options, Some(target), Some(&mut captures), follow);
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     saves.captures = captures;
     let (snapshot, details) = match captured {
         Ok(captured) => captured,
-        Err(error) => return promises.into_iter().for_each(|promise| promise.complete(Err(error.clone()))),
+        Err(error) => return turn.fail(&error),
     };
-    if let Some((mut journal, save)) = journal.zip(promises.last().map(Promise::handle)) {
-        journal.begin(&target, save);
+    if let Some((mut journal, save)) = journal.zip(turn.handle()) {
+        journal.begin(target, save);
         saves.journal = journal;
     }
-    submit_save(
-        &saves.saver,
-        SaveRequest { target, snapshot, details, encode: options.common.encode.clone(), promises },
-    );
+    let encode = options.common.encode.clone();
+    turn.save(snapshot, details, encode);
 }

@@ -7,7 +7,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::SystemSet;
 use bevy_ecs::system::Res;
 use bonfire::{Error, Result, Snapshot};
-use bonfire_store::engine::Promise;
+use bonfire_store::engine::{self, NextRequest, Promise, RefusedRequest};
 use bonfire_store::{
     Handle, LoadSource, MemoryStore, Progress, SaveHandle, SaveReport, SaveTarget, Saver, SaverStatus, Slots,
 };
@@ -16,8 +16,7 @@ use super::autosave::{Autosave, Timer};
 use super::exit::OnExit;
 use super::journal::Journal;
 use super::loading::Loading;
-use super::request::{Request, WAITING_MAX, Waiting};
-use super::run::Refused;
+use super::request::{RefusalEvent, Request};
 use crate::capture::{IncrementalCapture, SaveOptions};
 use crate::load::{LoadOptions, Loaded};
 
@@ -97,11 +96,10 @@ pub struct Saves {
     has_slots: bool,
     enabled: bool,
     paused: bool,
-    pub(super) waiting: Waiting,
-    /// Saves that were asked for, in their order, until observers were told.
+    /// Saves that were requested, in their order, until observers got their event.
     pub(super) saving: Vec<Saving>,
-    /// What was not begun, until observers were told.
-    pub(super) refused: Vec<Refused>,
+    /// Events of requests that were not begun.
+    pub(super) refused: Vec<RefusalEvent>,
     pub(super) loading: Option<Loading>,
     pub(super) captures: IncrementalCapture,
     pub(super) journal: Journal,
@@ -132,7 +130,6 @@ impl Saves {
             has_slots,
             enabled: true,
             paused: false,
-            waiting: Waiting::default(),
             saving: Vec::new(),
             refused: Vec::new(),
             loading: None,
@@ -164,7 +161,10 @@ impl Saves {
         handle: SaveHandle,
     ) {
         self.saving.push(Saving { target: target.clone(), handle });
-        self.request(Request::Save { target, options: Box::new(options), promises: vec![promise] });
+        match self.check(&target) {
+            Ok(()) => engine::request_save(&self.saver, target, options, promise),
+            Err(error) => promise.complete(Err(error)),
+        }
     }
 
     /// Saves to a file, which is replaced as a whole or not at all.
@@ -212,34 +212,37 @@ impl Saves {
     }
 
     pub(crate) fn request(&mut self, request: Request) {
-        if let Err(error) = self.check(&request) {
-            return self.refuse(request, error);
-        }
-        if let Err(refused) = self.waiting.push(request) {
-            let message =
-                format!("{WAITING_MAX} requests wait already, for the end of a load or of the tick");
-            self.refuse(refused, Error::limit(message));
+        let refused = match self.check(&request.target()) {
+            Ok(()) => engine::request(&self.saver, request.description(), request.scope(), request).err(),
+            Err(error) => Some(RefusedRequest { request, error }),
+        };
+        if let Some(RefusedRequest { request, error }) = refused {
+            self.refused.extend(request.refuse(error));
         }
     }
 
-    /// Fails what was not begun. Observers are told at the end of the tick; of saves as of all others.
-    pub(super) fn refuse(&mut self, request: Request, error: Error) {
-        self.refused.extend(Refused::of(&request, &error));
-        request.fail(error);
+    /// Takes the oldest request that waits.
+    pub(super) fn next_request(&self) -> Option<NextRequest<SaveOptions, Request>> {
+        engine::next_request(&self.saver)
     }
 
-    fn check(&self, request: &Request) -> Result<()> {
+    /// Fails everything that waits. Observers get the events at the end of the tick.
+    pub(super) fn refuse_waiting(&mut self, error: &Error) {
+        while let Some(next) = self.next_request() {
+            match next {
+                NextRequest::Save(turn) => turn.fail(error),
+                NextRequest::Other(request) => self.refused.extend(request.refuse(error.clone())),
+            }
+        }
+    }
+
+    fn check(&self, target: &SaveTarget) -> Result<()> {
         if !self.enabled {
             return Err(Error::misuse("saving and loading are disabled: call `Saves::enable` first"));
         }
-        let needs_slots = match request {
-            Request::Save { target, .. } => is_in_slot(target),
-            Request::Load { source, .. } => is_in_slot(&source.target()),
-            Request::DeleteSaves { .. } | Request::StartOver { .. } => true,
-        };
-        match needs_slots && !self.has_slots {
-            true => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
-            false => Ok(()),
+        match self.can_save(target) {
+            true => Ok(()),
+            false => Err(Error::misuse("this app has no slots: add `BonfirePlugin::new().slots(..)`")),
         }
     }
 
@@ -291,14 +294,13 @@ impl Saves {
 
     /// Whether the systems in [`SimulationSet`] do not run.
     pub fn is_paused(&self) -> bool {
-        let saving = || !self.saving.is_empty() || self.waiting.has_saves();
-        self.paused || self.policy == SavePolicy::PauseUntilDurable && saving()
+        self.paused || self.policy == SavePolicy::PauseUntilDurable && !self.saving.is_empty()
     }
 
     /// Whether anything was asked for that is not done: saves, loads, deletions.
     pub fn is_busy(&self) -> bool {
         let untold = !self.saving.is_empty() || !self.refused.is_empty();
-        untold || self.waiting.len() > 0 || self.loading.is_some() || !self.saver.is_idle()
+        untold || self.waiting() > 0 || self.loading.is_some() || !self.saver.is_idle()
     }
 
     /// How far the load is that is going on, if one is.
@@ -311,9 +313,10 @@ impl Saves {
         self.saver.status()
     }
 
-    /// How many requests wait for the end of the tick, or of a load.
+    /// How many requests wait for the end of the tick, or of a load. With those that wait for the thread there are at most 64:
+    /// see [`Saver::queue_max`].
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        engine::request_count(&self.saver)
     }
 
     /// The slots, for menus: lists and thumbnails. `None` if the app has none. Calls that wait keep their thread;
@@ -322,7 +325,7 @@ impl Saves {
         self.has_slots.then(|| self.saver.slots())
     }
 
-    /// Who does the work. Requests made here are not in the order of those that wait for the end of the tick.
+    /// Who does the work. Requests made here do not wait for the end of the tick, and so come before those that do.
     pub fn saver(&self) -> &Saver {
         &self.saver
     }

@@ -3,9 +3,12 @@
 use bonfire::{Delta, Error, Result};
 use tracing::debug_span;
 
-use super::handle::{CompletedPromise, Promise, SaveHandle};
-use super::job::{DurableSave, FinishedJob, Outcome, Step, cancelled, catch_panic};
+use super::handle::{Handle, Promise, SaveHandle};
+use super::job::{Job, Work};
+use super::queue::JobTarget;
 use super::status::SaveReport;
+use super::target::SaveTarget;
+use super::worker::SaverId;
 use crate::blocking::block_on;
 use crate::journal::{AppendReport, JournalBase};
 use crate::progress::{Phase, Progress, ProgressReporter};
@@ -16,12 +19,10 @@ pub(super) struct AppendJob {
     pub(super) base: AppendTo,
     pub(super) delta: Delta,
     pub(super) promise: Promise<AppendReport>,
-    /// Of saves for which what has changed is enough.
-    pub(super) saves: Vec<Promise<SaveReport>>,
 }
 
 /// The save whose journal a delta goes to.
-pub(super) enum AppendTo {
+pub(crate) enum AppendTo {
     DurableSave(JournalBase),
     Requested(RequestedSave),
 }
@@ -61,47 +62,33 @@ impl AppendTo {
             None => Err(Error::misuse("the save that this continues must be asked for before it")),
         }
     }
-}
 
-impl AppendJob {
-    fn append(
-        base: AppendTo,
+    /// Appends a delta to the journal of the save.
+    pub(super) fn append(
+        self,
         delta: &Delta,
         slots: &Slots,
         reporter: &ProgressReporter,
     ) -> Result<AppendReport> {
         let span =
-            debug_span!("bonfire.append", slot = base.slot(), since = delta.since(), now = delta.now());
+            debug_span!("bonfire.append", slot = self.slot(), since = delta.since(), now = delta.now());
         let _in_span = span.enter();
         reporter.set(Progress::new(Phase::Writing, 0, 0));
-        block_on(slots.append(&base.base()?, delta))
+        block_on(slots.append(&self.base()?, delta))
     }
+}
 
-    pub(super) fn step(self) -> Step {
-        Box::new(move |turn| {
-            let Self { base, delta, promise, saves } = self;
-            let result = match turn {
-                Ok(_) if promise.is_cancelled() => Err(cancelled()),
-                Ok(slots) => catch_panic(|| Self::append(base, &delta, slots, &promise.reporter())),
-                Err(error) => Err(error),
-            };
-            let outcome = match &result {
-                Ok(appended) => Outcome::Appended(DurableSave::now(appended.bytes)),
-                Err(error) if error.is_cancelled() => Outcome::Cancelled,
-                Err(error) => Outcome::SaveFailed(error.clone()),
-            };
-            let report = result.as_ref().map(SaveReport::of_append).map_err(Error::clone);
-            let settle = move || {
-                let settled = promise.settle(result);
-                let reported: Vec<_> =
-                    saves.into_iter().map(|promise| promise.settle(report.clone())).collect();
-                let wake = move || {
-                    settled.wake();
-                    reported.into_iter().for_each(CompletedPromise::wake);
-                };
-                Box::new(wake) as Box<dyn FnOnce()>
-            };
-            FinishedJob { settle: Box::new(settle), outcome }
-        })
-    }
+/// The job that appends a delta. It also completes saves for which the delta is enough.
+pub(super) fn append_job(
+    saver: SaverId,
+    base: AppendTo,
+    delta: Delta,
+    saves: Vec<Promise<SaveReport>>,
+) -> (JobTarget, Job, Handle<AppendReport>) {
+    let (promise, handle) = Promise::new();
+    promise.enter_queue(saver);
+    let slot = base.slot().to_owned();
+    let description = format!("append to slot `{slot}`");
+    let work = Work::Append(Box::new(AppendJob { base, delta, promise }));
+    (JobTarget::Other(SaveTarget::Slot(slot)), Job { description, saves, work }, handle)
 }

@@ -1,30 +1,33 @@
 //! One request, and how it is done. Whatever happens, its handles are completed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::SystemTime;
+use std::any::Any;
 
-use bonfire::{EncodeOptions, Error, OpenOptions, Result, Snapshot};
-use bytes::Bytes;
-use tracing::{debug_span, field, info_span};
+use bonfire::engine::catch_panic;
+use bonfire::{Error, Result};
 
-use super::handle::Promise;
+use super::append::AppendJob;
+use super::handle::{CompletedPromise, Promise};
+use super::save::{CapturedSave, DurableSave};
 use super::status::SaveReport;
-use super::target::{LoadSource, SaveTarget};
-use crate::blocking::block_on;
-use crate::progress::{Phase, Progress, ProgressReporter};
-use crate::slots::{Details, LoadedSave, SaveInfo, Slots};
-use crate::store::{Precondition, Store, refuse_sealed};
+use crate::journal::AppendReport;
+use crate::progress::ProgressReporter;
+use crate::slots::Slots;
 use crate::thread_bounds::MaybeSend;
 
 /// A request.
 pub(super) struct Job {
     /// A verb and its target, for status displays and messages.
     pub(super) description: String,
-    pub(super) work: JobKind,
+    /// The requests for saves that it completes, oldest first. The last one is its own; it took the place of the others.
+    pub(super) saves: Vec<Promise<SaveReport>>,
+    pub(super) work: Work,
 }
 
-pub(super) enum JobKind {
-    Save(Box<SaveRequest>),
+pub(super) enum Work {
+    /// The front end's part comes first. This is what it needs for that.
+    FrontEnd(Box<dyn Any + Send>),
+    Save(Box<CapturedSave>),
+    Append(Box<AppendJob>),
     Other(Step),
 }
 
@@ -34,12 +37,12 @@ pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob + Send>;
 #[cfg(target_arch = "wasm32")]
 pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob>;
 
-/// Tells the outcome to all who look. What it returns wakes those who sleep, outside of all locks.
+/// Completes all handles of a job. What it returns wakes those who sleep, outside of all locks.
 pub(super) type CompleteFn = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
 
-/// A request that was done, and whose handles do not know it yet.
+/// A job that was done, and whose handles do not know it yet.
 pub(super) struct FinishedJob {
-    pub(super) settle: CompleteFn,
+    pub(super) complete: CompleteFn,
     pub(super) outcome: Outcome,
 }
 
@@ -53,31 +56,103 @@ pub(super) enum Outcome {
     Other,
 }
 
-/// A save that will not be lost any more.
-#[derive(Clone, Copy)]
-pub(super) struct DurableSave {
-    pub(super) bytes: u64,
-    /// From the start of the encoding.
-    pub(super) seconds: Option<f64>,
-    pub(super) at: Option<SystemTime>,
+impl Outcome {
+    fn of_failed_save(error: &Error) -> Self {
+        if error.is_cancelled() { Self::Cancelled } else { Self::SaveFailed(error.clone()) }
+    }
 }
 
 impl Job {
-    /// Does it, or says why not.
-    pub(super) fn run(self, turn: Result<&Slots>) -> FinishedJob {
-        match self.work {
-            JobKind::Save(save) => save.run(turn),
-            JobKind::Other(step) => step(turn),
+    /// Does it, or ends it with an error.
+    pub(super) fn run(self, slots: Result<&Slots>) -> FinishedJob {
+        let Self { saves, work, .. } = self;
+        match work {
+            Work::FrontEnd(_) => {
+                let uncaptured = || Error::misuse("the front end has not done its part yet");
+                finish_saves(saves, Err(slots.err().unwrap_or_else(uncaptured)))
+            }
+            Work::Save(save) => {
+                let is_cancelled = are_cancelled(&saves);
+                let reporter = saves.last().map(Promise::reporter).unwrap_or_default();
+                finish_saves(saves, attempt(slots, is_cancelled, |slots| save.save(slots, &reporter)))
+            }
+            Work::Append(append) => {
+                let AppendJob { base, delta, promise } = *append;
+                let reporter = promise.reporter();
+                let result =
+                    attempt(slots, promise.is_cancelled(), |slots| base.append(&delta, slots, &reporter));
+                finish_append(promise, saves, result)
+            }
+            Work::Other(step) => step(slots),
         }
     }
 
-    /// Takes the place of an older save: its handles complete with this one.
+    /// Takes the place of an older save: its handles complete with this one, and are as far as this one is.
     pub(super) fn replace(&mut self, older: &mut Self) {
-        if let (JobKind::Save(new), JobKind::Save(old)) = (&mut self.work, &mut older.work) {
-            new.promises.splice(0..0, old.promises.drain(..));
-            new.follow_last();
-        }
+        self.saves.splice(0..0, older.saves.drain(..));
+        let reporter = self.saves.last().map(Promise::reporter).unwrap_or_default();
+        self.saves.iter().for_each(|promise| promise.follow(reporter.clone()));
     }
+}
+
+/// Returns true if somebody waits for a save, and everybody who does has cancelled it.
+pub(super) fn are_cancelled(saves: &[Promise<SaveReport>]) -> bool {
+    !saves.is_empty() && saves.iter().all(Promise::is_cancelled)
+}
+
+/// Does the work of a job, unless there is a reason not to. A panic of a store, a codec or the game's own code is an error of
+/// the one job.
+fn attempt<T>(
+    slots: Result<&Slots>,
+    is_cancelled: bool,
+    work: impl FnOnce(&Slots) -> Result<T>,
+) -> Result<T> {
+    let slots = slots?;
+    if is_cancelled {
+        return Err(Error::cancelled("cancelled before it began"));
+    }
+    catch_panic("it panicked", || work(slots))
+}
+
+fn finish_saves(
+    mut saves: Vec<Promise<SaveReport>>,
+    saved: Result<(SaveReport, DurableSave)>,
+) -> FinishedJob {
+    let outcome = match &saved {
+        Ok((_, durable)) => Outcome::DurableSave(*durable),
+        Err(error) => Outcome::of_failed_save(error),
+    };
+    let result = saved.map(|(report, _)| report);
+    let complete = move || {
+        let newest = saves.pop().map(|promise| promise.settle(result.clone()));
+        let result = result.map(|report| SaveReport { coalesced: true, ..report });
+        let mut completed: Vec<_> = saves.into_iter().map(|promise| promise.settle(result.clone())).collect();
+        completed.extend(newest);
+        Box::new(move || completed.into_iter().for_each(CompletedPromise::wake)) as Box<dyn FnOnce()>
+    };
+    FinishedJob { complete: Box::new(complete), outcome }
+}
+
+fn finish_append(
+    promise: Promise<AppendReport>,
+    saves: Vec<Promise<SaveReport>>,
+    appended: Result<AppendReport>,
+) -> FinishedJob {
+    let outcome = match &appended {
+        Ok(appended) => Outcome::Appended(DurableSave::now(appended.bytes)),
+        Err(error) => Outcome::of_failed_save(error),
+    };
+    let report = appended.as_ref().map(SaveReport::of_append).map_err(Error::clone);
+    let complete = move || {
+        let appended = promise.settle(appended);
+        let saved: Vec<_> = saves.into_iter().map(|promise| promise.settle(report.clone())).collect();
+        let wake = move || {
+            appended.wake();
+            saved.into_iter().for_each(CompletedPromise::wake);
+        };
+        Box::new(wake) as Box<dyn FnOnce()>
+    };
+    FinishedJob { complete: Box::new(complete), outcome }
 }
 
 /// Work for a promise.
@@ -85,222 +160,17 @@ pub(super) fn step<T: Clone + Send + 'static>(
     promise: Promise<T>,
     work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
 ) -> Step {
-    Box::new(move |turn| {
-        let result = match turn {
-            Ok(_) if promise.is_cancelled() => Err(cancelled()),
-            Ok(slots) => catch_panic(|| work(slots, &promise.reporter())),
-            Err(error) => Err(error),
-        };
+    Box::new(move |slots| {
+        let reporter = promise.reporter();
+        let result = attempt(slots, promise.is_cancelled(), |slots| work(slots, &reporter));
         let outcome = match &result {
             Err(error) if error.is_cancelled() => Outcome::Cancelled,
             _ => Outcome::Other,
         };
-        let settle = move || {
-            let settled = promise.settle(result);
-            Box::new(move || settled.wake()) as Box<dyn FnOnce()>
+        let complete = move || {
+            let completed = promise.settle(result);
+            Box::new(move || completed.wake()) as Box<dyn FnOnce()>
         };
-        FinishedJob { settle: Box::new(settle), outcome }
+        FinishedJob { complete: Box::new(complete), outcome }
     })
-}
-
-/// A panic of a store, a codec or the game's own code is an error of the one request.
-pub(super) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-        Err(Error::custom(format!("it panicked: {text}")))
-    })
-}
-
-pub(super) fn cancelled() -> Error {
-    Error::cancelled("cancelled before it began")
-}
-
-/// A captured world that is to be saved, and the handles that wait for it.
-pub struct SaveRequest {
-    /// The place that it goes to.
-    pub target: SaveTarget,
-    /// The captured world.
-    pub snapshot: Snapshot,
-    /// The details that menus show of it.
-    pub details: Details,
-    /// The encoding options. `None`: those of the slots.
-    pub encode: Option<EncodeOptions>,
-    /// The promises that the save completes. The last one belongs to this request. Those before it, oldest first, belong
-    /// to requests that this one replaces.
-    pub promises: Vec<Promise<SaveReport>>,
-}
-
-impl SaveRequest {
-    fn reporter(&self) -> ProgressReporter {
-        self.promises.last().map(Promise::reporter).unwrap_or_default()
-    }
-
-    /// All of them are as far as the last one is.
-    pub(super) fn follow_last(&self) {
-        let reporter = self.reporter();
-        self.promises.iter().for_each(|promise| promise.follow(reporter.clone()));
-    }
-
-    fn run(self: Box<Self>, turn: Result<&Slots>) -> FinishedJob {
-        let saved = match turn {
-            Ok(_) if !self.promises.is_empty() && self.promises.iter().all(Promise::is_cancelled) => {
-                Err(cancelled())
-            }
-            Ok(slots) => catch_panic(|| self.save(slots)),
-            Err(error) => Err(error),
-        };
-        let outcome = match &saved {
-            Ok((_, durable)) => Outcome::DurableSave(*durable),
-            Err(error) if error.is_cancelled() => Outcome::Cancelled,
-            Err(error) => Outcome::SaveFailed(error.clone()),
-        };
-        let result = saved.map(|(report, _)| report);
-        let mut promises = self.promises;
-        let settle = move || {
-            let newest = promises.pop().map(|promise| promise.settle(result.clone()));
-            let result = result.map(|report| SaveReport { coalesced: true, ..report });
-            let mut settled: Vec<_> =
-                promises.into_iter().map(|promise| promise.settle(result.clone())).collect();
-            settled.extend(newest);
-            Box::new(move || settled.into_iter().for_each(super::handle::CompletedPromise::wake))
-                as Box<dyn FnOnce()>
-        };
-        FinishedJob { settle: Box::new(settle), outcome }
-    }
-
-    fn save(&self, slots: &Slots) -> Result<(SaveReport, DurableSave)> {
-        let entities = self.snapshot.entity_count();
-        let span = info_span!("bonfire.save", target = %self.target, entities);
-        let _in_span = span.enter();
-        let reporter = self.reporter();
-        let stopwatch = Stopwatch::start();
-        reporter.set(Progress::new(Phase::Encoding, 0, 0));
-        let payload = {
-            let span = debug_span!("bonfire.encode", bytes = field::Empty);
-            let _in_span = span.enter();
-            let payload = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
-            span.record("bytes", payload.len());
-            payload
-        };
-        let bytes = payload.len();
-        reporter.set(Progress::new(Phase::Writing, 0, bytes));
-        let payload = payload.watched(reporter.counter());
-        let mut report = SaveReport::new(self.target.clone(), bytes, entities);
-        let writing = debug_span!("bonfire.write");
-        let durable = match &self.target {
-            SaveTarget::Slot(slot) => {
-                let placed = writing.in_scope(|| block_on(slots.place(slot, payload)))?;
-                let durable = stopwatch.durable(bytes);
-                let saved = block_on(async { Ok(slots.finish_save(slot, placed, bytes).await) })?;
-                report.generation = Some(saved.generation);
-                report.pruned = saved.pruned;
-                report.prune_error = saved.prune_error;
-                durable
-            }
-            #[cfg(not(target_arch = "wasm32"))]
-            SaveTarget::Path(path) => {
-                let written = |bytes| payload.add_written(bytes);
-                writing.in_scope(|| crate::file::replace(path, payload.parts(), &written))?;
-                stopwatch.durable(bytes)
-            }
-            SaveTarget::Blob { store, name } => {
-                writing.in_scope(|| block_on(store.put(name, payload, Precondition::None)))?;
-                stopwatch.durable(bytes)
-            }
-        };
-        Ok((report, durable))
-    }
-}
-
-/// Opens and checks the save of a source.
-pub(super) fn load(
-    slots: &Slots,
-    source: &LoadSource,
-    options: OpenOptions<'static>,
-    reporter: &ProgressReporter,
-) -> Result<LoadedSave> {
-    let options = options.watch(reporter.counter());
-    let target = match source {
-        LoadSource::Generation { slot, generation } => {
-            reporter.set(Progress::new(Phase::Reading, 0, 0));
-            return block_on(slots.load_generation(slot, *generation, &options));
-        }
-        LoadSource::Latest(target) => target,
-    };
-    match target {
-        SaveTarget::Slot(slot) => block_on(slots.load_reporting(slot, &options, reporter)),
-        #[cfg(not(target_arch = "wasm32"))]
-        SaveTarget::Path(path) => {
-            reporter.set(Progress::new(Phase::Reading, 0, 0));
-            let bytes = crate::file::read_bytes(path, options.file_bytes_max())?;
-            open(path.display().to_string(), bytes, &options, reporter)
-        }
-        SaveTarget::Blob { store, name } => {
-            reporter.set(Progress::new(Phase::Reading, 0, 0));
-            if let Some(head) = block_on(store.head(name))?
-                && head.len > options.file_bytes_max()
-            {
-                let len = head.len;
-                return Err(Error::limit(format!("`{name}` has {len} bytes, more than the limits allow")));
-            }
-            let bytes = block_on(store.get(name))?;
-            open(name.clone(), bytes, &options, reporter)
-        }
-    }
-}
-
-/// Opens a save that is in no slot.
-fn open(
-    place: String,
-    bytes: Bytes,
-    options: &OpenOptions<'_>,
-    reporter: &ProgressReporter,
-) -> Result<LoadedSave> {
-    refuse_sealed(&place, &bytes)?;
-    reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
-    let snapshot = options.open_shared(bytes.clone())?;
-    Ok(LoadedSave {
-        snapshot,
-        info: SaveInfo::outside_of_slots(place, &bytes, options),
-        journal: None,
-        skipped: Vec::new(),
-    })
-}
-
-impl DurableSave {
-    /// Durable since a moment ago, however long it took.
-    pub(super) fn now(bytes: u64) -> Self {
-        #[cfg(not(target_arch = "wasm32"))]
-        let at = Some(SystemTime::now());
-        #[cfg(target_arch = "wasm32")]
-        let at = None;
-        Self { bytes, seconds: None, at }
-    }
-}
-
-/// Measures a save, where there is a clock.
-struct Stopwatch {
-    #[cfg(not(target_arch = "wasm32"))]
-    start: std::time::Instant,
-}
-
-impl Stopwatch {
-    #[cfg(not(target_arch = "wasm32"))]
-    fn start() -> Self {
-        Self { start: std::time::Instant::now() }
-    }
-    #[cfg(not(target_arch = "wasm32"))]
-    fn durable(&self, bytes: u64) -> DurableSave {
-        DurableSave { seconds: Some(self.start.elapsed().as_secs_f64()), ..DurableSave::now(bytes) }
-    }
-
-    #[cfg(target_arch = "wasm32")]
-    fn start() -> Self {
-        Self {}
-    }
-    #[cfg(target_arch = "wasm32")]
-    fn durable(&self, bytes: u64) -> DurableSave {
-        DurableSave::now(bytes)
-    }
 }

@@ -2,13 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `saver` | what a game or a front end calls |
-//! | `worker` | the one thread, and what it shares with those who call |
-//! | `queue` | what waits, and which save takes the place of which: plain data |
+//! | `saver` | the calls of a game |
+//! | `request` | the calls of a front end: requests that wait for the end of a frame |
+//! | `queue` | the requests that wait, for the front end or for the thread: plain data |
+//! | `worker` | the one thread, and what it shares with its callers |
 //! | `job` | one request, and how it is done |
-//! | `append` | a delta on its way to the journal of a save |
+//! | `save`, `append`, `load` | the work: a captured world, a delta for a journal, a save that is opened |
 //! | `handle` | how requests are followed: a [`Handle`] and its other end, a [`Promise`] |
-//! | `status` | what came of a save, and how all of them go |
+//! | `status` | the report of a save, and how all of them go |
 //! | `target` | where saves go, and what loads read |
 //!
 //! Jobs are done one at a time, in the order of the requests. A handle is complete when the outcome is final: for a save,
@@ -17,15 +18,20 @@
 mod append;
 mod handle;
 mod job;
+mod load;
 mod queue;
+mod request;
+mod save;
 mod saver;
 mod status;
 mod target;
 mod worker;
 
+pub(crate) use self::append::AppendTo;
 pub use self::append::RequestedSave;
 pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
-pub use self::job::SaveRequest;
+pub use self::request::{NextRequest, RefusedRequest, RequestScope, SaveTurn};
+pub use self::save::CapturedSave;
 pub use self::saver::Saver;
 pub use self::status::{SaveReport, SaverStatus};
 pub use self::target::{LoadSource, SaveTarget};

@@ -1,15 +1,18 @@
-//! What waits for its turn: plain data, without threads.
+//! The requests that wait, in their order: plain data, without threads.
 //!
-//! Items leave in the order in which they came. A save whose target is that of a save that still waits takes its place in
-//! the queue, unless something has come since then that would notice: whatever is about the same target, or about
-//! everything.
+//! A request waits for the front end, which captures a world at the end of a frame, or for the thread. The first part of
+//! the list waits for the thread, the rest for the front end. So a request passes both in the order in which it was made.
+//! A request that the front end has taken comes back as the last one that waits for the thread.
+//!
+//! A save whose target is that of a save that waits for the same takes its place, unless something has come since then that
+//! would notice: whatever is about the same target, or about everything.
 
 use std::collections::VecDeque;
 
 use super::target::SaveTarget;
 
 /// What an item is about.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum JobTarget {
     /// A save of the target.
     Save(SaveTarget),
@@ -19,10 +22,17 @@ pub(super) enum JobTarget {
     Everything,
 }
 
+/// The one that an item waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    Thread,
+    FrontEnd,
+}
+
 /// What became of an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PushOutcome<T> {
-    /// It waits at the end.
+    /// It waits behind the others.
     Added,
     /// It waits in the place of this one.
     InPlaceOf(T),
@@ -33,12 +43,14 @@ pub(super) enum PushOutcome<T> {
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     waiting: VecDeque<(JobTarget, T)>,
+    /// So many of the first wait for the thread, the others for the front end.
+    for_thread: usize,
     max: usize,
 }
 
 impl<T> Queue<T> {
     pub(super) fn new(max: usize) -> Self {
-        Self { waiting: VecDeque::new(), max }
+        Self { waiting: VecDeque::new(), for_thread: 0, max }
     }
 
     pub(super) fn set_max(&mut self, max: usize) {
@@ -49,46 +61,94 @@ impl<T> Queue<T> {
         self.max
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+    /// How many items wait for one of the two.
+    pub(super) fn len(&self, waits_for: WaitsFor) -> usize {
+        match waits_for {
+            WaitsFor::Thread => self.for_thread,
+            WaitsFor::FrontEnd => self.waiting.len() - self.for_thread,
+        }
     }
 
     /// Adds an item, or puts it in the place of an older save of the same target: then `join(new, old)` is called.
     ///
-    /// `busy`: whether an item is out. If none is, the first that waits is as good as out, and does not count.
+    /// `is_working`: whether the thread has an item. If it has none, the first that waits for it is as good as taken, and
+    /// does not count.
     pub(super) fn push(
         &mut self,
-        concern: JobTarget,
-        mut item: T,
-        busy: bool,
+        waits_for: WaitsFor,
+        target: JobTarget,
+        item: T,
+        is_working: bool,
         join: impl FnOnce(&mut T, &mut T),
     ) -> PushOutcome<T> {
-        if let JobTarget::Save(target) = &concern
-            && let Some(place) = self.place_of(target)
-            && let Some((_, there)) = self.waiting.get_mut(place)
-        {
-            join(&mut item, there);
-            return PushOutcome::InPlaceOf(std::mem::replace(there, item));
-        }
-        if self.waiting.len() >= self.max.saturating_add(usize::from(!busy)) {
+        let takes_first = !is_working && (self.for_thread > 0 || waits_for == WaitsFor::Thread);
+        let has_room = self.waiting.len() < self.max.saturating_add(usize::from(takes_first));
+        if !has_room && self.replaceable(waits_for, &target).is_none() {
             return PushOutcome::Full(item);
         }
-        self.waiting.push_back((concern, item));
+        self.add(waits_for, target, item, join)
+    }
+
+    /// Adds an item that the front end has taken and done its part of. It is never refused, because it was admitted before.
+    pub(super) fn push_taken(
+        &mut self,
+        target: JobTarget,
+        item: T,
+        join: impl FnOnce(&mut T, &mut T),
+    ) -> PushOutcome<T> {
+        self.add(WaitsFor::Thread, target, item, join)
+    }
+
+    fn add(
+        &mut self,
+        waits_for: WaitsFor,
+        target: JobTarget,
+        mut item: T,
+        join: impl FnOnce(&mut T, &mut T),
+    ) -> PushOutcome<T> {
+        if let Some((_, older)) =
+            self.replaceable(waits_for, &target).and_then(|place| self.waiting.get_mut(place))
+        {
+            join(&mut item, older);
+            return PushOutcome::InPlaceOf(std::mem::replace(older, item));
+        }
+        match waits_for {
+            WaitsFor::Thread => {
+                self.waiting.insert(self.for_thread, (target, item));
+                self.for_thread += 1;
+            }
+            WaitsFor::FrontEnd => self.waiting.push_back((target, item)),
+        }
         PushOutcome::Added
     }
 
+    /// Takes the next item for the thread.
     pub(super) fn pop(&mut self) -> Option<T> {
+        self.for_thread = self.for_thread.checked_sub(1)?;
         self.waiting.pop_front().map(|(_, item)| item)
     }
 
-    /// The save that a newer one of the same target may replace.
-    fn place_of(&self, target: &SaveTarget) -> Option<usize> {
-        let place = self.waiting.iter().rposition(|(concern, _)| match concern {
+    /// Takes the next item for the front end that `is_wanted`.
+    pub(super) fn take_for_front_end(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<(JobTarget, T)> {
+        let place = (self.for_thread..self.waiting.len())
+            .find(|&place| self.waiting.get(place).is_some_and(|(_, item)| is_wanted(item)))?;
+        self.waiting.remove(place)
+    }
+
+    /// The place of the save that a newer one may replace.
+    fn replaceable(&self, waits_for: WaitsFor, target: &JobTarget) -> Option<usize> {
+        let JobTarget::Save(target) = target else { return None };
+        let places = match waits_for {
+            WaitsFor::Thread => 0..self.for_thread,
+            WaitsFor::FrontEnd => self.for_thread..self.waiting.len(),
+        };
+        let concerns = |other: &JobTarget| match other {
             JobTarget::Save(other) | JobTarget::Other(other) => target.may_alias(other),
             JobTarget::Everything => true,
-        })?;
-        match self.waiting.get(place) {
-            Some((JobTarget::Save(other), _)) if other == target => Some(place),
+        };
+        let mut newest_first = places.rev().filter_map(|place| Some((place, &self.waiting.get(place)?.0)));
+        match newest_first.find(|(_, other)| concerns(other))? {
+            (place, JobTarget::Save(other)) if other == target => Some(place),
             _ => None,
         }
     }
@@ -103,7 +163,7 @@ mod tests {
     }
 
     fn push(queue: &mut Queue<u32>, concern: JobTarget, item: u32) -> PushOutcome<u32> {
-        queue.push(concern, item, true, |_, _| {})
+        queue.push(WaitsFor::Thread, concern, item, true, |_, _| {})
     }
 
     fn drain(mut queue: Queue<u32>) -> Vec<u32> {
@@ -116,7 +176,8 @@ mod tests {
         push(&mut queue, JobTarget::Save(slot("a")), 1);
         push(&mut queue, JobTarget::Save(slot("b")), 2);
         push(&mut queue, JobTarget::Other(slot("b")), 3);
-        let pushed = queue.push(JobTarget::Save(slot("a")), 4, true, |new, old| *new += 10 * *old);
+        let pushed =
+            queue.push(WaitsFor::Thread, JobTarget::Save(slot("a")), 4, true, |new, old| *new += 10 * *old);
         assert_eq!(pushed, PushOutcome::InPlaceOf(1));
         assert_eq!(drain(queue), [14, 2, 3]);
     }
@@ -159,42 +220,86 @@ mod tests {
         assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 1), PushOutcome::Added);
         assert_eq!(push(&mut queue, JobTarget::Everything, 2), PushOutcome::Full(2));
         assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), PushOutcome::InPlaceOf(1));
-        // If nothing is out, the first is about to be.
-        let not_busy = queue.push(JobTarget::Everything, 4, false, |_, _| {});
+        // If the thread has nothing, it is about to take the first.
+        let not_busy = queue.push(WaitsFor::Thread, JobTarget::Everything, 4, false, |_, _| {});
         assert_eq!(not_busy, PushOutcome::Added);
-        let not_busy = queue.push(JobTarget::Everything, 5, false, |_, _| {});
+        let not_busy = queue.push(WaitsFor::Thread, JobTarget::Everything, 5, false, |_, _| {});
         assert_eq!(not_busy, PushOutcome::Full(5));
         assert_eq!(drain(queue), [3, 4]);
     }
 
-    /// What waits, as a list from which everything is looked up again each time.
+    #[test]
+    fn what_waits_for_the_front_end_counts_and_is_replaced_only_by_what_waits_for_it_too() {
+        let mut queue = Queue::new(3);
+        let save = |name: &str| JobTarget::Save(slot(name));
+        let request = |queue: &mut Queue<u32>, target, item| {
+            queue.push(WaitsFor::FrontEnd, target, item, false, |_, _| {})
+        };
+        assert_eq!(request(&mut queue, save("a"), 1), PushOutcome::Added);
+        assert_eq!(request(&mut queue, save("a"), 2), PushOutcome::InPlaceOf(1));
+        assert_eq!(request(&mut queue, JobTarget::Everything, 3), PushOutcome::Added);
+        assert_eq!(request(&mut queue, save("a"), 4), PushOutcome::Added, "a load in between would notice");
+        assert_eq!(request(&mut queue, save("b"), 5), PushOutcome::Full(5));
+        assert_eq!(queue.pop(), None, "nothing is captured");
+        assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 2)));
+        assert_eq!(queue.push_taken(save("a"), 2, |_, _| {}), PushOutcome::Added);
+        assert_eq!(queue.take_for_front_end(|_| true), Some((JobTarget::Everything, 3)));
+        assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 4)));
+        assert_eq!(queue.push_taken(save("a"), 4, |_, _| {}), PushOutcome::InPlaceOf(2));
+        assert_eq!((queue.len(WaitsFor::Thread), queue.len(WaitsFor::FrontEnd)), (1, 0));
+        assert_eq!(drain(queue), [4]);
+    }
+
+    /// What waits, as two lists in which everything is looked up again each time.
     #[derive(Default)]
-    struct Model(Vec<(char, usize, u32)>);
+    struct Model {
+        for_thread: Vec<(char, usize, u32)>,
+        for_front_end: Vec<(char, usize, u32)>,
+    }
 
     impl Model {
+        fn list(&mut self, waits_for: WaitsFor) -> &mut Vec<(char, usize, u32)> {
+            match waits_for {
+                WaitsFor::Thread => &mut self.for_thread,
+                WaitsFor::FrontEnd => &mut self.for_front_end,
+            }
+        }
+
+        fn room(&self, max: usize, waits_for: WaitsFor, is_working: bool) -> usize {
+            let takes_first = waits_for == WaitsFor::Thread || !self.for_thread.is_empty();
+            max + usize::from(!is_working && takes_first)
+        }
+
         /// `kind`: `s`ave, `o`ther, `e`verything.
-        fn push(&mut self, kind: char, target: usize, item: u32, room: usize) -> PushOutcome<u32> {
+        fn push(
+            &mut self,
+            waits_for: WaitsFor,
+            (kind, target, item): (char, usize, u32),
+            room: usize,
+        ) -> PushOutcome<u32> {
+            let len = self.for_thread.len() + self.for_front_end.len();
+            let list = self.list(waits_for);
             let unseen = |place: usize| {
-                self.0[place + 1..].iter().all(|&(kind, other, _)| kind != 'e' && other != target)
+                list[place + 1..].iter().all(|&(kind, other, _)| kind != 'e' && other != target)
             };
             let replaceable = |&place: &usize| {
-                let (there, other, _) = self.0[place];
+                let (there, other, _) = list[place];
                 kind == 's' && there == 's' && other == target && unseen(place)
             };
-            let place = (0..self.0.len()).find(replaceable);
+            let place = (0..list.len()).find(replaceable);
             if let Some(place) = place {
-                return PushOutcome::InPlaceOf(std::mem::replace(&mut self.0[place].2, item));
+                return PushOutcome::InPlaceOf(std::mem::replace(&mut list[place].2, item));
             }
-            if self.0.len() >= room {
+            if len >= room {
                 return PushOutcome::Full(item);
             }
-            self.0.push((kind, target, item));
+            list.push((kind, target, item));
             PushOutcome::Added
         }
     }
 
     #[test]
-    fn any_sequence_is_what_a_list_would_make_of_it() {
+    fn any_sequence_is_what_two_lists_would_make_of_it() {
         let mut random = 1_u64;
         let mut below = |end: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -202,15 +307,29 @@ mod tests {
         };
         let targets = [slot("a"), slot("b"), slot("c"), SaveTarget::blob(crate::MemoryStore::new(), "a")];
         let (mut queue, mut model) = (Queue::new(4), Model::default());
-        let (mut replaced, mut refused, mut popped) = (0, 0, 0);
+        let (mut replaced, mut refused, mut popped, mut taken) = (0, 0, 0, 0);
         for item in 0..100_000 {
             if below(100) == 0 {
                 queue.set_max(below(9) as usize);
             }
             if below(3) == 0 {
-                let first = (!model.0.is_empty()).then(|| model.0.remove(0).2);
+                let first = (!model.for_thread.is_empty()).then(|| model.for_thread.remove(0).2);
                 assert_eq!(queue.pop(), first);
                 popped += usize::from(first.is_some());
+                continue;
+            }
+            if below(3) == 0 {
+                // One of two front ends takes its next request, and hands most of them on.
+                let own = below(2) as u32;
+                let wanted = model.for_front_end.iter().position(|&(_, _, item)| item % 2 == own);
+                let found = queue.take_for_front_end(|item| item % 2 == own);
+                let expected = wanted.map(|place| model.for_front_end.remove(place));
+                assert_eq!(found.as_ref().map(|(_, item)| *item), expected.map(|(_, _, item)| item));
+                if let (Some((concern, item)), Some(expected), 1..) = (found, expected, below(4)) {
+                    let expected = model.push(WaitsFor::Thread, expected, usize::MAX);
+                    assert_eq!(queue.push_taken(concern, item, |_, _| {}), expected);
+                    taken += 1;
+                }
                 continue;
             }
             let target = below(4) as usize;
@@ -219,13 +338,17 @@ mod tests {
                 1 | 2 => ('o', JobTarget::Other(targets[target].clone())),
                 _ => ('s', JobTarget::Save(targets[target].clone())),
             };
-            let busy = below(2) == 0;
-            let expected = model.push(kind, target, item, queue.max() + usize::from(!busy));
+            let is_working = below(2) == 0;
+            let waits_for = if below(2) == 0 { WaitsFor::Thread } else { WaitsFor::FrontEnd };
+            let room = model.room(queue.max(), waits_for, is_working);
+            let expected = model.push(waits_for, (kind, target, item), room);
             replaced += usize::from(matches!(expected, PushOutcome::InPlaceOf(_)));
             refused += usize::from(matches!(expected, PushOutcome::Full(_)));
-            assert_eq!(queue.push(concern, item, busy, |_, _| {}), expected, "item {item}");
-            assert_eq!(queue.len(), model.0.len());
+            assert_eq!(queue.push(waits_for, concern, item, is_working, |_, _| {}), expected, "item {item}");
+            assert_eq!(queue.len(WaitsFor::Thread), model.for_thread.len());
+            assert_eq!(queue.len(WaitsFor::FrontEnd), model.for_front_end.len());
         }
-        assert!(replaced > 1000 && refused > 1000 && popped > 1000, "{replaced} {refused} {popped}");
+        let counts = [replaced, refused, popped, taken];
+        assert!(counts.iter().all(|&count| count > 1000), "{counts:?}");
     }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bonfire::{Delta, OpenOptions, Result, Snapshot};
 
-use super::append::{AppendJob, AppendTo, RequestedSave};
+use super::append::{AppendTo, append_job};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, JobKind, SaveRequest, Step, load, step};
+use super::job::{Job, Work, step};
+use super::load::load;
 use super::queue::JobTarget;
-use super::status::{SaveReport, SaverStatus};
+use super::save::CapturedSave;
+use super::status::SaverStatus;
 use super::target::{LoadSource, SaveTarget};
 use super::worker::Shared;
 use crate::blocking::block_on;
@@ -90,9 +92,10 @@ impl Saver {
         Self { owner: Arc::new(Owner { shared }) }
     }
 
-    /// How many requests may wait; the one that is being done does not count. Default: 64. What is asked for beyond is
-    /// refused: its handle is complete at once, with [`Error::is_limit`](bonfire::Error::is_limit). A save that takes the
-    /// place of another is never refused. This is so for all clones.
+    /// How many requests may wait, for a front end or for the thread; the one that is being done does not count. Default: 64.
+    /// What is asked for beyond is refused: its handle is complete at once, with
+    /// [`Error::is_limit`](bonfire::Error::is_limit). A save that takes the place of another is never refused. This is so for
+    /// all clones.
     pub fn queue_max(self, jobs: usize) -> Self {
         self.owner.shared.set_queue_max(jobs);
         self
@@ -106,19 +109,15 @@ impl Saver {
 
     /// Saves a world.
     pub fn save(&self, target: impl Into<SaveTarget>, snapshot: Snapshot, details: Details) -> SaveHandle {
-        let (promise, handle) = Promise::new();
-        let (target, promises) = (target.into(), vec![promise]);
-        self.submit_save(SaveRequest { target, snapshot, details, encode: None, promises });
-        handle
+        self.submit_save(CapturedSave { target: target.into(), snapshot, details, encode: None })
     }
 
     /// See [`engine::submit_save`](crate::engine::submit_save).
-    pub(crate) fn submit_save(&self, request: SaveRequest) {
-        request.promises.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
-        let description = format!("save {}", request.target);
-        let concern = JobTarget::Save(request.target.clone());
-        request.follow_last();
-        self.owner.shared.submit(concern, Job { description, work: JobKind::Save(Box::new(request)) });
+    pub(crate) fn submit_save(&self, save: CapturedSave) -> SaveHandle {
+        let (promise, handle) = Promise::new();
+        let (target, job) = save.into_job(vec![promise]);
+        self.owner.shared.submit(target, job);
+        handle
     }
 
     /// Appends what has changed to the journal of a save, at the cost of what has changed. When the handle is complete, it is
@@ -128,48 +127,20 @@ impl Saver {
     /// world as a whole, and go on from there. So a game that saves every second has one rule: a save first; then, when its
     /// handle is complete, deltas; after an error, or when [`AppendReport::full_save_due`] says so, a save again.
     pub fn append(&self, base: JournalBase, delta: Delta) -> Handle<AppendReport> {
-        let (promise, handle) = Promise::new();
-        self.submit_append(base, delta, promise);
-        handle
-    }
-
-    /// See [`engine::submit_append`](crate::engine::submit_append).
-    pub(crate) fn submit_append(&self, base: JournalBase, delta: Delta, promise: Promise<AppendReport>) {
-        self.submit_append_job(AppendJob {
-            base: AppendTo::DurableSave(base),
-            delta,
-            promise,
-            saves: Vec::new(),
-        });
+        self.submit_append(AppendTo::DurableSave(base), delta)
     }
 
     /// See [`engine::submit_append_after`](crate::engine::submit_append_after).
-    pub(crate) fn submit_append_after(
-        &self,
-        base: RequestedSave,
-        delta: Delta,
-        saves: Vec<Promise<SaveReport>>,
-    ) -> Handle<AppendReport> {
-        let (promise, handle) = Promise::new();
-        self.submit_append_job(AppendJob { base: AppendTo::Requested(base), delta, promise, saves });
+    pub(crate) fn submit_append(&self, base: AppendTo, delta: Delta) -> Handle<AppendReport> {
+        let (target, job, handle) = append_job(self.owner.shared.id, base, delta, Vec::new());
+        self.owner.shared.submit(target, job);
         handle
-    }
-
-    fn submit_append_job(&self, append: AppendJob) {
-        append.promise.enter_queue(self.owner.shared.id);
-        append.saves.iter().for_each(|promise| promise.enter_queue(self.owner.shared.id));
-        let slot = append.base.slot().to_owned();
-        let description = format!("append to slot `{slot}`");
-        let concern = JobTarget::Other(SaveTarget::Slot(slot));
-        self.owner.shared.submit(concern, Job { description, work: JobKind::Other(append.step()) });
     }
 
     /// Opens and checks the newest good save of a slot, one save by its number, or the save at a path or in a blob.
     pub fn load(&self, source: impl Into<LoadSource>) -> LoadHandle {
-        let (promise, handle) = Promise::new();
         let options = self.slots().open_options();
-        self.submit_load(source.into(), options, promise, |loaded, _| Ok(loaded));
-        handle
+        self.submit_load(source.into(), options, |loaded, _| Ok(loaded))
     }
 
     /// See [`engine::submit_load`](crate::engine::submit_load).
@@ -177,16 +148,17 @@ impl Saver {
         &self,
         source: LoadSource,
         options: OpenOptions<'static>,
-        promise: Promise<T>,
         then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
-    ) {
+    ) -> Handle<T> {
+        let (promise, handle) = Promise::new();
         let description = format!("load {source}");
-        let concern = JobTarget::Other(source.target());
-        self.submit(description, concern, promise, move |slots, reporter| {
+        let target = JobTarget::Other(source.target());
+        self.submit(description, target, promise, move |slots, reporter| {
             let span = tracing::info_span!("bonfire.load", target = %source);
             let _in_span = span.enter();
             then(load(slots, &source, options, reporter)?, reporter)
         });
+        handle
     }
 
     /// Deletes all saves of a slot that are not locked, and returns how many there were. A slot that does not exist has
@@ -200,8 +172,8 @@ impl Saver {
     /// See [`engine::submit_delete`](crate::engine::submit_delete).
     pub(crate) fn submit_delete(&self, slot: &str, promise: Promise<u64>) {
         let slot = slot.to_owned();
-        let concern = JobTarget::Other(SaveTarget::Slot(slot.clone()));
-        self.submit(format!("delete slot `{slot}`"), concern, promise, move |slots, _| {
+        let target = JobTarget::Other(SaveTarget::Slot(slot.clone()));
+        self.submit(format!("delete slot `{slot}`"), target, promise, move |slots, _| {
             block_on(slots.delete_saves(&slot))
         });
     }
@@ -230,13 +202,17 @@ impl Saver {
     fn submit<T: Clone + Send + 'static>(
         &self,
         description: String,
-        concern: JobTarget,
+        target: JobTarget,
         promise: Promise<T>,
         work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
     ) {
         promise.enter_queue(self.owner.shared.id);
-        let step: Step = step(promise, work);
-        self.owner.shared.submit(concern, Job { description, work: JobKind::Other(step) });
+        let work = Work::Other(step(promise, work));
+        self.owner.shared.submit(target, Job { description, saves: Vec::new(), work });
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
     }
 
     /// How it is doing.
@@ -244,12 +220,12 @@ impl Saver {
         self.owner.shared.status()
     }
 
-    /// Whether nothing waits and nothing is being done.
+    /// Returns true if nothing waits for the thread and nothing is being done.
     pub fn is_idle(&self) -> bool {
         self.owner.shared.is_idle()
     }
 
-    /// Waits until nothing waits and nothing is being done; false if that takes longer than `deadline`. Then the drop of the
+    /// Blocks until nothing waits for the thread and nothing is being done; false if that takes longer than `deadline`. Then the drop of the
     /// last clone does not wait either, and what is not done when the process ends is lost. Inside of a job this does not
     /// wait.
     pub fn finish(&self, deadline: Duration) -> bool {

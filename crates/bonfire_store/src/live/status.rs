@@ -60,8 +60,10 @@ impl SaveReport {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SaverStatus {
-    /// Jobs that wait for their turn.
+    /// Requests that wait for the thread.
     pub queued: usize,
+    /// Requests that wait for a front end, which captures at the end of a frame, and for no load before it.
+    pub requested: usize,
     /// What is being done right now.
     pub running: Option<String>,
     /// Saves that are durable.

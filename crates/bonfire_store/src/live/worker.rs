@@ -17,7 +17,7 @@ use std::time::Duration;
 use bonfire::Error;
 
 use super::job::{Job, Outcome};
-use super::queue::{JobTarget, PushOutcome, Queue};
+use super::queue::{JobTarget, PushOutcome, Queue, WaitsFor};
 use super::status::SaverStatus;
 use crate::slots::Slots;
 
@@ -69,8 +69,9 @@ struct State {
 }
 
 impl State {
+    /// Returns true if the thread has nothing to do. What waits for the front end is not its business.
     fn is_idle(&self) -> bool {
-        self.queue.len() == 0 && self.running.is_none()
+        self.queue.len(WaitsFor::Thread) == 0 && self.running.is_none()
     }
 
     fn next(&mut self) -> Option<Job> {
@@ -140,12 +141,50 @@ impl Shared {
 
     pub(super) fn status(&self) -> SaverStatus {
         let state = self.lock();
-        SaverStatus { queued: state.queue.len(), running: state.running.clone(), ..state.counted.clone() }
+        SaverStatus {
+            queued: state.queue.len(WaitsFor::Thread),
+            requested: state.queue.len(WaitsFor::FrontEnd),
+            running: state.running.clone(),
+            ..state.counted.clone()
+        }
     }
 
-    /// Hands a job in. It is never waited for.
-    pub(super) fn submit(self: &Arc<Self>, concern: JobTarget, job: Job) {
-        let description = job.description.clone();
+    /// Returns how many requests wait for the front end.
+    pub(super) fn requested(&self) -> usize {
+        self.lock().queue.len(WaitsFor::FrontEnd)
+    }
+
+    /// Adds a request that waits for the front end. Returns it if too many wait.
+    pub(super) fn request(&self, target: JobTarget, job: Job) -> Result<(), (Job, Error)> {
+        let mut state = self.lock();
+        let is_working = state.running.is_some();
+        let pushed = state.queue.push(WaitsFor::FrontEnd, target, job, is_working, Job::replace);
+        self.admit(state, pushed)
+    }
+
+    /// Takes the next request for the front end that `is_wanted`.
+    pub(super) fn take_request(&self, is_wanted: impl Fn(&Job) -> bool) -> Option<(JobTarget, Job)> {
+        self.lock().queue.take_for_front_end(is_wanted)
+    }
+
+    /// Adds a job for the thread. It is never waited for. If it cannot be done, its handles say why.
+    pub(super) fn submit(self: &Arc<Self>, target: JobTarget, job: Job) {
+        self.submit_by(job, |queue, job, is_working| {
+            queue.push(WaitsFor::Thread, target, job, is_working, Job::replace)
+        });
+    }
+
+    /// Adds a job of which the front end has done its part. It is never refused.
+    pub(super) fn submit_taken(self: &Arc<Self>, target: JobTarget, job: Job) {
+        self.submit_by(job, |queue, job, _| queue.push_taken(target, job, Job::replace));
+    }
+
+    fn submit_by(
+        self: &Arc<Self>,
+        job: Job,
+        push: impl FnOnce(&mut Queue<Job>, Job, bool) -> PushOutcome<Job>,
+    ) {
+        job.saves.iter().for_each(|promise| promise.enter_queue(self.id));
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
             drop(state);
@@ -154,32 +193,42 @@ impl Shared {
         }
         // A new request is a new reason to wait for the end.
         state.gave_up = false;
-        let busy = state.running.is_some();
-        match state.queue.push(concern, job, busy, Job::replace) {
-            PushOutcome::Added => {}
-            PushOutcome::InPlaceOf(old) => {
-                state.counted.coalesced += 1;
-                // With it goes a snapshot, which takes its time.
-                drop(state);
-                drop(old);
-                tracing::debug!("{description}: a newer request takes the place of one that waited");
-            }
-            PushOutcome::Full(job) => {
-                let max = state.queue.max();
-                drop(state);
-                let error = Error::limit(format!("cannot {description}: {max} jobs wait already"));
-                tracing::debug!("{error}");
-                return self.end(job, &error, |state, _| state.counted.refused += 1);
-            }
+        let is_working = state.running.is_some();
+        let pushed = push(&mut state.queue, job, is_working);
+        if let Err((job, error)) = self.admit(state, pushed) {
+            return self.end(job, &error, |_, _| {});
         }
         if cfg!(target_arch = "wasm32") {
             // A job that is handed in by a job is done after it.
-            if !busy {
+            if !is_working {
                 self.work_off();
             }
             return;
         }
         self.changed.notify_all();
+    }
+
+    /// Counts what became of a request. Returns it if too many wait.
+    fn admit(&self, mut state: MutexGuard<'_, State>, pushed: PushOutcome<Job>) -> Result<(), (Job, Error)> {
+        match pushed {
+            PushOutcome::Added => Ok(()),
+            PushOutcome::InPlaceOf(old) => {
+                state.counted.coalesced += 1;
+                drop(state);
+                tracing::debug!("{}: a newer request takes the place of one that waited", old.description);
+                // A snapshot may go with the old request, which takes its time.
+                drop(old);
+                Ok(())
+            }
+            PushOutcome::Full(job) => {
+                state.counted.refused += 1;
+                let max = state.queue.max();
+                drop(state);
+                let error = Error::limit(format!("cannot {}: {max} jobs wait already", job.description));
+                tracing::debug!("{error}");
+                Err((job, error))
+            }
+        }
     }
 
     /// Does what waits, on this thread.
@@ -208,7 +257,7 @@ impl Shared {
         let ended = job.run(Err(error.clone()));
         let mut state = self.lock();
         count(&mut state, ended.outcome);
-        let wake = (ended.settle)();
+        let wake = (ended.complete)();
         drop(state);
         wake();
     }
@@ -219,9 +268,9 @@ impl Shared {
         CURRENT.set(Some(self.id));
         loop {
             self.work_off();
-            let pending = |state: &mut State| state.queue.len() == 0 && !state.closed;
-            let state = self.changed.wait_while(self.lock(), pending).unwrap_or_else(PoisonError::into_inner);
-            if state.queue.len() == 0 {
+            let nothing = |state: &mut State| state.queue.len(WaitsFor::Thread) == 0 && !state.closed;
+            let state = self.changed.wait_while(self.lock(), nothing).unwrap_or_else(PoisonError::into_inner);
+            if state.queue.len(WaitsFor::Thread) == 0 {
                 return;
             }
         }
@@ -232,7 +281,7 @@ impl Shared {
         let mut state = self.lock();
         state.running = None;
         state.count(ended.outcome);
-        let wake = (ended.settle)();
+        let wake = (ended.complete)();
         drop(state);
         self.changed.notify_all();
         // Wakers are code of others, and the next job is none of their business.

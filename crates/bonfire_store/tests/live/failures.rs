@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 use bonfire_store::disk::Disk;
-use bonfire_store::engine::{Promise, SaveRequest, submit_load, submit_save};
+use bonfire_store::engine::{CapturedSave, submit_load, submit_save};
 use bonfire_store::{Details, DirStore, MemoryStore, Phase, SaveTarget, Saver, Slots, Store, Wait};
 use bonfire_testkit::disk::{
     Breakage, BrokenDisk, Call, CrashDisk, Explorer, Fault, FaultyDisk, Plan, Repeat,
@@ -124,10 +124,10 @@ fn panics_are_errors_and_the_thread_goes_on() {
     let panics = saver.run(|_| -> Result<u32> { panic!("the dragon {}", "woke") });
     assert!(panics.wait().unwrap_err().to_string().contains("the dragon woke"));
     saver.save("quick", world(1), Details::new()).wait().unwrap();
-    let (promise, handle) = Promise::<u32>::new();
     let options = bonfire::Snapshot::options();
-    submit_load(&saver, "quick".into(), options, promise, |_, _| panic!("in the migration"));
-    assert!(handle.wait().unwrap_err().to_string().contains("in the migration"));
+    let load =
+        submit_load(&saver, "quick".into(), options, |_, _| -> Result<u32> { panic!("in the migration") });
+    assert!(load.wait().unwrap_err().to_string().contains("in the migration"));
     let save = saver.save(SaveTarget::blob(Panicking, "a"), world(1), Details::new());
     assert!(save.wait().unwrap_err().to_string().contains("no put"));
     assert_eq!(saver.status().failures, 1);
@@ -141,25 +141,15 @@ fn a_world_that_is_too_large_is_refused_when_its_turn_comes() {
     let saver = Saver::new(Slots::new(MemoryStore::new()).encode_options(encode.clone()));
     assert!(saver.save("quick", sized_world(1, 1000), Details::new()).wait().unwrap_err().is_limit());
     let target = SaveTarget::blob(MemoryStore::new(), "a");
-    let (promise, handle) = Promise::new();
     let larger = Some(bonfire::EncodeOptions::default());
-    submit_save(
-        &saver,
-        SaveRequest {
-            target: target.clone(),
-            snapshot: sized_world(1, 1000),
-            details: Details::new(),
-            encode: larger,
-            promises: vec![promise],
-        },
-    );
-    handle.wait().unwrap();
+    let (snapshot, details) = (sized_world(1, 1000), Details::new());
+    let save = CapturedSave { target: target.clone(), snapshot, details, encode: larger };
+    submit_save(&saver, save).wait().unwrap();
     assert!(saver.load(target.clone()).wait().unwrap_err().is_limit(), "the limits of the slots");
-    let (promise, handle) = Promise::new();
-    submit_load(&saver, target.into(), bonfire::Snapshot::options(), promise, |loaded, _| {
+    let load = submit_load(&saver, target.into(), bonfire::Snapshot::options(), |loaded, _| {
         Ok(number(&loaded.snapshot))
     });
-    assert_eq!(handle.wait().unwrap(), 1);
+    assert_eq!(load.wait().unwrap(), 1);
 }
 
 /// A store with a bug.

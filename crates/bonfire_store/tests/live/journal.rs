@@ -1,7 +1,9 @@
 //! Deltas go to the journal of a save in the order of the requests, and their handles are complete when they are durable.
 
-use bonfire_store::engine::{Promise, RequestedSave, submit_append_after};
-use bonfire_store::{Details, JournalBase, MemoryStore, SaveTarget, Saver, Slots, Wait};
+use bonfire_store::engine::{
+    NextRequest, Promise, RequestedSave, SaveTurn, next_request, request_save, submit_append_after,
+};
+use bonfire_store::{Details, JournalBase, MemoryStore, SaveHandle, SaveTarget, Saver, Slots, Wait};
 
 use crate::common::{delta, number, world};
 use crate::gate::{At, gated, held};
@@ -131,13 +133,23 @@ fn requested(saver: &Saver, tick: u64) -> RequestedSave {
     RequestedSave { slot: "auto".to_owned(), save, tick }
 }
 
+/// A save that a game requests, whose turn it is.
+fn save_turn(saver: &Saver) -> (SaveTurn<()>, SaveHandle) {
+    let (promise, save) = Promise::new();
+    request_save(saver, "auto".into(), (), promise);
+    match next_request::<(), ()>(saver) {
+        Some(NextRequest::Save(turn)) => (turn, save),
+        _ => panic!("a save was requested"),
+    }
+}
+
 #[test]
 fn deltas_may_follow_a_save_that_is_on_its_way() {
     let (saver, gate, _) = held();
     let base = requested(&saver, 1);
-    let (promise, save) = Promise::new();
-    let first = submit_append_after(&saver, base.clone(), delta(1, 2), vec![promise]);
-    let second = submit_append_after(&saver, base.clone(), delta(2, 3), Vec::new());
+    let (turn, save) = save_turn(&saver);
+    let first = turn.append(base.clone(), delta(1, 2));
+    let second = submit_append_after(&saver, base.clone(), delta(2, 3));
     assert!(!first.is_complete());
     gate.open();
     let report = save.wait().unwrap();
@@ -154,11 +166,11 @@ fn a_delta_behind_a_save_that_fails_or_is_replaced_fails_too() {
     let (saver, gate, _) = held();
     let base = requested(&saver, 1);
     base.save.cancel();
-    let (promise, save) = Promise::new();
-    let behind = submit_append_after(&saver, base, delta(1, 2), vec![promise]);
+    let (turn, save) = save_turn(&saver);
+    let behind = turn.append(base, delta(1, 2));
     let replaced = requested(&saver, 3);
     let newer = saver.save("auto", world(5), Details::new());
-    let behind_replaced = submit_append_after(&saver, replaced, delta(3, 4), Vec::new());
+    let behind_replaced = submit_append_after(&saver, replaced, delta(3, 4));
     gate.open();
     assert!(behind.wait().unwrap_err().is_conflict());
     assert!(save.wait().unwrap_err().to_string().contains("the save that this continues has failed"));

@@ -11,4 +11,5 @@ mod handles;
 mod journal;
 mod order;
 mod progress;
+mod requests;
 mod targets;

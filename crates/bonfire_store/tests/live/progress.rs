@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use bonfire_store::disk::MemoryDisk;
-use bonfire_store::engine::{Promise, submit_load};
+use bonfire_store::engine::submit_load;
 use bonfire_store::{
     Details, DirStore, MemoryStore, Payload, Phase, Precondition, Progress, Rotating, Store, Wait,
 };
@@ -56,9 +56,8 @@ fn a_save_whose_place_was_taken_is_as_far_as_the_other() {
 fn a_load_is_checked_and_then_as_far_as_the_game_says() {
     let (saver, _) = gated();
     let bytes = saver.save("quick", sized_world(4, 10_000), Details::new()).wait().unwrap().bytes;
-    let (promise, handle) = Promise::new();
     let ((at, here), (on, go)) = (channel(), channel::<()>());
-    submit_load(&saver, "quick".into(), bonfire::Snapshot::options(), promise, move |loaded, watch| {
+    let handle = submit_load(&saver, "quick".into(), bonfire::Snapshot::options(), move |loaded, watch| {
         let checked = watch.get();
         watch.set(Progress::new(Phase::Migrating, 1, 2));
         at.send(checked).unwrap();

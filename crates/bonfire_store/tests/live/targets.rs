@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bonfire::EncodeOptions;
-use bonfire_store::engine::{Promise, SaveRequest, submit_save};
+use bonfire_store::engine::{CapturedSave, submit_save};
 use bonfire_store::{Details, Keep, MemoryStore, SaveTarget, Saver, Slots, Wait, read, write};
 
 use crate::common::{number, world};
@@ -70,19 +70,10 @@ fn files_of_others_are_loaded_too_and_damage_is_found() {
 fn how_a_world_becomes_bytes_can_be_chosen_for_one_save() {
     let (saver, _) = gated();
     let plain = saver.save("quick", world(1), Details::new()).wait().unwrap().bytes;
-    let (promise, handle) = Promise::new();
-    let options = EncodeOptions { copies: false, ..Default::default() };
-    submit_save(
-        &saver,
-        SaveRequest {
-            target: "quick".into(),
-            snapshot: world(1),
-            details: Details::new(),
-            encode: Some(options),
-            promises: vec![promise],
-        },
-    );
-    assert!(handle.wait().unwrap().bytes < plain);
+    let encode = Some(EncodeOptions { copies: false, ..Default::default() });
+    let (target, details) = ("quick".into(), Details::new());
+    let save = submit_save(&saver, CapturedSave { target, snapshot: world(1), details, encode });
+    assert!(save.wait().unwrap().bytes < plain);
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! A save from its source to a checked snapshot.
+
+use bonfire::{Error, OpenOptions, Result};
+use bytes::Bytes;
+
+use super::target::{LoadSource, SaveTarget};
+use crate::blocking::block_on;
+use crate::progress::{Phase, Progress, ProgressReporter};
+use crate::slots::{LoadedSave, SaveInfo, Slots};
+use crate::store::{Store, refuse_sealed};
+
+/// Opens and checks the save of a source.
+pub(super) fn load(
+    slots: &Slots,
+    source: &LoadSource,
+    options: OpenOptions<'static>,
+    reporter: &ProgressReporter,
+) -> Result<LoadedSave> {
+    let options = options.watch(reporter.counter());
+    let target = match source {
+        LoadSource::Generation { slot, generation } => {
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
+            return block_on(slots.load_generation(slot, *generation, &options));
+        }
+        LoadSource::Latest(target) => target,
+    };
+    match target {
+        SaveTarget::Slot(slot) => block_on(slots.load_reporting(slot, &options, reporter)),
+        #[cfg(not(target_arch = "wasm32"))]
+        SaveTarget::Path(path) => {
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
+            let bytes = crate::file::read_bytes(path, options.file_bytes_max())?;
+            open(path.display().to_string(), bytes, &options, reporter)
+        }
+        SaveTarget::Blob { store, name } => {
+            reporter.set(Progress::new(Phase::Reading, 0, 0));
+            if let Some(head) = block_on(store.head(name))?
+                && head.len > options.file_bytes_max()
+            {
+                let len = head.len;
+                return Err(Error::limit(format!("`{name}` has {len} bytes, more than the limits allow")));
+            }
+            let bytes = block_on(store.get(name))?;
+            open(name.clone(), bytes, &options, reporter)
+        }
+    }
+}
+
+/// Opens a save that is in no slot.
+fn open(
+    place: String,
+    bytes: Bytes,
+    options: &OpenOptions<'_>,
+    reporter: &ProgressReporter,
+) -> Result<LoadedSave> {
+    refuse_sealed(&place, &bytes)?;
+    reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
+    let snapshot = options.open_shared(bytes.clone())?;
+    Ok(LoadedSave {
+        snapshot,
+        info: SaveInfo::outside_of_slots(place, &bytes, options),
+        journal: None,
+        skipped: Vec::new(),
+    })
+}

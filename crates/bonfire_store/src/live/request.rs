@@ -1,0 +1,155 @@
+//! The front end's side of the queue: requests that wait for the end of a frame.
+
+use std::any::Any;
+use std::fmt;
+
+use bonfire::{Delta, EncodeOptions, Error, Snapshot};
+
+use super::append::{AppendTo, RequestedSave, append_job};
+use super::handle::{Handle, Promise, SaveHandle};
+use super::job::{Job, Work, are_cancelled};
+use super::queue::JobTarget;
+use super::save::CapturedSave;
+use super::saver::Saver;
+use super::status::SaveReport;
+use super::target::SaveTarget;
+use crate::journal::AppendReport;
+use crate::slots::Details;
+
+/// What a request is about, if it is no save. A save takes the place of an earlier one of the same target, unless a request in
+/// between would notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestScope {
+    /// One target: a deletion.
+    Target(SaveTarget),
+    /// Everything: a load changes what later saves hold.
+    Everything,
+}
+
+/// A request that was not accepted, because too many wait.
+#[derive(Debug)]
+pub struct RefusedRequest<R> {
+    /// The request.
+    pub request: R,
+    /// The reason, which is [`Error::is_limit`].
+    pub error: Error,
+}
+
+/// The next request of a front end. `S` are the front end's options of a save, `R` are its other requests.
+pub enum NextRequest<S, R> {
+    /// A save, which the front end captures.
+    Save(SaveTurn<S>),
+    /// Anything else.
+    Other(R),
+}
+
+/// A save whose turn it is: the front end captures the world and hands it on. If this is dropped, the save fails.
+pub struct SaveTurn<S> {
+    /// The front end's options.
+    pub options: S,
+    target: SaveTarget,
+    saves: Vec<Promise<SaveReport>>,
+    saver: Saver,
+}
+
+impl Saver {
+    /// See [`engine::request_save`](crate::engine::request_save).
+    pub(crate) fn request_save<S: Any + Send>(
+        &self,
+        target: SaveTarget,
+        options: S,
+        promise: Promise<SaveReport>,
+    ) {
+        let description = format!("save {target}");
+        let work = Work::FrontEnd(Box::new(options));
+        let job = Job { description, saves: vec![promise], work };
+        if let Err((refused, error)) = self.shared().request(JobTarget::Save(target), job) {
+            refused.saves.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+        }
+    }
+
+    /// See [`engine::request`](crate::engine::request).
+    pub(crate) fn request<R: Any + Send>(
+        &self,
+        description: String,
+        scope: RequestScope,
+        request: R,
+    ) -> Result<(), RefusedRequest<R>> {
+        let target = match scope {
+            RequestScope::Target(target) => JobTarget::Other(target),
+            RequestScope::Everything => JobTarget::Everything,
+        };
+        let job = Job { description, saves: Vec::new(), work: Work::FrontEnd(Box::new(request)) };
+        match self.shared().request(target, job) {
+            Err((Job { work: Work::FrontEnd(request), .. }, error)) => match request.downcast() {
+                Ok(request) => Err(RefusedRequest { request: *request, error }),
+                Err(_) => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// See [`engine::request_count`](crate::engine::request_count).
+    pub(crate) fn request_count(&self) -> usize {
+        self.shared().requested()
+    }
+
+    /// See [`engine::next_request`](crate::engine::next_request).
+    pub(crate) fn next_request<S: Any + Send, R: Any + Send>(&self) -> Option<NextRequest<S, R>> {
+        let is_wanted =
+            |job: &Job| matches!(&job.work, Work::FrontEnd(own) if own.is::<S>() || own.is::<R>());
+        let (target, Job { saves, work, .. }) = self.shared().take_request(is_wanted)?;
+        let Work::FrontEnd(own) = work else { return None };
+        match target {
+            JobTarget::Save(target) => {
+                let options = *own.downcast().ok()?;
+                Some(NextRequest::Save(SaveTurn { options, target, saves, saver: self.clone() }))
+            }
+            _ => Some(NextRequest::Other(*own.downcast().ok()?)),
+        }
+    }
+}
+
+impl<S> SaveTurn<S> {
+    /// Returns the target of the save.
+    pub fn target(&self) -> &SaveTarget {
+        &self.target
+    }
+
+    /// Returns a handle of the save.
+    pub fn handle(&self) -> Option<SaveHandle> {
+        self.saves.last().map(Promise::handle)
+    }
+
+    /// Returns true if all who asked for the save have cancelled it.
+    pub fn is_cancelled(&self) -> bool {
+        are_cancelled(&self.saves)
+    }
+
+    /// Hands the captured world to the thread of the saver, with the details that menus show. `encode`: `None` for the
+    /// encoding options of the slots.
+    pub fn save(self, snapshot: Snapshot, details: Details, encode: Option<EncodeOptions>) {
+        let save = CapturedSave { target: self.target, snapshot, details, encode };
+        let (target, job) = save.into_job(self.saves);
+        self.saver.shared().submit_taken(target, job);
+    }
+
+    /// Appends a delta to the journal of an earlier save, in the place of this one. If that save fails, this one does.
+    pub fn append(self, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
+        let shared = self.saver.shared();
+        let (target, job, handle) = append_job(shared.id, AppendTo::Requested(base), delta, self.saves);
+        shared.submit_taken(target, job);
+        handle
+    }
+
+    /// Completes the save with an error.
+    pub fn fail(self, error: &Error) {
+        self.saves.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+    }
+}
+
+impl<S> fmt::Debug for SaveTurn<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaveTurn").field("target", &self.target).finish_non_exhaustive()
+    }
+}
