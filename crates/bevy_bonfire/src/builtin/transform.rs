@@ -36,7 +36,6 @@ impl Adapter<Transform> for ByField {
                 (offset_of!(Transform, rotation), Quat::LAYOUT.get()),
                 (offset_of!(Transform, scale), Vec3::LAYOUT.get()),
             ],
-            false,
         ))
     };
 
