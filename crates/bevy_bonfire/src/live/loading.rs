@@ -12,7 +12,7 @@ use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
 use super::Saves;
 use super::run::{cancelled, log_failure};
 use crate::load::{
-    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, LoadSlices, Loaded, PreparedLoad, StartedOver,
+    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, Loaded, PreparedLoad, SlicedLoad, StartedOver,
 };
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
@@ -32,7 +32,7 @@ pub(super) enum Loading {
         source: LoadSource,
         skipped: Vec<SkippedSave>,
         budget: Duration,
-        slices: Box<LoadSlices>,
+        slices: Box<SlicedLoad>,
         promise: Promise<Arc<Loaded>>,
     },
     /// The saves of a slot are being removed.
@@ -44,7 +44,7 @@ pub(super) type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
 /// A load that is prepared, and damaged saves that were passed over for it.
 pub(super) struct Preparation {
-    load: PreparedLoad,
+    load: PreparedLoad<'static>,
     skipped: Vec<SkippedSave>,
 }
 
@@ -56,7 +56,7 @@ impl Loading {
                 false => preparation.progress(),
             },
             Self::Committing { slices, .. } => {
-                let (done, total) = slices.progress();
+                let (done, total) = slices.progress_counts();
                 Progress::new(Phase::Committing, done as u64, total as u64)
             }
             Self::StartingOver { deletion, .. } => deletion.progress(),
@@ -169,7 +169,7 @@ fn advance_preparation(
     match prepared {
         Ok(Preparation { load, skipped }) => match budget.filter(|_| wait.is_none()) {
             Some(budget) => {
-                let slices = Box::new(LoadSlices::new(load));
+                let slices = Box::new(SlicedLoad::from_prepared(load));
                 commit(world, Commit { source, skipped, budget, slices, promise });
             }
             None => {
@@ -205,7 +205,7 @@ struct Commit {
     source: LoadSource,
     skipped: Vec<SkippedSave>,
     budget: Duration,
-    slices: Box<LoadSlices>,
+    slices: Box<SlicedLoad>,
     promise: Promise<Arc<Loaded>>,
 }
 
@@ -216,7 +216,7 @@ fn commit(world: &mut World, commit: Commit) {
         slices.cancel(world);
         return end_load(world, source, skipped, Err(cancelled("the load")), promise);
     }
-    match slices.step(world, budget) {
+    match slices.advance(world, budget) {
         Ok(Some(loaded)) => end_load(world, source, skipped, Ok(Arc::new(loaded)), promise),
         Ok(None) => {
             let loading = Loading::Committing { source, skipped, budget, slices, promise };

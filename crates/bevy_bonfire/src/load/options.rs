@@ -47,7 +47,23 @@ pub enum LoadMode {
 
 impl LoadMode {
     pub(super) fn is_restore(&self) -> bool {
-        matches!(self, Self::Restore(_) | Self::RestoreSelected(..))
+        self.ticks().is_some()
+    }
+
+    /// The ticks that a restore sets; `None` for modes that do not restore.
+    pub(super) fn ticks(&self) -> Option<Ticks> {
+        match self {
+            Self::Restore(ticks) | Self::RestoreSelected(_, ticks) => Some(*ticks),
+            _ => None,
+        }
+    }
+
+    /// The selection of a mode that has one.
+    pub(super) fn selection(&self) -> Option<&Selection> {
+        match self {
+            Self::ReplaceSelected(selection) | Self::RestoreSelected(selection, _) => Some(selection),
+            _ => None,
+        }
     }
 }
 

@@ -18,8 +18,8 @@ use bevy_ecs::world::World;
 use bonfire::engine::RowRun;
 use bonfire::{Descriptor, EntityId};
 
-use super::Ticks;
-use super::raw_column::RawColumn;
+use crate::load::Ticks;
+use crate::load::spawn::RawColumn;
 
 /// An archetype of a world whose rows a restore may overwrite.
 pub(crate) struct LiveGroup {

@@ -12,11 +12,11 @@ use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::OwningPtr;
 use bevy_ecs::world::World;
+use bonfire::Descriptor;
 use bonfire::engine::{AlignedBuf, StagedColumn};
-use bonfire::{Descriptor, Result};
 
 use super::batch_spawn::ColumnRows;
-use crate::registry::{ComponentRegistry, InsertMode, LoadResource};
+use crate::registry::{ComponentRegistry, InsertMode};
 
 const ABSENT: u32 = u32::MAX;
 
@@ -178,6 +178,11 @@ impl<'s> RawColumn<'s> {
         }
     }
 
+    /// The value of a row that was taken out.
+    pub(super) fn taken(&self, row: TakenRow) -> NonNull<u8> {
+        self.pointer(row.0)
+    }
+
     #[expect(unsafe_code, reason = "values without their type")]
     fn pointer(&self, index: u32) -> NonNull<u8> {
         let index = index as usize;
@@ -323,7 +328,7 @@ impl<'s> RawColumn<'s> {
     pub(crate) fn discard(&self, row: TakenRow) {
         if let Some(drop) = self.drop.filter(|_| self.has_values()) {
             // SAFETY: the memory is ours, and the row was taken, so this is its only use.
-            unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
+            unsafe { drop(OwningPtr::new(self.taken(row))) };
         }
     }
 }
@@ -348,7 +353,7 @@ pub(crate) struct TakenRow(u32);
 pub(crate) fn insert(world: &mut World, entity: Entity, column: &RawColumn<'_>, row: TakenRow) {
     let Ok(mut target) = world.get_entity_mut(entity) else { return column.discard(row) };
     // SAFETY: the id is of this world, the value of its type, and the row was taken, so this is its only use.
-    unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
+    unsafe { target.insert_by_id(column.id, OwningPtr::new(column.taken(row))) };
 }
 
 /// Inserts a row of a segment that is not spawned by a batch: all its values at once, or one by one.
@@ -386,25 +391,4 @@ pub(crate) unsafe fn insert_row(
     }
     // SAFETY: the ids are of this world, and the values of their types.
     unsafe { target.insert_by_ids(ids, pointers) };
-}
-
-/// Puts a resource into the world.
-#[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(crate) fn insert_resource(
-    world: &mut World,
-    column: &mut RawColumn<'_>,
-    load: Option<&LoadResource>,
-) -> Result<()> {
-    let Some(row) = column.take_row(0) else { return Ok(()) };
-    // SAFETY: the row was taken, so this is its only use.
-    let value = unsafe { OwningPtr::new(column.pointer(row.0)) };
-    match load {
-        Some(load) => load(world, value),
-        None => {
-            let caller = bevy_ecs::change_detection::MaybeLocation::caller();
-            // SAFETY: the value is of the component's type.
-            unsafe { world.insert_resource_by_id(column.id, value, caller) };
-            Ok(())
-        }
-    }
 }
