@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | entities that have come get ids, those that are gone leave the map; everything is staged |
 //! | 2 | what has come is spawned |
-//! | 3 | values are overwritten in live_row; components are removed and inserted; lists are put in order |
+//! | 3 | values are overwritten in place; components are removed and inserted; lists are put in order |
 //! | 4 | what is gone is despawned |
 //! | 5 | resources |
 //!

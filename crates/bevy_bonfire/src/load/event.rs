@@ -51,7 +51,7 @@ impl LoadStarting {
         });
     }
 
-    /// Gives the data of a save to those who asked for it, and returns what nobody asked for.
+    /// Gives the data of a save to the callbacks for its key, and returns the data without one.
     pub(crate) fn dispatch<'d>(
         &mut self,
         world: &mut World,
@@ -67,7 +67,7 @@ impl LoadStarting {
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadFinished {
-    /// Where it came from, if it was not a snapshot.
+    /// The save that was loaded, if it was not a snapshot.
     pub source: Option<LoadSource>,
     /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
     pub skipped: Vec<SkippedSave>,
@@ -82,6 +82,6 @@ pub struct LoadFinished {
 pub struct StartedOver {
     /// The slot.
     pub slot: String,
-    /// How many saves were removed, or why the world is as it was.
+    /// The number of saves that were removed, or the reason why the world is as it was.
     pub result: Result<u64>,
 }

@@ -143,8 +143,12 @@ const _SEND_PARTS: fn(&StagedEntities<'static>) = |entities| {
     fn assert_send<T: Send + Sync>(_: &T) {}
     let StagedEntities { ids, map, staged, deferred, order } = entities;
     let Staged { archetypes: _, resources: _, extras: _, carry, report } = staged;
-    (assert_send(ids), assert_send(map), assert_send(deferred), assert_send(order));
-    (assert_send(carry), assert_send(report));
+    assert_send(ids);
+    assert_send(map);
+    assert_send(deferred);
+    assert_send(order);
+    assert_send(carry);
+    assert_send(report);
     assert_send(&None::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Bitmap)>);
 };
 

@@ -42,7 +42,7 @@ pub(crate) fn is_same_world(plan: &LoadPlan<'_, '_>, registry: &ComponentRegistr
 struct LiveArchetypes<'w> {
     world: &'w World,
     chosen: Vec<Option<EntityChoice>>,
-    /// Whether ids of the snapshot are ids of this world.
+    /// True if ids of the snapshot are ids of this world; `None` if that is not known.
     own: Option<bool>,
 }
 

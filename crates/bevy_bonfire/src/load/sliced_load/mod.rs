@@ -28,8 +28,8 @@ use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
 
 /// A load that is spread over frames. The new entities come in the background, where queries, captures, stable ids and
-/// indexes do not see them, and nothing that is there changes. When all of them are complete, everything switches in the
-/// last step: what is replaced goes, the new entities, resources and data are there.
+/// indexes do not see them, and no existing entity changes. When all of them are complete, everything switches in the last
+/// step: replaced entities are despawned, and the new entities, resources and data are in the world.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
@@ -63,7 +63,7 @@ use crate::registry::SaveRegistry;
 ///   games whose hooks take long, or whose entities come back with much that is loaded late.
 /// - New entities are `Disabled` until the last step. Observers that look at them by a query must allow that; those of
 ///   `Add<Disabled>` and `Remove<Disabled>` see them come and go.
-/// - Commands of hooks are applied when not all entities are there. Components that look at other entities should be
+/// - Commands of hooks are applied when not all entities exist. Components that look at other entities should be
 ///   loaded late ([`PersistExt::load_late`](crate::PersistExt::load_late)). Relationships always are.
 /// - [`LoadMode::Restore`](crate::LoadMode::Restore) is done in one step.
 ///
@@ -161,7 +161,7 @@ impl SlicedLoad {
         matches!(&self.state, State::Committing(commit) if commit.is_complete())
     }
 
-    /// Runs the next part. Whatever fails or panics is dropped, and the load is over.
+    /// Runs the next part. If it fails or panics, its entities are dropped and the load is over.
     fn run_part(&mut self, world: &mut World) -> Result<Option<Loaded>> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => Err(Error::misuse("this load is over")),

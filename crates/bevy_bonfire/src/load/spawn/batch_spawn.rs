@@ -23,7 +23,7 @@ use bevy_ecs::world::{EntityWorldMut, World};
 use super::table_fill::TableFill;
 use crate::pending::IdAllocLock;
 
-/// How many sets of components can be spawned by batches. Each slot costs about four kilobytes of code.
+/// The number of sets of components that can be spawned by batches. Each slot costs about four kilobytes of code.
 pub(crate) const SLOTS: usize = 128;
 
 /// More ids than this are handed out by the allocator in the order in which they were given back to it; fewer may be
@@ -70,7 +70,7 @@ fn components() -> std::vec::IntoIter<ComponentId> {
 #[expect(unsafe_code, reason = "the only bundle whose components are decided at run time")]
 // SAFETY: `spawn` sets the components before the world asks for them, in the order in which `get_components` gives the
 // values, and refuses to use a slot for which the world has others on record. Where `get_components` gives none, `TableFill`
-// writes them before anybody can look.
+// writes them before other code can look.
 unsafe impl<const SLOT: usize> Bundle for BatchRow<SLOT> {
     fn component_ids(_: &mut ComponentsRegistrator) -> impl Iterator<Item = ComponentId> + use<SLOT> {
         components()
@@ -101,8 +101,11 @@ struct BundleSlot {
     type_id: fn() -> TypeId,
     /// # Safety
     /// As [`spawn`].
-    spawn: unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> Result<(), IdsTaken>,
+    spawn: SpawnBatch,
 }
+
+/// Spawns one entity per row.
+type SpawnBatch = unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> Result<(), IdsTaken>;
 
 const fn slot<const SLOT: usize>() -> BundleSlot {
     BundleSlot { type_id: TypeId::of::<BatchRow<SLOT>>, spawn: spawn_in::<SLOT> }
@@ -183,7 +186,7 @@ unsafe fn spawn_in<const SLOT: usize>(
     if right { Ok(()) } else { Err(IdsTaken) }
 }
 
-/// Ids that nobody uses. They make every batch long enough for the allocator to hand it out in order.
+/// Ids that no entity uses. They make every batch long enough for the allocator to hand it out in order.
 #[derive(Default)]
 pub(crate) struct SpareIds(Vec<Entity>);
 

@@ -1,4 +1,4 @@
-//! What can interrupt a change of a world: code of the game that panics, and another thread that allocates ids.
+//! Interruptions of a change of a world: code of the game that panics, or another thread that allocates ids.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! How rows get into a world: shared by loads in one go and in slices, restores and deltas.
+//! Spawning of staged rows, shared by loads in one go and in slices, restores and deltas.
 //!
 //! | module | |
 //! |---|---|

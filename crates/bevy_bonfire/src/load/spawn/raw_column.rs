@@ -1,7 +1,7 @@
 //! Staged columns on their way into a world: rows of a component, by pointer.
 //!
 //! Invariant: every value of a [`RawColumn`] is moved or dropped at most once. The column itself never drops one
-//! again, so whatever is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
+//! again, so a value that is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
 //! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`RawColumn::overwrite`];
 //! [`RawColumn::split_off`], which makes it a row of another column; or [`RawColumn::discard`].
 
@@ -45,10 +45,10 @@ unsafe impl Send for RawColumn<'static> {}
 // only use of a row.
 unsafe impl Sync for RawColumn<'static> {}
 
-/// What keeps the rows of a column where they are.
+/// The memory that holds the rows of a column.
 enum Memory<'s> {
     Staged(StagedColumn<'s>),
-    /// Copied together out of another column. The flag tells whether they are values: bytes of the snapshot itself are none
+    /// Copied together out of another column. `are_values` is false for bytes of the snapshot itself: they are no values
     /// before they are moved into a world.
     Copied {
         _rows: AlignedBuf,
@@ -126,27 +126,27 @@ impl<'s> RawColumn<'s> {
         Some(Self { number, id, storage, drop, first, parts, stride, align, len, indexes, memory })
     }
 
-    /// Whether an entity of the archetype has a value here.
+    /// Returns true if an entity of the archetype has a value here.
     pub(crate) fn has(&self, row: usize) -> bool {
         self.indexes.as_ref().is_none_or(|indexes| indexes[row] != ABSENT)
     }
 
-    /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
+    /// Returns true if this row and the next have values, one behind the other.
     pub(crate) fn is_contiguous(&self, row: usize) -> bool {
         self.value_index(row).zip(self.value_index(row + 1)).is_some_and(|(index, next)| index + 1 == next)
     }
 
-    /// Whether all entities have one.
+    /// Returns true if all entities have a value.
     pub(crate) fn is_everywhere(&self) -> bool {
         self.indexes.is_none()
     }
 
-    /// Whether all entities have one, and all are the same.
+    /// Returns true if all entities have a value, and all values are the same.
     pub(crate) fn is_tag(&self) -> bool {
         self.stride == 0 && self.drop.is_none() && self.is_everywhere()
     }
 
-    /// Takes a row out of what batches spawn; somebody else moves it.
+    /// Takes a row out of what batches spawn. The caller inserts or discards it.
     pub(crate) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
         let index = self.value_index(row)?;
         let len = self.len as u32;
@@ -225,7 +225,7 @@ impl<'s> RawColumn<'s> {
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
     }
 
-    /// Whether the rows are values of our own, to be dropped if nobody takes them.
+    /// Returns true if the rows are values of our own, which are dropped if they are not moved.
     fn has_values(&self) -> bool {
         match &self.memory {
             Memory::Staged(column) => !column.is_borrowed(),
@@ -251,7 +251,7 @@ impl<'s> RawColumn<'s> {
             len += 1;
         }
         if self.drop.is_some() {
-            // Who discards what is left must not find them.
+            // A caller that discards the rest must not find them.
             rows.iter().for_each(|&row| _ = self.take_row(row));
         }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
@@ -264,7 +264,7 @@ impl<'s> RawColumn<'s> {
     ///
     /// # Safety
     /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
-    /// live values of the component's type, that nobody else uses meanwhile.
+    /// live values of the component's type, that nothing else uses meanwhile.
     #[expect(unsafe_code, reason = "moves values without their type")]
     pub(crate) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
         let Some(first) = self.value_index(rows.start) else { return };
@@ -304,7 +304,7 @@ impl<'s> RawColumn<'s> {
     /// Calls `found` with those of some rows, which follow each other and have a value each, that are not the same as values in a world.
     ///
     /// # Safety
-    /// At `live` there are as many live values of the component's type, which nobody writes to meanwhile.
+    /// At `live` there are as many live values of the component's type, which nothing writes to meanwhile.
     #[expect(unsafe_code, reason = "reads values without their type")]
     pub(crate) unsafe fn differing(
         &self,
@@ -323,7 +323,7 @@ impl<'s> RawColumn<'s> {
         });
     }
 
-    /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
+    /// Drops a value that is not needed. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
     pub(crate) fn discard(&self, row: TakenRow) {
         if let Some(drop) = self.drop.filter(|_| self.has_values()) {
@@ -382,7 +382,7 @@ pub(crate) unsafe fn insert_row(
     });
     if mode == InsertMode::OneByOne {
         for (&id, pointer) in ids.iter().zip(pointers) {
-            // A hook may have despawned the entity: then there is nobody to take the rest, which is leaked.
+            // A hook may have despawned the entity: then the rest is leaked.
             let Ok(mut target) = world.get_entity_mut(entity) else { return };
             // SAFETY: the id is of this world, and the value of its type.
             unsafe { target.insert_by_id(id, pointer) };

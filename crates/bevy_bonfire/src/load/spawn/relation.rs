@@ -29,7 +29,7 @@ fn columns(registry: &ComponentRegistry, pending: &[PendingArchetype<'_>]) -> Ve
     columns
 }
 
-/// A relationship to nothing is none: its target was not saved.
+/// Leaves out relationships without a target, which was not saved.
 pub(crate) fn drop_without_target(
     registry: &ComponentRegistry,
     pending: &mut [PendingArchetype<'_>],
@@ -66,7 +66,7 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
     if doomed.is_empty() {
         return;
     }
-    // Asked for only where there are lists.
+    // Computed only if there are lists.
     let set = LazyCell::new(|| -> EntityHashSet { doomed.iter().copied().collect() });
     for relation in registry.entries.iter().filter_map(|entry| entry.relation) {
         let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
@@ -79,8 +79,8 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
     world.flush();
 }
 
-/// RelationshipSources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
-/// not.
+/// Sources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
+/// inserted.
 pub(crate) struct RowOrder(Vec<(Relation, EntityHashMap<Vec<Entity>>)>);
 
 impl RowOrder {
@@ -186,7 +186,7 @@ impl ListOrder {
         Self(relations)
     }
 
-    /// Puts those lists right whose saved sources have another order. RelationshipSources that are not saved keep their places among
+    /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
     /// the others, unless the list is wrong: then they come last.
     pub(crate) fn apply(mut self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
         for (number, relation, pairs) in &mut self.0 {
@@ -243,7 +243,7 @@ fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) ->
     wrong
 }
 
-/// What goes with entities that are despawned: their sources, if those hang on them, and so on, but for what is saved.
+/// Returns entities that are despawned, with all sources that Bevy despawns with them, except those that are saved.
 pub(crate) fn with_dependants(
     world: &World,
     registry: &ComponentRegistry,
