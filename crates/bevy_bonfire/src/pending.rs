@@ -134,11 +134,17 @@ impl IdReserve {
         Ok(Self { allocator, abandoned: Arc::clone(&pending.abandoned), lock: pending.lock.clone() })
     }
 
-    pub(crate) fn reserve(&self, count: usize) -> ReservedIds {
+    /// Allocates ids one by one, as any thread may.
+    pub(crate) fn reserve(&self, count: usize) -> Result<ReservedIds> {
+        let count = id_count(count)?;
         let _guard = self.lock.try_lock_for_a_while();
         let entities = (0..count).map(|_| self.allocator.alloc()).collect();
-        ReservedIds { reserve: self.clone(), entities, spawned: 0 }
+        Ok(ReservedIds { reserve: self.clone(), entities, spawned: 0 })
     }
+}
+
+fn id_count(count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| Error::misuse("more entities than Bevy can have"))
 }
 
 /// Ids for the entities of a load. Those that are not used go back to their world.
@@ -149,6 +155,14 @@ pub(crate) struct ReservedIds {
 }
 
 impl ReservedIds {
+    /// Allocates ids all at once, on the thread that has the world.
+    pub(crate) fn allocate(world: &World, count: usize) -> Result<Self> {
+        let count = id_count(count)?;
+        let reserve = IdReserve::of(world)?;
+        let entities = world.entity_allocator().alloc_many(count).collect();
+        Ok(Self { reserve, entities, spawned: 0 })
+    }
+
     pub(crate) fn entities(&self) -> &[Entity] {
         &self.entities
     }

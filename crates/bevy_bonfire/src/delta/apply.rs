@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | entities that have come get ids, those that are gone leave the map; everything is staged |
 //! | 2 | what has come is spawned |
-//! | 3 | values are overwritten in live_row; components are removed and inserted; lists are put in order |
+//! | 3 | values are overwritten in place; components are removed and inserted; lists are put in order |
 //! | 4 | what is gone is despawned |
 //! | 5 | resources |
 //!
@@ -12,7 +12,7 @@
 //! its values do when they are dropped. If it panics, the panic is passed on, and the delta is partly applied.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::component::{ComponentId, StorageType};
@@ -24,14 +24,13 @@ use bonfire::engine::{DeltaIds, DeltaOp, DeltaSchema, EntityMap, StagedColumn, S
 use bonfire::{Delta, EntityId, Error, Limits, Result};
 
 use super::mark::{Mirrored, MirroredResources};
-use crate::load::commit::{self, LateValue, PendingArchetype};
-use crate::load::overwrite::{self, LiveColumn};
-use crate::load::raw_column::{RawColumn, insert, insert_resource};
-use crate::load::relation::{drop_without_target, remove_from_lists};
-use crate::load::structural_changes::{Insertion, StructuralChanges};
+use crate::load::in_place::{Insertion, LiveColumn, StructuralChanges, differs, overwrite_one};
+use crate::load::spawn::{
+    IdsTaken, Interruption, LateInsertions, PendingArchetype, RawColumn, change_world, choose_segments,
+    drop_without_target, insert_resource, remove_from_lists, spawn, take_late,
+};
 use crate::load::{Ticks, reclaim};
-use crate::registry::{ComponentRegistry, InsertMode, RelationshipSources};
-use crate::stable_id::StableIds;
+use crate::registry::{ComponentRegistry, RelationshipSources};
 
 /// Applies a delta. `map` has the ids of the sender and what they are here; entities that come are marked.
 pub(crate) fn apply(
@@ -72,8 +71,7 @@ pub(crate) fn apply(
 
     // From here on the world is changed.
     let mark = world.register_component::<Mirrored>();
-    world.resource_mut::<StableIds>().begin_load();
-    let work = || {
+    let applied = change_world(world, |world| {
         let (changes, unwanted) = (StructuralChanges::default(), Vec::new());
         let mut applier = DeltaApplier { world, registry, map, changes, unwanted };
         applier.apply_groups(groups, &mut new, mark)?;
@@ -82,17 +80,14 @@ pub(crate) fn apply(
         }
         applier.despawn(&ids);
         Ok(())
-    };
-    let done = catch_unwind(AssertUnwindSafe(work));
-    world.resource_mut::<StableIds>().end_load();
-    match done {
-        Ok(done) => done?,
-        Err(panic) => {
-            *world.resource_mut::<InsertMode>() = InsertMode::OneByOne;
-            resume_unwind(panic);
-        }
+    });
+    match applied {
+        Ok(()) => apply_resources(world, registry, resources, delta),
+        Err(Interruption::IdsTaken) => Err(Error::custom(
+            "another thread allocated entities while a delta was applied, which is not complete",
+        )),
+        Err(Interruption::Panicked(panic)) => resume_unwind(panic),
     }
-    apply_resources(world, registry, resources, delta)
 }
 
 /// Resources are told as resources and components as components: Bevy would take either for the other, and panic later.
@@ -176,7 +171,7 @@ impl DeltaApplier<'_> {
         groups: Vec<StagedGroup<'_>>,
         new: &mut [Entity],
         mark: ComponentId,
-    ) -> Result<()> {
+    ) -> Result<(), IdsTaken> {
         let mut existing: Vec<ExistingGroup<'_>> = Vec::new();
         let mut spawning: Vec<PendingArchetype<'_>> = Vec::new();
         let mut spawned = 0;
@@ -197,17 +192,14 @@ impl DeltaApplier<'_> {
                 }
             }
             columns.sort_by_key(|column| column.id);
-            let mut pending = PendingArchetype { entities: 0..rows, columns, segments: Vec::new() };
+            let mut pending = PendingArchetype::new(0..rows, columns);
             let mut missing = Vec::new();
             if group.spawned {
                 // New ids are not spawned yet, and so have no row.
                 missing.extend((0..rows).filter(|&row| self.live_row(group.ids[row]).is_none()));
                 if !missing.is_empty() {
-                    let columns =
-                        pending.columns.iter_mut().map(|column| column.split_off(&missing)).collect();
-                    let entities = spawned..spawned + missing.len();
-                    spawned = entities.end;
-                    spawning.push(PendingArchetype { entities, columns, segments: Vec::new() });
+                    spawning.push(pending.split_off(&missing, spawned));
+                    spawned += missing.len();
                 }
             }
             if missing.len() < rows {
@@ -306,7 +298,7 @@ impl DeltaApplier<'_> {
         mut spawning: Vec<PendingArchetype<'_>>,
         new: &mut [Entity],
         mark: ComponentId,
-    ) -> Result<()> {
+    ) -> Result<(), IdsTaken> {
         if spawning.is_empty() {
             return Ok(());
         }
@@ -316,12 +308,11 @@ impl DeltaApplier<'_> {
             let coming = new[archetype.entities.clone()].iter().copied().enumerate();
             self.note_required(archetype, coming, |_, _, _| false);
         }
-        let late = commit::take_late(self.registry, &mut spawning, new);
-        commit::choose_segments(self.world, self.registry, &mut spawning, &[mark]);
-        let right = commit::spawn(self.world, &spawning, new, &[mark]);
-        for LateValue { entity, archetype, column, row } in late {
-            insert(self.world, entity, &spawning[archetype].columns[column], row);
-        }
+        let values = take_late(self.registry, &mut spawning, new);
+        let late = LateInsertions { values, ..LateInsertions::default() };
+        choose_segments(self.world, self.registry, &mut spawning, &[mark]);
+        let spawned = spawn(self.world, &spawning, new, &[mark]);
+        late.insert(self.world, &spawning);
         for &entity in &*new {
             if let Ok(mut entity) = self.world.get_entity_mut(entity)
                 && !entity.contains::<Mirrored>()
@@ -330,12 +321,7 @@ impl DeltaApplier<'_> {
             }
         }
         self.world.flush();
-        match right {
-            true => Ok(()),
-            false => Err(Error::custom(
-                "another thread allocated entities while a delta was applied, which is not complete",
-            )),
-        }
+        spawned
     }
 
     /// Notes the components to remove from entities that a delta has as a whole.
@@ -392,12 +378,12 @@ impl DeltaApplier<'_> {
             if !has {
                 self.changes.inserted.push(inserted);
             } else if !in_place {
-                match overwrite::differs(self.world, live_row.entity, column, descriptor, first) {
+                match differs(self.world, live_row.entity, column, descriptor, first) {
                     true => self.changes.inserted.push(inserted),
                     false => column.discard_row(first),
                 }
             } else if storage == StorageType::SparseSet {
-                overwrite::overwrite_one(self.world, live_row.entity, column, descriptor, first, Ticks::All);
+                overwrite_one(self.world, live_row.entity, column, descriptor, first, Ticks::All);
             } else {
                 row = self.overwrite_table_rows(column, live_rows, first);
             }

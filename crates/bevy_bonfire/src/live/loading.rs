@@ -13,7 +13,7 @@ use super::Saves;
 use super::request::log_failure;
 use super::run::cancelled;
 use crate::load::{
-    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, LoadSlices, Loaded, PreparedLoad, StartedOver,
+    self, LoadFinished, LoadMode, LoadOptions, LoadPhase, Loaded, PreparedLoad, SlicedLoad, StartedOver,
 };
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
@@ -24,7 +24,7 @@ pub(super) enum Loading {
     /// The other thread reads and decodes.
     Preparing(ActiveLoad, Handle<PreparationSlot>),
     /// Slice by slice.
-    Committing(ActiveLoad, Box<LoadSlices>),
+    Committing(ActiveLoad, Box<SlicedLoad>),
     /// The saves of a slot are being deleted.
     StartingOver { slot: String, deletion: Handle<u64>, promise: Promise<u64> },
 }
@@ -44,7 +44,7 @@ type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
 /// A load that is prepared, and damaged saves that were passed over for it.
 pub(super) struct Preparation {
-    load: PreparedLoad,
+    load: PreparedLoad<'static>,
     skipped: Vec<SkippedSave>,
 }
 
@@ -69,8 +69,8 @@ impl Loading {
     }
 }
 
-fn commit_progress(slices: &LoadSlices) -> Progress {
-    let (done, total) = slices.progress();
+fn commit_progress(slices: &SlicedLoad) -> Progress {
+    let (done, total) = slices.progress_counts();
     Progress::new(Phase::Committing, done as u64, total as u64)
 }
 
@@ -186,7 +186,7 @@ impl ActiveLoad {
             }
         };
         if self.budget.is_some() && wait.is_none() {
-            return self.commit_slice(world, Box::new(LoadSlices::new(load)), wait);
+            return self.commit_slice(world, Box::new(SlicedLoad::from_prepared(load)), wait);
         }
         let result = load.commit(world).map(Arc::new);
         self.end(world, result);
@@ -197,7 +197,7 @@ impl ActiveLoad {
     fn commit_slice(
         self,
         world: &mut World,
-        mut slices: Box<LoadSlices>,
+        mut slices: Box<SlicedLoad>,
         wait: Option<Duration>,
     ) -> Option<Loading> {
         if self.promise.is_cancelled() {
@@ -206,7 +206,7 @@ impl ActiveLoad {
             return None;
         }
         let budget = self.budget.filter(|_| wait.is_none()).unwrap_or(Duration::MAX);
-        match slices.step(world, budget) {
+        match slices.advance(world, budget) {
             Ok(Some(loaded)) => self.end(world, Ok(Arc::new(loaded))),
             Ok(None) => {
                 self.promise.set_progress(commit_progress(&slices));

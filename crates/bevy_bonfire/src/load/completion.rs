@@ -6,9 +6,9 @@ use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
-use bonfire::{Dangling, DataEntry, EntityId, Limits, LoadContext, LoadReport, Snapshot, Unknown};
+use bonfire::{DataEntry, EntityId, LoadContext, LoadReport, Snapshot, Unknown};
 
-use super::{LoadMode, LoadStarting, Loaded};
+use super::{LoadMode, LoadStarting, Loaded, PreparedLoad};
 use crate::registry::{Carried, ComponentRegistry};
 
 /// A load whose entities and resources are in the world.
@@ -16,79 +16,60 @@ pub(super) struct CommittedLoad {
     pub(super) map: EntityMap,
     pub(super) report: LoadReport,
     pub(super) carry: Carry,
+    /// Saved ids of entities that a restore has spawned again, and their new ids.
     pub(super) respawned: Vec<(EntityId, Entity)>,
     /// The order of relationships that this build does not know.
     pub(super) unknown_order: Vec<DataEntry>,
 }
 
-/// The last steps of a load, and the options that they depend on.
-pub(super) struct LoadCompletion {
-    whole: bool,
-    restored: bool,
-    limits: Limits,
-    dangling: Dangling,
-    unknown: Unknown,
+/// Ends a load whose entities and resources are in the world, and returns what it did.
+pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: CommittedLoad) -> Loaded {
+    let PreparedLoad { snapshot, registry, mode, options, .. } = load;
+    let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
+    report.resources_not_saved = resources_not_saved(world, registry, &report);
+    carry.forget_data();
+    // A load or save of an observer, from here on, finds the carry of this load.
+    let mut carried = world.get_resource_or_init::<Carried>();
+    match mode {
+        LoadMode::Replace | LoadMode::Restore(_) => carried.0 = carry,
+        // Rows of entities that are gone are not written again.
+        _ => carried.0.extend(carry),
+    }
+    let own = mode.is_restore() && snapshot.world() == registry.world;
+    let others = match own && snapshot.data().iter().any(has_references) {
+        true => all_entities(world),
+        false => HashSet::new(),
+    };
+    let alive = |id: EntityId| others.contains(&id);
+    let limits = options.limits.clone().unwrap_or_default();
+    let context = LoadContext::new(&limits).entities(&map, options.dangling).alive(&alive);
+    let mut starting = LoadStarting::default();
+    world.trigger_ref(&mut starting);
+    world.flush();
+    let data = snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY);
+    let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
+    world.flush();
+    unclaimed.extend(unknown_order);
+    if options.unknown == Unknown::Keep && !unclaimed.is_empty() {
+        world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
+    }
+    Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
 }
 
-impl LoadCompletion {
-    pub(super) fn new(mode: &LoadMode, options: &bonfire::LoadOptions) -> Self {
-        Self {
-            whole: matches!(mode, LoadMode::Replace | LoadMode::Restore(_)),
-            restored: mode.is_restore(),
-            limits: options.limits.clone().unwrap_or_default(),
-            dangling: options.dangling,
-            unknown: options.unknown,
-        }
-    }
-
-    pub(super) fn run(
-        self,
-        world: &mut World,
-        registry: &ComponentRegistry,
-        snapshot: &Snapshot,
-        committed: CommittedLoad,
-    ) -> Loaded {
-        let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
-        let resources = registry.entries.iter().zip(registry.core.descriptors());
-        report.resources_not_saved = resources
-            .filter(|(entry, descriptor)| {
-                world.contains_resource_by_id(entry.id)
-                    && !descriptor.is_transient()
-                    && !report.components.iter().any(|line| line.key == descriptor.key())
-            })
-            .map(|(_, descriptor)| descriptor.key().to_owned())
-            .collect();
-
-        carry.forget_data();
-        // What an observer loads or saves from here on finds the carry of this load.
-        let mut carried = world.get_resource_or_init::<Carried>();
-        match self.whole {
-            true => carried.0 = carry,
-            // Rows of entities that are gone are not written again.
-            false => carried.0.extend(carry),
-        }
-        let own = self.restored && snapshot.world() == registry.world;
-        let others = match own && snapshot.data().iter().any(has_references) {
-            true => all_entities(world),
-            false => HashSet::new(),
-        };
-        let alive = |id: EntityId| others.contains(&id);
-        let context = LoadContext::new(&self.limits).entities(&map, self.dangling).alive(&alive);
-        let mut starting = LoadStarting::default();
-        world.trigger_ref(&mut starting);
-        world.flush();
-        let data = snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY);
-        let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
-        world.flush();
-        unclaimed.extend(unknown_order);
-        if self.unknown == Unknown::Keep && !unclaimed.is_empty() {
-            world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
-        }
-        Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
-    }
+/// The keys of registered resources that the world has and the save has not.
+fn resources_not_saved(world: &World, registry: &ComponentRegistry, report: &LoadReport) -> Vec<String> {
+    let resources = registry.entries.iter().zip(registry.core.descriptors());
+    resources
+        .filter(|(entry, descriptor)| {
+            world.contains_resource_by_id(entry.id)
+                && !descriptor.is_transient()
+                && !report.components.iter().any(|line| line.key == descriptor.key())
+        })
+        .map(|(_, descriptor)| descriptor.key().to_owned())
+        .collect()
 }
 
-/// Whether data may refer to entities. The order of siblings refers to saved ones only.
+/// Returns true if data may refer to entities. The order of siblings refers to saved ones only.
 fn has_references(entry: &DataEntry) -> bool {
     entry.key() != LIST_ORDER_KEY && entry.schema().is_ok_and(|schema| schema.has_entities())
 }

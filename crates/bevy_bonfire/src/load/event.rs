@@ -6,16 +6,15 @@
 //! | [`LoadFinished`] | everything is loaded, or nothing | rebuild what is not saved, tell the player |
 //! | [`StartedOver`] | a slot is empty and the world is at its beginning, or nothing has changed | tell the player |
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bevy_ecs::event::Event;
 use bevy_ecs::world::World;
-use bonfire::{DataEntry, Error, LoadContext, LoadReport, Persist, Result};
+use bonfire::engine::catch_panic;
+use bonfire::{DataEntry, LoadContext, LoadReport, Persist, Result};
 use bonfire_store::{LoadSource, SkippedSave};
 
 use super::Loaded;
-use super::commit::panic_message;
 
 /// All entities and resources of a load are in the world. Observers ask for the data that they attached to the save.
 ///
@@ -45,13 +44,11 @@ impl LoadStarting {
     ) {
         self.0.on_data(key, move |world: &mut World, entry, context| {
             let value = entry.get_in(context)?;
-            catch_unwind(AssertUnwindSafe(|| callback(world, value))).unwrap_or_else(|panic| {
-                Err(Error::custom(format!("a data callback panicked: {}", panic_message(&*panic))))
-            })
+            catch_panic("a data callback panicked", || callback(world, value))
         });
     }
 
-    /// Gives the data of a save to those who asked for it, and returns what nobody asked for.
+    /// Gives the data of a save to the callbacks for its key, and returns the data without one.
     pub(crate) fn dispatch<'d>(
         &mut self,
         world: &mut World,
@@ -67,7 +64,7 @@ impl LoadStarting {
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadFinished {
-    /// Where it came from, if it was not a snapshot.
+    /// The save that was loaded, if it was not a snapshot.
     pub source: Option<LoadSource>,
     /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
     pub skipped: Vec<SkippedSave>,
@@ -82,6 +79,6 @@ pub struct LoadFinished {
 pub struct StartedOver {
     /// The slot.
     pub slot: String,
-    /// How many saves were removed, or why the world is as it was.
+    /// The number of saves that were removed, or the reason why the world is as it was.
     pub result: Result<u64>,
 }

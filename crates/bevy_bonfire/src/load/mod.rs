@@ -1,47 +1,40 @@
 //! Snapshot to world.
 //!
-//! Everything that may fail happens before anything is changed: the plan, the new ids, the staging. The commit spawns
-//! all entities, archetype by archetype in the order of the save, and applies what their hooks asked for once all of
-//! them exist, so that relationships find their targets in whatever order they come.
+//! | step | |
+//! |---|---|
+//! | `prepare` | everything that may fail, before the world is changed: the plan, the new ids, the staging |
+//! | `commit`, or `restore`, or `sliced_load` | staged rows go into the world: in one go, over a running world, or over frames |
+//! | `completion` | the end of every load: unknown components, and data for observers |
+//!
+//! `spawn` is shared by all three and by deltas, `in_place` by restores and deltas. A commit spawns all entities, archetype
+//! by archetype in the order of the save. It applies the commands of their hooks once all of them exist, so that
+//! relationships find their targets.
 
-mod activate;
-mod batch_spawn;
 pub(crate) mod commit;
 mod completion;
 mod event;
-mod live_archetypes;
+pub(crate) mod in_place;
 mod options;
-pub(crate) mod overwrite;
 mod prepare;
-pub(crate) mod raw_column;
-pub(crate) mod relation;
 mod restore;
-mod sliced_commit;
 mod sliced_load;
-pub(crate) mod structural_changes;
-mod table_fill;
+pub(crate) mod spawn;
 
 use std::sync::Arc;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::LoadPlan;
 use bonfire::{Result, Snapshot};
 use bonfire_store::LoadSource;
 
-pub(crate) use self::activate::reclaim;
-use self::commit::ExistingResources;
-use self::completion::LoadCompletion;
 pub use self::event::{LoadFinished, LoadStarting, StartedOver};
 pub use self::options::{LoadMode, LoadOptions, Ticks};
 pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
-use self::prepare::{StagedEntities, replaced};
-pub(crate) use self::sliced_load::LoadSlices;
 pub use self::sliced_load::SlicedLoad;
-use crate::registry::{ComponentRegistry, SaveRegistry};
-use crate::selection::{self, Selection};
+pub(crate) use self::spawn::reclaim;
+use crate::registry::SaveRegistry;
 
-/// What a load did.
+/// The result of a load: its report, and what each saved entity became.
 pub type Loaded = bonfire::engine::Loaded<Entity>;
 
 /// Loads a snapshot and triggers [`LoadFinished`].
@@ -62,32 +55,9 @@ pub(crate) fn load(world: &mut World, snapshot: &Snapshot, options: LoadOptions)
     reclaim(world);
     let registry = SaveRegistry::of(world)?;
     let migrated = snapshot.migrated(&registry.core)?;
-    let (mode, options) = options.split_mode();
-    load_migrated(world, &registry, &migrated, mode, options)
-}
-
-/// Loads a snapshot after all migrations.
-fn load_migrated(
-    world: &mut World,
-    registry: &ComponentRegistry,
-    snapshot: &Snapshot,
-    mode: LoadMode,
-    options: bonfire::LoadOptions,
-) -> Result<Loaded> {
-    let completion = LoadCompletion::new(&mode, &options);
-    let plan = LoadPlan::new(snapshot, &registry.core, options)?;
-    let committed = match mode {
-        LoadMode::Restore(ticks) => restore::restore(world, registry, &plan, &Selection::new(), ticks)?,
-        LoadMode::RestoreSelected(selection, ticks) => {
-            selection::prepare(&selection, world);
-            restore::restore(world, registry, &plan, &selection, ticks)?
-        }
-        LoadMode::Replace | LoadMode::ReplaceSelected(_) | LoadMode::Merge => {
-            let replaced = replaced(world, &mode)?;
-            let existing = ExistingResources::of(&mode);
-            StagedEntities::stage(world, registry, &plan)?
-                .commit(world, registry, snapshot, replaced, existing)?
-        }
-    };
-    Ok(completion.run(world, registry, snapshot, committed))
+    let prepared = PreparedLoad::in_world(world, registry, &migrated, options);
+    let loaded = prepared.and_then(|prepared| prepared.commit(world));
+    // A load that could not be prepared has given up its ids.
+    reclaim(world);
+    loaded
 }

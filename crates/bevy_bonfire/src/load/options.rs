@@ -1,8 +1,8 @@
-//! How a save is loaded.
+//! Options of a load.
 
 use crate::selection::Selection;
 
-/// How a save is loaded. A [`LoadMode`] will do where the rest is the default.
+/// Options of a load. A [`LoadMode`] alone is enough where the rest is the default.
 ///
 /// With a [budget](bonfire::LoadOptions::budget) the new entities come in slices, out of sight, and everything switches at once in
 /// the last one: see [`SlicedLoad`](crate::SlicedLoad).
@@ -15,7 +15,7 @@ use crate::selection::Selection;
 /// ```
 pub type LoadOptions = bonfire::LoadOptions<LoadMode>;
 
-/// What a load does with the entities that are there.
+/// The treatment of existing entities by a load.
 #[derive(Clone, Default)]
 pub enum LoadMode {
     /// The snapshot's entities take the place of all that a save without a selection would have (also of those that
@@ -26,10 +26,10 @@ pub enum LoadMode {
     /// As [`LoadMode::Replace`], for the entities of a selection: the counterpart of a save that had it. Select whole
     /// families: children outside of the selection go with parents inside of it.
     ReplaceSelected(Selection),
-    /// The snapshot's entities come beside those that are there. Resources that the world has stay as they are.
+    /// The snapshot's entities come beside the existing ones. Resources that the world has stay as they are.
     Merge,
     /// Takes a running world back to a snapshot of its own past, at memory speed as long as the same entities have the same
-    /// components. Entities that are still there keep their ids and everything that is not saved; their values are
+    /// components. Entities that still exist keep their ids and everything that is not saved; their values are
     /// overwritten in place. Those that have come since go (also those that observers of `SaveStarting` would exclude), those
     /// that are gone come back with new ids ([`Loaded::respawned`](crate::Loaded::respawned)), and references follow. Resources are overwritten.
     ///
@@ -47,11 +47,27 @@ pub enum LoadMode {
 
 impl LoadMode {
     pub(super) fn is_restore(&self) -> bool {
-        matches!(self, Self::Restore(_) | Self::RestoreSelected(..))
+        self.ticks().is_some()
+    }
+
+    /// The ticks that a restore sets; `None` for modes that do not restore.
+    pub(super) fn ticks(&self) -> Option<Ticks> {
+        match self {
+            Self::Restore(ticks) | Self::RestoreSelected(_, ticks) => Some(*ticks),
+            _ => None,
+        }
+    }
+
+    /// The selection of a mode that has one.
+    pub(super) fn selection(&self) -> Option<&Selection> {
+        match self {
+            Self::ReplaceSelected(selection) | Self::RestoreSelected(selection, _) => Some(selection),
+            _ => None,
+        }
     }
 }
 
-/// What counts as changed after a restore.
+/// The values that count as changed after a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ticks {
     /// Every value that was overwritten.

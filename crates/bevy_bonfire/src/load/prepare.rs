@@ -1,4 +1,11 @@
-//! Everything of a load that may fail, before the world is touched: on its own thread, or on any other.
+//! A load that is prepared: everything that may fail, before the world is changed.
+//!
+//! There is one type, [`PreparedLoad`], and two ways to it.
+//!
+//! | way | ids | columns |
+//! |---|---|---|
+//! | [`PreparedLoad::new`], on any thread | one by one | copied out of the snapshot; those that need the world wait |
+//! | [`PreparedLoad::in_world`], on the thread that has the world | all at once | stay in the snapshot |
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,172 +16,36 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
 use bonfire::{EntityId, Error, LoadContext, Result, Snapshot};
 
-use super::activate::reclaim;
-use super::commit::{self, CommitInput, ExistingResources};
-use super::completion::{CommittedLoad, LoadCompletion, unknown_order};
-use super::{LoadMode, LoadOptions, Loaded, load_migrated};
-use crate::capture;
+use super::completion::complete;
+use super::spawn::reclaim;
+use super::{LoadMode, LoadOptions, Loaded, commit, restore};
 use crate::pending::{IdReserve, ReservedIds};
 use crate::registry::ComponentRegistry;
-use crate::selection::{self, Selection};
-
-/// New entities, all decoded.
-pub(super) struct StagedEntities<'s> {
-    /// Archetype by archetype.
-    pub(super) entities: Vec<Entity>,
-    pub(super) map: EntityMap,
-    pub(super) staged: Staged<'s>,
-    pub(super) order: SavedOrder,
-}
-
-impl<'s> StagedEntities<'s> {
-    /// Gives all entities new ids and decodes them.
-    pub(super) fn stage(
-        world: &mut World,
-        registry: &ComponentRegistry,
-        plan: &LoadPlan<'s, '_>,
-    ) -> Result<Self> {
-        let count = entity_count(plan.snapshot())?;
-        let entities: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-        let staged = entity_map(plan, &entities)
-            .and_then(|map| stage(world, plan, &map, &|_| false).map(|staged| (map, staged)))
-            .and_then(|(map, (staged, order))| {
-                check_resources(registry, &staged).map(|()| (map, staged, order))
-            });
-        match staged {
-            Ok((map, staged, order)) => Ok(Self { entities, map, staged, order }),
-            Err(error) => {
-                world.entity_allocator_mut().free_many(&entities);
-                Err(error)
-            }
-        }
-    }
-
-    pub(super) fn commit(
-        self,
-        world: &mut World,
-        registry: &ComponentRegistry,
-        snapshot: &Snapshot,
-        replaced: Vec<Entity>,
-        existing: ExistingResources,
-    ) -> Result<CommittedLoad> {
-        let Self { entities, map, staged, order } = self;
-        let unknown_order = unknown_order(snapshot, registry, &order);
-        let mut report = staged.report.clone();
-        let input = CommitInput { entities, map: &map, order, replaced, existing };
-        let carry = commit::commit(world, registry, staged, input, &mut report)?;
-        Ok(CommittedLoad { map, report, carry, respawned: Vec::new(), unknown_order })
-    }
-}
-
-fn entity_count(snapshot: &Snapshot) -> Result<u32> {
-    u32::try_from(snapshot.entity_count()).map_err(|_| Error::misuse("more entities than Bevy can have"))
-}
-
-fn entity_map(plan: &LoadPlan<'_, '_>, entities: &[Entity]) -> Result<EntityMap> {
-    plan.entity_map(entities.iter().map(|&entity| entity.into()).collect::<Vec<EntityId>>())
-}
-
-/// The entities that a load takes the place of.
-pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>> {
-    match mode {
-        LoadMode::Replace => capture::selected(world, &Selection::new()),
-        LoadMode::ReplaceSelected(selection) => {
-            selection::prepare(selection, world);
-            capture::selected(world, selection)
-        }
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// A relationship belongs to an entity.
-pub(super) fn check_resources(registry: &ComponentRegistry, staged: &Staged<'_>) -> Result<()> {
-    for (number, _) in &staged.resources {
-        if registry.entries[*number].relation.is_some() {
-            let key = registry.core.descriptors()[*number].key();
-            return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
-        }
-    }
-    Ok(())
-}
-
-/// The last step that may fail.
-pub(super) fn stage<'s>(
-    world: &World,
-    plan: &LoadPlan<'s, '_>,
-    map: &EntityMap,
-    alive: &dyn Fn(EntityId) -> bool,
-) -> Result<(Staged<'s>, SavedOrder)> {
-    let staged = plan.stage_over(map, Some(world), alive)?;
-    Ok((staged, order(plan, map)?))
-}
-
-/// The order of sources that was saved.
-fn order(plan: &LoadPlan<'_, '_>, map: &EntityMap) -> Result<SavedOrder> {
-    let context = LoadContext::new(plan.limits()).entities(map, bonfire::Dangling::Null);
-    let mut order: SavedOrder = BTreeMap::new();
-    for entry in plan.snapshot().data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY) {
-        order.extend(entry.get_in::<SavedOrder>(&context).map_err(|error| error.in_key(LIST_ORDER_KEY))?);
-    }
-    Ok(order)
-}
 
 /// The steps of a preparation, for its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadPhase {
-    /// World migrations run, and what becomes of each component is decided.
+    /// World migrations run, and the load decides what becomes of each component.
     Migrating,
     /// Rows are decoded: so many of all.
     Decoding,
-    /// What lies in the snapshot is copied out of it.
+    /// Columns that lie in the snapshot are copied out of it.
     Copying,
 }
 
-/// A load of which only the part is left that needs the world.
-pub(crate) struct PreparedLoad {
-    pub(super) input: LoadInput,
-    /// None for a restore, which looks at the entities that are there.
-    pub(super) entities: Option<PartlyStaged>,
-}
-
-/// What is loaded, and how.
-pub(super) struct LoadInput {
+/// A load of which only the part is left that changes the world.
+pub(crate) struct PreparedLoad<'s> {
     /// After all migrations.
-    pub(super) snapshot: Snapshot,
+    pub(super) snapshot: Cow<'s, Snapshot>,
     pub(super) registry: Arc<ComponentRegistry>,
     pub(super) mode: LoadMode,
     pub(super) options: bonfire::LoadOptions,
+    /// None for a restore, which stages its rows when it has seen the entities that exist.
+    pub(super) entities: Option<StagedEntities<'s>>,
 }
 
-/// New entities, decoded except for columns that need the world.
-pub(super) struct PartlyStaged {
-    pub(super) ids: ReservedIds,
-    pub(super) map: EntityMap,
-    staged: SendStaged,
-    deferred: Deferred,
-    pub(super) order: SavedOrder,
-}
-
-/// Staged rows that may be sent to another thread.
-struct SendStaged(Staged<'static>);
-
-#[expect(unsafe_code, reason = "rows without their types")]
-// SAFETY: the rows are values of registered components, because `ComponentRegistry::add` asks for a `Component` and checks that it
-// is the descriptor's type; components are `Send`. The columns own them and nothing else. All that is beside the columns
-// is `Send` by itself (`assert_rest`).
-unsafe impl Send for SendStaged {}
-#[expect(unsafe_code, reason = "rows without their types")]
-// SAFETY: as above; components are `Sync`, and a column that is shared is only read.
-unsafe impl Sync for SendStaged {}
-
-/// Asserts that the parts of a staged load beside its columns can be sent.
-const fn assert_rest<T: Send + Sync>() {}
-const _: () =
-    assert_rest::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Carry, bonfire::LoadReport)>();
-const _: () = assert_rest::<bonfire::engine::Bitmap>();
-
-impl PreparedLoad {
-    /// Does everything that needs no world: on any thread. A mode that restores is prepared only in part.
+impl PreparedLoad<'static> {
+    /// Does everything that needs no world: on any thread. A restore is prepared only in part.
     pub(crate) fn new(
         snapshot: Snapshot,
         registry: Arc<ComponentRegistry>,
@@ -188,87 +59,173 @@ impl PreparedLoad {
             Cow::Owned(migrated) => Some(migrated),
             Cow::Borrowed(_) => None,
         };
-        let snapshot = migrated.unwrap_or(snapshot);
-        let input = LoadInput { snapshot, registry, mode, options };
-        let entities = match input.mode.is_restore() {
-            true => None,
-            false => Some(PartlyStaged::new(&input, reserve, watch)?),
-        };
-        Ok(Self { input, entities })
-    }
-
-    /// Applies the load to the world, all at once. If this fails, the world is as it was.
-    pub(crate) fn commit(self, world: &mut World) -> Result<Loaded> {
-        world.flush();
-        reclaim(world);
-        let Self { input, entities } = self;
-        let Some(entities) = entities else {
-            let LoadInput { snapshot, registry, mode, options } = input;
-            return load_migrated(world, &registry, &snapshot, mode, options);
-        };
-        let loaded = entities.into_staged(world, &input).and_then(|staged| {
-            let LoadInput { snapshot, registry, mode, options } = &input;
-            let replaced = match replaced(world, mode) {
-                Ok(replaced) => replaced,
-                Err(error) => {
-                    world.entity_allocator_mut().free_many(&staged.entities);
-                    return Err(error);
-                }
-            };
-            let existing = ExistingResources::of(mode);
-            let committed = staged.commit(world, registry, snapshot, replaced, existing)?;
-            Ok(LoadCompletion::new(mode, options).run(world, registry, snapshot, committed))
-        });
-        reclaim(world);
-        loaded
+        let snapshot = Cow::Owned(migrated.unwrap_or(snapshot));
+        let mut load = Self { snapshot, registry, mode, options, entities: None };
+        if !load.mode.is_restore() {
+            load.entities = Some(StagedEntities::without_world(&load, reserve, watch)?);
+        }
+        Ok(load)
     }
 }
 
-impl LoadInput {
-    fn plan(&self) -> Result<LoadPlan<'_, '_>> {
+impl<'s> PreparedLoad<'s> {
+    /// Prepares a snapshot, after all migrations, for the world that is at hand. Copies no column out of it.
+    pub(super) fn in_world(
+        world: &World,
+        registry: Arc<ComponentRegistry>,
+        snapshot: &'s Snapshot,
+        options: LoadOptions,
+    ) -> Result<Self> {
+        let (mode, options) = options.split_mode();
+        let mut load = Self { snapshot: Cow::Borrowed(snapshot), registry, mode, options, entities: None };
+        if !load.mode.is_restore() {
+            let plan = LoadPlan::new(snapshot, &load.registry.core, load.options.clone())?;
+            let ids = ReservedIds::allocate(world, snapshot.entity_count())?;
+            let map = entity_map(&plan, ids.entities())?;
+            load.entities =
+                Some(StagedEntities::with_world(world, &load.registry, &plan, ids, map, &|_| false)?);
+        }
+        Ok(load)
+    }
+
+    /// Applies the load to the world, all at once. If this fails, the world is as it was.
+    pub(crate) fn commit(mut self, world: &mut World) -> Result<Loaded> {
+        world.flush();
+        reclaim(world);
+        let loaded = self.commit_entities(world);
+        // A load that failed has given up its ids.
+        reclaim(world);
+        loaded
+    }
+
+    /// Commits all entities, or restores the world, and completes the load.
+    pub(super) fn commit_entities(&mut self, world: &mut World) -> Result<Loaded> {
+        let committed = match self.entities.take() {
+            Some(mut entities) => {
+                entities.ids.check(world)?;
+                while entities.stage_next_deferred(world, self)? {}
+                commit::commit(world, self, entities)?
+            }
+            None => restore::restore(world, self)?,
+        };
+        Ok(complete(world, self, committed))
+    }
+
+    pub(super) fn plan(&self) -> Result<LoadPlan<'_, '_>> {
         LoadPlan::new(&self.snapshot, &self.registry.core, self.options.clone())
     }
 }
 
-impl PartlyStaged {
-    fn new(input: &LoadInput, reserve: &IdReserve, watch: &dyn Fn(LoadPhase, u64, u64)) -> Result<Self> {
-        let plan = input.plan()?;
-        watch(LoadPhase::Migrating, 1, 1);
-        let ids = reserve.reserve(entity_count(&input.snapshot)? as usize);
-        let map = entity_map(&plan, ids.entities())?;
-        let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
-        let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
-        let order = order(&plan, &map)?;
-        check_resources(&input.registry, &staged)?;
-        watch(LoadPhase::Copying, 0, 1);
-        let staged = SendStaged(staged.into_owned());
-        watch(LoadPhase::Copying, 1, 1);
-        Ok(Self { ids, map, staged, deferred, order })
+/// The entities of a load, decoded, with their ids.
+pub(super) struct StagedEntities<'s> {
+    /// Ids of new entities, archetype by archetype.
+    pub(super) ids: ReservedIds,
+    pub(super) map: EntityMap,
+    pub(super) staged: Staged<'s>,
+    /// Columns that need the world and are not decoded yet.
+    deferred: Deferred,
+    /// The order of sources that was saved.
+    pub(super) order: SavedOrder,
+}
+
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: the rows are values of registered components, because `ComponentRegistry::add` asks for a `Component` and checks
+// that it is the descriptor's type; components are `Send`. With this lifetime the columns own them and nothing else: they
+// are those of `without_world`. `with_world` is called by `load` and `restore` alone, with snapshots that they borrow, and
+// what it returns does not leave them. All that is beside the columns is `Send` by itself (`_SEND_PARTS`).
+unsafe impl Send for StagedEntities<'static> {}
+#[expect(unsafe_code, reason = "rows without their types")]
+// SAFETY: as above; components are `Sync`, and a column that is shared is only read.
+unsafe impl Sync for StagedEntities<'static> {}
+
+/// Does not compile if a part beside the columns cannot be sent, or a part is added.
+const _SEND_PARTS: fn(&StagedEntities<'static>) = |entities| {
+    fn assert_send<T: Send + Sync>(_: &T) {}
+    let StagedEntities { ids, map, staged, deferred, order } = entities;
+    let Staged { archetypes: _, resources: _, extras: _, carry, report } = staged;
+    assert_send(ids);
+    assert_send(map);
+    assert_send(deferred);
+    assert_send(order);
+    assert_send(carry);
+    assert_send(report);
+    assert_send(&None::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Bitmap)>);
+};
+
+impl<'s> StagedEntities<'s> {
+    /// Decodes all columns. References to entities that are not in the save stay as they are where `alive` is true.
+    pub(super) fn with_world(
+        world: &World,
+        registry: &ComponentRegistry,
+        plan: &LoadPlan<'s, '_>,
+        ids: ReservedIds,
+        map: EntityMap,
+        alive: &dyn Fn(EntityId) -> bool,
+    ) -> Result<Self> {
+        let staged = plan.stage_over(&map, Some(world), alive)?;
+        let order = saved_order(plan, &map)?;
+        check_resources(registry, &staged)?;
+        Ok(Self { ids, map, staged, deferred: Deferred::default(), order })
     }
 
     /// Decodes the next column that needs the world. Returns true if there are more.
-    pub(super) fn stage_next_deferred(&mut self, world: &World, input: &LoadInput) -> Result<bool> {
-        if !self.deferred.is_empty() {
-            input.plan()?.stage_next(&mut self.staged.0, &mut self.deferred, &self.map, world)?;
+    pub(super) fn stage_next_deferred(&mut self, world: &World, load: &PreparedLoad<'_>) -> Result<bool> {
+        if self.deferred.is_empty() {
+            return Ok(false);
         }
-        if !self.deferred.is_empty() {
-            return Ok(true);
+        load.plan()?.stage_next(&mut self.staged, &mut self.deferred, &self.map, world)?;
+        if self.deferred.is_empty() {
+            check_resources(&load.registry, &self.staged)?;
         }
-        check_resources(&input.registry, &self.staged.0)?;
-        Ok(false)
+        Ok(!self.deferred.is_empty())
     }
+}
 
-    /// All parts, once everything is decoded.
-    pub(super) fn into_parts(self) -> (ReservedIds, EntityMap, Staged<'static>, SavedOrder) {
-        (self.ids, self.map, self.staged.0, self.order)
+impl StagedEntities<'static> {
+    /// Reserves ids, decodes all columns that need no world, and copies them out of the snapshot.
+    fn without_world(
+        load: &PreparedLoad<'static>,
+        reserve: &IdReserve,
+        watch: &dyn Fn(LoadPhase, u64, u64),
+    ) -> Result<Self> {
+        let plan = load.plan()?;
+        watch(LoadPhase::Migrating, 1, 1);
+        let ids = reserve.reserve(load.snapshot.entity_count())?;
+        let map = entity_map(&plan, ids.entities())?;
+        let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
+        let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
+        let order = saved_order(&plan, &map)?;
+        check_resources(&load.registry, &staged)?;
+        watch(LoadPhase::Copying, 0, 1);
+        let staged = staged.into_owned();
+        watch(LoadPhase::Copying, 1, 1);
+        Ok(Self { ids, map, staged, deferred, order })
     }
+}
 
-    fn into_staged(mut self, world: &World, input: &LoadInput) -> Result<StagedEntities<'static>> {
-        self.ids.check(world)?;
-        while self.stage_next_deferred(world, input)? {}
-        let (ids, map, staged, order) = self.into_parts();
-        Ok(StagedEntities { entities: ids.into_entities(), map, staged, order })
+fn entity_map(plan: &LoadPlan<'_, '_>, entities: &[Entity]) -> Result<EntityMap> {
+    plan.entity_map(entities.iter().map(|&entity| entity.into()).collect::<Vec<EntityId>>())
+}
+
+/// Fails if a relationship is saved as a resource: it belongs to an entity.
+fn check_resources(registry: &ComponentRegistry, staged: &Staged<'_>) -> Result<()> {
+    for (number, _) in &staged.resources {
+        if registry.entries[*number].relation.is_some() {
+            let key = registry.core.descriptors()[*number].key();
+            return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
+        }
     }
+    Ok(())
+}
+
+/// Reads the order of sources that was saved.
+fn saved_order(plan: &LoadPlan<'_, '_>, map: &EntityMap) -> Result<SavedOrder> {
+    let context = LoadContext::new(plan.limits()).entities(map, bonfire::Dangling::Null);
+    let mut order: SavedOrder = BTreeMap::new();
+    for entry in plan.snapshot().data().iter().filter(|entry| entry.key() == LIST_ORDER_KEY) {
+        order.extend(entry.get_in::<SavedOrder>(&context).map_err(|error| error.in_key(LIST_ORDER_KEY))?);
+    }
+    Ok(order)
 }
 
 #[cfg(test)]
@@ -279,7 +236,9 @@ mod tests {
     use bevy_ecs::prelude::ChildOf;
 
     use super::*;
+    use crate::capture;
     use crate::registry::SaveRegistry;
+    use crate::selection::Selection;
     use crate::{SaveOptions, Saved, Ticks, WorldSaveExt};
 
     fn world(names: usize) -> World {
@@ -301,7 +260,7 @@ mod tests {
     }
 
     /// Prepares on a thread that knows nothing of the world.
-    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> PreparedLoad {
+    fn prepared(world: &World, snapshot: Snapshot, mode: LoadMode) -> PreparedLoad<'static> {
         let (registry, reserve) = (SaveRegistry::of(world).unwrap(), IdReserve::of(world).unwrap());
         let thread = std::thread::spawn(move || {
             let seen = Mutex::new(Vec::new());
@@ -312,7 +271,7 @@ mod tests {
         let (prepared, seen) = thread.join().unwrap();
         assert_eq!(seen[0], (LoadPhase::Migrating, 0, 1));
         if prepared.entities.is_some() {
-            let rows = prepared.input.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
+            let rows = prepared.snapshot.archetypes().map(|archetype| archetype.ids().len()).max();
             assert!(
                 seen.iter()
                     .any(|(what, done, _)| *what == LoadPhase::Decoding && *done >= rows.unwrap() as u64)

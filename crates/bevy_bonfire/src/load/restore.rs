@@ -3,7 +3,7 @@
 //! | step | |
 //! |---|---|
 //! | 1 | saved entities are looked for where they were; those that are gone get new ids; everything is staged |
-//! | 2 | values of those that are still there are overwritten in place |
+//! | 2 | values of those that still exist are overwritten in place |
 //! | 3 | what is gone is spawned again, components are removed and inserted, lists of sources are put in order |
 //! | 4 | what has come since is despawned |
 //! | 5 | resources |
@@ -12,138 +12,211 @@
 //! they are dropped, its codecs if values are compared, its hooks and observers from step 3 on. If it panics, the panic is
 //! passed on, and the world is partly restored.
 
+use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::mem::take;
+use std::panic::resume_unwind;
 
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::engine::{Comparison, LoadPlan, RowRun, Staged};
+use bonfire::engine::{Comparison, LoadPlan, RowRun, SavedOrder, Staged};
 use bonfire::{EntityId, Error, Result};
 
 use super::Ticks;
-use super::commit::{self, ExtraColumn, LateValue, PendingArchetype};
 use super::completion::{CommittedLoad, unknown_order};
-use super::live_archetypes::{compare, is_same_world};
-use super::overwrite::{self, LiveGroup, MatchedRows};
-use super::prepare::{check_resources, stage};
-use super::raw_column::{RawColumn, insert};
-use super::relation::{ListOrder, drop_without_target, with_dependants};
-use super::structural_changes::StructuralChanges;
-use crate::registry::{ComponentRegistry, InsertMode};
-use crate::selection::{EntitySet, Selection};
-use crate::stable_id::StableIds;
+use super::in_place::{LiveGroup, MatchedRows, StructuralChanges, compare, is_same_world, resource_differs};
+use super::prepare::{PreparedLoad, StagedEntities};
+use super::spawn::{
+    ExtraColumn, Interruption, LateInsertions, ListOrder, PendingArchetype, RawColumn, change_world,
+    choose_segments, despawn, drop_without_target, load_resources, resource_columns, spawn, take_late, undo,
+    unmarked, with_dependants,
+};
+use crate::pending::ReservedIds;
+use crate::registry::ComponentRegistry;
+use crate::selection::{self, EntitySet, Selection};
 
-pub(super) fn restore<'s>(
-    world: &mut World,
+/// Restores the world, in the steps above.
+pub(super) fn restore(world: &mut World, load: &PreparedLoad<'_>) -> Result<CommittedLoad> {
+    let mut restore = StagedRestore::stage(world, load)?;
+    // From here on the world is changed.
+    let changes = restore.overwrite(world);
+    restore.change_structure(world, changes)?;
+    despawn(world, &load.registry, take(&mut restore.extra));
+    restore.load_resources(world);
+    Ok(restore.into_committed())
+}
+
+/// A restore whose rows are decoded and compared with the entities of the world.
+struct StagedRestore<'s> {
+    registry: &'s ComponentRegistry,
+    ticks: Ticks,
+    found: Comparison,
+    /// Entities that have come since.
+    extra: Vec<Entity>,
+    /// The saved ids, by saved archetype.
+    saved: Vec<Cow<'s, [EntityId]>>,
+    /// The saved archetypes, with the rows of entities that still exist.
+    existing: Vec<PendingArchetype<'s>>,
+    /// Rows of entities that are gone.
+    missing: Vec<PendingArchetype<'static>>,
+    /// Their new ids.
+    new: Vec<Entity>,
+    late: LateInsertions<'s>,
+    lists: ListOrder,
+    order: SavedOrder,
+    resources: Vec<RawColumn<'s>>,
+    committed: CommittedLoad,
+}
+
+impl<'s> StagedRestore<'s> {
+    /// Step 1: finds saved entities in the world and decodes all rows.
+    fn stage(world: &mut World, load: &'s PreparedLoad<'_>) -> Result<Self> {
+        let plan = load.plan()?;
+        let all = Selection::new();
+        let selection = load.mode.selection().unwrap_or(&all);
+        selection::prepare(selection, world);
+        let (found, extra) = compare(world, &load.registry, &plan, selection)?;
+        let entities = stage_entities(world, &load.registry, &plan, &found, &extra)?;
+        Ok(Self::new(world, load, found, extra, entities))
+    }
+
+    fn new(
+        world: &World,
+        load: &'s PreparedLoad<'_>,
+        found: Comparison,
+        extra: Vec<Entity>,
+        entities: StagedEntities<'s>,
+    ) -> Self {
+        let registry = &*load.registry;
+        let StagedEntities { ids, map, staged, order, .. } = entities;
+        let Staged { archetypes, resources, extras, carry, mut report } = staged;
+        let new = ids.into_entities();
+        let saved: Vec<_> = archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
+        let mut existing = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::in_parts);
+        let resources = resource_columns(world, registry, resources);
+        let extras = ExtraColumn::from_staged(world, registry, extras, &map);
+        drop_without_target(registry, &mut existing, &mut report);
+        let entity = |archetype: usize, row: usize| map.get(saved[archetype][row]).map(Entity::from);
+        let lists = ListOrder::new(registry, &existing, entity);
+
+        let mut missing = split_missing(&mut existing, &found);
+        let values = take_late(registry, &mut missing, &new);
+        if !missing.is_empty() {
+            choose_segments(world, registry, &mut missing, &[]);
+        }
+        let mut unmarked = unmarked(world, registry, &missing, &new);
+        let marks = existing.iter().enumerate().filter(|(_, pending)| pending.needs_mark(world, registry));
+        for run in marks.flat_map(|(archetype, _)| runs_of(&found, archetype)) {
+            let rows = run.saved_row..run.saved_row + run.len;
+            unmarked.extend(rows.map(|row| Entity::from(saved[run.archetype][row])));
+        }
+        let late = LateInsertions { values, extras, unmarked };
+        let (ticks, respawned) = (load.mode.ticks().unwrap_or_default(), Vec::new());
+        let unknown_order = unknown_order(&load.snapshot, registry, &order);
+        let committed = CommittedLoad { map, report, carry, respawned, unknown_order };
+        Self {
+            registry,
+            ticks,
+            found,
+            extra,
+            saved,
+            existing,
+            missing,
+            new,
+            late,
+            lists,
+            order,
+            resources,
+            committed,
+        }
+    }
+
+    /// Step 2: overwrites values in place. Returns the changes that need another archetype, or hooks.
+    fn overwrite(&mut self, world: &mut World) -> StructuralChanges {
+        let mut changes = StructuralChanges::default();
+        let mut groups: HashMap<usize, LiveGroup> = HashMap::new();
+        for (archetype, pending) in self.existing.iter_mut().enumerate() {
+            let mut runs = runs_of(&self.found, archetype).to_vec();
+            runs.sort_by_key(|run| run.group);
+            for runs in runs.chunk_by(|a, b| a.group == b.group) {
+                let group = runs[0].group;
+                let group = groups
+                    .entry(group)
+                    .or_insert_with(|| LiveGroup::new(world, &world.archetypes()[ArchetypeId::new(group)]));
+                let matched = MatchedRows { archetype, group, runs, ids: &self.saved[archetype] };
+                changes.overwrite(world, self.registry, pending, matched, self.ticks);
+            }
+        }
+        changes
+    }
+
+    /// Step 3: spawns what is gone, removes and inserts components, and puts lists in order.
+    fn change_structure(&mut self, world: &mut World, changes: StructuralChanges) -> Result<()> {
+        let registry = self.registry;
+        let (late, lists) = (take(&mut self.late), take(&mut self.lists));
+        let changed = change_world(world, |world| {
+            let spawned = match self.missing.is_empty() {
+                true => Ok(()),
+                false => spawn(world, &self.missing, &mut self.new, &[]),
+            };
+            changes.apply(world, registry, &self.existing);
+            late.insert(world, &self.missing);
+            world.flush();
+            lists.apply(world, registry, &self.order);
+            spawned
+        });
+        match changed {
+            Ok(()) => Ok(()),
+            Err(Interruption::IdsTaken) => {
+                undo(world, registry, &self.new);
+                Err(Error::custom(
+                    "another thread allocated entities during the restore, which is not complete: restore again",
+                ))
+            }
+            // It may come from a `Drop`, and after that Bevy's tables are not sound: the game must not go on.
+            Err(Interruption::Panicked(panic)) => resume_unwind(panic),
+        }
+    }
+
+    /// Step 5: loads resources.
+    fn load_resources(&mut self, world: &mut World) {
+        let resources = take(&mut self.resources);
+        let resources = match self.ticks {
+            Ticks::All => resources,
+            Ticks::Differing => differing_resources(world, self.registry, resources),
+        };
+        load_resources(world, self.registry, resources, &mut self.committed.report);
+    }
+
+    fn into_committed(self) -> CommittedLoad {
+        let respawned = self.found.missing_ids().iter().copied().zip(self.new).collect();
+        CommittedLoad { respawned, ..self.committed }
+    }
+}
+
+/// Allocates ids for entities that are gone and decodes all rows.
+fn stage_entities<'s>(
+    world: &World,
     registry: &ComponentRegistry,
     plan: &LoadPlan<'s, '_>,
-    selection: &Selection,
-    ticks: Ticks,
-) -> Result<CommittedLoad> {
-    let (found, extra) = compare(world, registry, plan, selection)?;
-    let count = u32::try_from(found.missing.len());
-    let count = count.map_err(|_| Error::misuse("more entities than Bevy can have"))?;
-    let mut new: Vec<Entity> = world.entity_allocator().alloc_many(count).collect();
-    let ids: Vec<EntityId> = new.iter().map(|&entity| entity.into()).collect();
+    found: &Comparison,
+    extra: &[Entity],
+) -> Result<StagedEntities<'s>> {
+    let ids = ReservedIds::allocate(world, found.missing.len())?;
+    let new: Vec<EntityId> = ids.entities().iter().map(|&entity| entity.into()).collect();
+    let map = found.entity_map(&new)?;
     let same_world = is_same_world(plan, registry) == Some(true);
-    let going = going(world, registry, plan, &found, &extra);
+    let going = going(world, registry, plan, found, extra);
     let alive = |id: EntityId| {
         let entity = Entity::from(id);
         same_world && world.get_entity(entity).is_ok() && !going.contains(&entity)
     };
-    let staged = found
-        .entity_map(&ids)
-        .and_then(|map| stage(world, plan, &map, &alive).map(|(staged, order)| (map, staged, order)));
-    let staged = staged.and_then(|staged| check_resources(registry, &staged.1).map(|()| staged));
-    let (map, staged, order) = match staged {
-        Ok(staged) => staged,
-        Err(error) => {
-            world.entity_allocator_mut().free_many(&new);
-            return Err(error);
-        }
-    };
-    let unknown_order = unknown_order(plan.snapshot(), registry, &order);
-    let Staged { archetypes, resources, extras, carry, mut report } = staged;
-    let saved: Vec<_> = archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
-    let mut pending = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::in_parts);
-    let resources = (resources.into_iter())
-        .filter_map(|(number, column)| RawColumn::new(world, registry, number, column, 1))
-        .collect();
-    let extras: Vec<ExtraColumn<'_>> =
-        extras.into_iter().filter_map(|extra| ExtraColumn::new(world, registry, extra, &map)).collect();
-    drop_without_target(registry, &mut pending, &mut report);
-    let lists =
-        ListOrder::new(registry, &pending, |archetype, row| map.get(saved[archetype][row]).map(Entity::from));
-
-    // From here on the world is changed.
-    let mut respawning = split_missing(&mut pending, &found);
-    let late = commit::take_late(registry, &mut respawning, &new);
-    if !respawning.is_empty() {
-        commit::choose_segments(world, registry, &mut respawning, &[]);
-    }
-    let mut changes = StructuralChanges::default();
-    let mut groups: HashMap<usize, LiveGroup> = HashMap::new();
-    for (archetype, pending) in pending.iter_mut().enumerate() {
-        let mut runs = runs_of(&found, archetype).to_vec();
-        runs.sort_by_key(|run| run.group);
-        for runs in runs.chunk_by(|a, b| a.group == b.group) {
-            let group = runs[0].group;
-            let group = groups
-                .entry(group)
-                .or_insert_with(|| LiveGroup::new(world, &world.archetypes()[ArchetypeId::new(group)]));
-            let matched = MatchedRows { archetype, group, runs, ids: &saved[archetype] };
-            changes.overwrite(world, registry, pending, matched, ticks);
-        }
-    }
-
-    let mut unmarked = commit::unmarked(world, registry, &respawning, &new);
-    let marks = pending.iter().enumerate().filter(|(_, pending)| pending.needs_mark(world, registry));
-    for run in marks.flat_map(|(archetype, _)| runs_of(&found, archetype)) {
-        let rows = run.saved_row..run.saved_row + run.len;
-        unmarked.extend(rows.map(|row| Entity::from(saved[run.archetype][row])));
-    }
-    world.resource_mut::<StableIds>().begin_load();
-    let work = || {
-        let right = respawning.is_empty() || commit::spawn(world, &respawning, &mut new, &[]);
-        changes.apply(world, registry, &pending);
-        for LateValue { entity, archetype, column, row } in late {
-            insert(world, entity, &respawning[archetype].columns[column], row);
-        }
-        extras.into_iter().for_each(|extra| extra.insert(world));
-        commit::mark(world, unmarked);
-        world.flush();
-        lists.apply(world, registry, &order);
-        right
-    };
-    let done = catch_unwind(AssertUnwindSafe(work));
-    world.resource_mut::<StableIds>().end_load();
-    match done {
-        Ok(true) => {}
-        Ok(false) => {
-            commit::undo(world, registry, &new);
-            return Err(Error::custom(
-                "another thread allocated entities during the restore, which is not complete: restore again",
-            ));
-        }
-        // It may come from a `Drop`, and after that Bevy's tables are not sound: nobody may go on as if nothing had been.
-        Err(panic) => {
-            *world.resource_mut::<InsertMode>() = InsertMode::OneByOne;
-            resume_unwind(panic);
-        }
-    }
-    commit::despawn(world, registry, extra);
-    let resources = match ticks {
-        Ticks::All => resources,
-        Ticks::Differing => differing_resources(world, registry, resources),
-    };
-    commit::load_resources(world, registry, resources, &mut report);
-    let respawned = found.missing_ids().iter().copied().zip(new).collect();
-    Ok(CommittedLoad { map, report, carry, respawned, unknown_order })
+    StagedEntities::with_world(world, registry, plan, ids, map, &alive)
 }
 
-/// The entities that will be despawned, with what hangs on them.
+/// The entities that will be despawned, with those that Bevy despawns with them.
 fn going(
     world: &World,
     registry: &ComponentRegistry,
@@ -151,7 +224,7 @@ fn going(
     found: &Comparison,
     extra: &[Entity],
 ) -> EntityHashSet {
-    // Asked for only where something hangs on what goes.
+    // Computed only if an entity that goes has dependants.
     let kept = LazyCell::new(|| -> EntitySet {
         let archetypes: Vec<_> = plan.snapshot().archetypes().map(|archetype| archetype.ids()).collect();
         let rows = found.runs.iter().flat_map(|run| {
@@ -170,19 +243,21 @@ fn runs_of(found: &Comparison, archetype: usize) -> &[RowRun] {
 }
 
 /// Takes the rows of entities that are gone out of their archetypes.
-fn split_missing(pending: &mut [PendingArchetype<'_>], found: &Comparison) -> Vec<PendingArchetype<'static>> {
+fn split_missing(
+    existing: &mut [PendingArchetype<'_>],
+    found: &Comparison,
+) -> Vec<PendingArchetype<'static>> {
     let mut start = 0;
     let split = |missing: &[(usize, usize)]| {
         let rows: Vec<usize> = missing.iter().map(|&(_, row)| row).collect();
-        let columns =
-            pending[missing[0].0].columns.iter_mut().map(|column| column.split_off(&rows)).collect();
+        let split = existing[missing[0].0].split_off(&rows, start);
         start += rows.len();
-        PendingArchetype { entities: start - rows.len()..start, columns, segments: Vec::new() }
+        split
     };
     found.missing.chunk_by(|a, b| a.0 == b.0).map(split).collect()
 }
 
-/// Leaves out the resources that the world has as they are.
+/// Leaves out the resources whose value in the world is the saved one.
 fn differing_resources<'s>(
     world: &World,
     registry: &ComponentRegistry,
@@ -190,9 +265,9 @@ fn differing_resources<'s>(
 ) -> Vec<RawColumn<'s>> {
     resources.retain_mut(|resource| {
         let descriptor = &registry.core.descriptors()[resource.number];
-        // What is loaded in a way of its own, such as a state, decides for itself.
+        // A resource with a load function of its own, such as a state, decides for itself.
         let differs = registry.entries[resource.number].load_resource.is_some()
-            || overwrite::resource_differs(world, resource, descriptor);
+            || resource_differs(world, resource, descriptor);
         if !differs {
             resource.discard_row(0);
         }

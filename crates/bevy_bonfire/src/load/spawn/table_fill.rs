@@ -1,6 +1,6 @@
 //! Columns of rows that were just spawned, written whole: one copy per column instead of one per value.
 //!
-//! A batch whose rows bring no values leaves its part of the table unwritten. That is allowed only where nobody can look
+//! A batch whose rows bring no values leaves its part of the table unwritten. That is allowed only where no code can look
 //! before it is written: all components lie in the table and none is required by another, so the batch is all there is;
 //! and no hook or observer listens, so no code of the game runs in between. Everything else takes its values row by row.
 
@@ -23,7 +23,7 @@ pub(super) struct TableFill {
 impl TableFill {
     /// The table of the next batch of this bundle, which the world knows, if it can be filled.
     pub(super) fn for_batch(world: &World, bundle: TypeId, columns: &[ColumnRows]) -> Option<Self> {
-        // Where Bevy tracks who changed a value, there is one more column per component that is not ours to write.
+        // Where Bevy tracks the location of changes, there is one more column per component that is not ours to write.
         if size_of::<MaybeLocation>() != 0 {
             return None;
         }
@@ -74,7 +74,7 @@ impl TableFill {
                 table.get_column(id).unwrap_or_else(|| unreachable!("the table has its archetype's columns"));
             debug_assert_eq!(world_layout_size(cell, id), Some(source.stride));
             // SAFETY: `start` is a row of the table, and `rows` values fit from there on. The source has as many, of
-            // the same type. Values and ticks are in cells, and nobody else has access to the world.
+            // the same type. Values and ticks are in cells, and nothing else has access to the world.
             unsafe {
                 let to = column.get_data_unchecked(first).as_ptr().cast_mut();
                 source.first.as_ptr().copy_to_nonoverlapping(to, source.stride * rows);

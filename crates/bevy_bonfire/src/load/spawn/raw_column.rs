@@ -1,7 +1,7 @@
 //! Staged columns on their way into a world: rows of a component, by pointer.
 //!
 //! Invariant: every value of a [`RawColumn`] is moved or dropped at most once. The column itself never drops one
-//! again, so whatever is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
+//! again, so a value that is not moved after a panic is leaked. Each row is used by one of five: the segment it is in, spawned
 //! by a batch or by [`insert_row`]; [`insert`], for a row that was taken out of its segment; [`RawColumn::overwrite`];
 //! [`RawColumn::split_off`], which makes it a row of another column; or [`RawColumn::discard`].
 
@@ -12,11 +12,11 @@ use bevy_ecs::component::{ComponentId, StorageType};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::OwningPtr;
 use bevy_ecs::world::World;
+use bonfire::Descriptor;
 use bonfire::engine::{AlignedBuf, StagedColumn};
-use bonfire::{Descriptor, Result};
 
 use super::batch_spawn::ColumnRows;
-use crate::registry::{ComponentRegistry, InsertMode, LoadResource};
+use crate::registry::{ComponentRegistry, InsertMode};
 
 const ABSENT: u32 = u32::MAX;
 
@@ -45,10 +45,10 @@ unsafe impl Send for RawColumn<'static> {}
 // only use of a row.
 unsafe impl Sync for RawColumn<'static> {}
 
-/// What keeps the rows of a column where they are.
+/// The memory that holds the rows of a column.
 enum Memory<'s> {
     Staged(StagedColumn<'s>),
-    /// Copied together out of another column. The flag tells whether they are values: bytes of the snapshot itself are none
+    /// Copied together out of another column. `are_values` is false for bytes of the snapshot itself: they are no values
     /// before they are moved into a world.
     Copied {
         _rows: AlignedBuf,
@@ -126,27 +126,27 @@ impl<'s> RawColumn<'s> {
         Some(Self { number, id, storage, drop, first, parts, stride, align, len, indexes, memory })
     }
 
-    /// Whether an entity of the archetype has a value here.
+    /// Returns true if an entity of the archetype has a value here.
     pub(crate) fn has(&self, row: usize) -> bool {
         self.indexes.as_ref().is_none_or(|indexes| indexes[row] != ABSENT)
     }
 
-    /// Whether the value of the next row, if it has one, lies behind that of a row which has one.
+    /// Returns true if this row and the next have values, one behind the other.
     pub(crate) fn is_contiguous(&self, row: usize) -> bool {
         self.value_index(row).zip(self.value_index(row + 1)).is_some_and(|(index, next)| index + 1 == next)
     }
 
-    /// Whether all entities have one.
+    /// Returns true if all entities have a value.
     pub(crate) fn is_everywhere(&self) -> bool {
         self.indexes.is_none()
     }
 
-    /// Whether all entities have one, and all are the same.
+    /// Returns true if all entities have a value, and all values are the same.
     pub(crate) fn is_tag(&self) -> bool {
         self.stride == 0 && self.drop.is_none() && self.is_everywhere()
     }
 
-    /// Takes a row out of what batches spawn; somebody else moves it.
+    /// Takes a row out of what batches spawn. The caller inserts or discards it.
     pub(crate) fn take_row(&mut self, row: usize) -> Option<TakenRow> {
         let index = self.value_index(row)?;
         let len = self.len as u32;
@@ -176,6 +176,11 @@ impl<'s> RawColumn<'s> {
             Some(indexes) => Some(indexes[row]).filter(|&index| index != ABSENT),
             None => Some(row as u32),
         }
+    }
+
+    /// The value of a row that was taken out.
+    pub(super) fn taken(&self, row: TakenRow) -> NonNull<u8> {
+        self.pointer(row.0)
     }
 
     #[expect(unsafe_code, reason = "values without their type")]
@@ -220,7 +225,7 @@ impl<'s> RawColumn<'s> {
         Some(unsafe { value.add(offset).cast::<Entity>().read() })
     }
 
-    /// Whether the rows are values of our own, to be dropped if nobody takes them.
+    /// Returns true if the rows are values of our own, which are dropped if they are not moved.
     fn has_values(&self) -> bool {
         match &self.memory {
             Memory::Staged(column) => !column.is_borrowed(),
@@ -246,7 +251,7 @@ impl<'s> RawColumn<'s> {
             len += 1;
         }
         if self.drop.is_some() {
-            // Who discards what is left must not find them.
+            // A caller that discards the rest must not find them.
             rows.iter().for_each(|&row| _ = self.take_row(row));
         }
         let memory = Memory::Copied { _rows: buffer, are_values: self.has_values() };
@@ -259,7 +264,7 @@ impl<'s> RawColumn<'s> {
     ///
     /// # Safety
     /// The rows follow each other and have a value each, which is used here and nowhere else. At `to` there are as many
-    /// live values of the component's type, that nobody else uses meanwhile.
+    /// live values of the component's type, that nothing else uses meanwhile.
     #[expect(unsafe_code, reason = "moves values without their type")]
     pub(crate) unsafe fn overwrite(&self, rows: Range<usize>, to: NonNull<u8>) {
         let Some(first) = self.value_index(rows.start) else { return };
@@ -299,7 +304,7 @@ impl<'s> RawColumn<'s> {
     /// Calls `found` with those of some rows, which follow each other and have a value each, that are not the same as values in a world.
     ///
     /// # Safety
-    /// At `live` there are as many live values of the component's type, which nobody writes to meanwhile.
+    /// At `live` there are as many live values of the component's type, which nothing writes to meanwhile.
     #[expect(unsafe_code, reason = "reads values without their type")]
     pub(crate) unsafe fn differing(
         &self,
@@ -318,12 +323,12 @@ impl<'s> RawColumn<'s> {
         });
     }
 
-    /// Drops a value that nobody wants. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
+    /// Drops a value that is not needed. Bytes of the snapshot itself are no value before they are moved: nothing to drop.
     #[expect(unsafe_code, reason = "drops a value without its type")]
     pub(crate) fn discard(&self, row: TakenRow) {
         if let Some(drop) = self.drop.filter(|_| self.has_values()) {
             // SAFETY: the memory is ours, and the row was taken, so this is its only use.
-            unsafe { drop(OwningPtr::new(self.pointer(row.0))) };
+            unsafe { drop(OwningPtr::new(self.taken(row))) };
         }
     }
 }
@@ -348,7 +353,7 @@ pub(crate) struct TakenRow(u32);
 pub(crate) fn insert(world: &mut World, entity: Entity, column: &RawColumn<'_>, row: TakenRow) {
     let Ok(mut target) = world.get_entity_mut(entity) else { return column.discard(row) };
     // SAFETY: the id is of this world, the value of its type, and the row was taken, so this is its only use.
-    unsafe { target.insert_by_id(column.id, OwningPtr::new(column.pointer(row.0))) };
+    unsafe { target.insert_by_id(column.id, OwningPtr::new(column.taken(row))) };
 }
 
 /// Inserts a row of a segment that is not spawned by a batch: all its values at once, or one by one.
@@ -377,7 +382,7 @@ pub(crate) unsafe fn insert_row(
     });
     if mode == InsertMode::OneByOne {
         for (&id, pointer) in ids.iter().zip(pointers) {
-            // A hook may have despawned the entity: then there is nobody to take the rest, which is leaked.
+            // A hook may have despawned the entity: then the rest is leaked.
             let Ok(mut target) = world.get_entity_mut(entity) else { return };
             // SAFETY: the id is of this world, and the value of its type.
             unsafe { target.insert_by_id(id, pointer) };
@@ -386,25 +391,4 @@ pub(crate) unsafe fn insert_row(
     }
     // SAFETY: the ids are of this world, and the values of their types.
     unsafe { target.insert_by_ids(ids, pointers) };
-}
-
-/// Puts a resource into the world.
-#[expect(unsafe_code, reason = "moves a value by pointer")]
-pub(crate) fn insert_resource(
-    world: &mut World,
-    column: &mut RawColumn<'_>,
-    load: Option<&LoadResource>,
-) -> Result<()> {
-    let Some(row) = column.take_row(0) else { return Ok(()) };
-    // SAFETY: the row was taken, so this is its only use.
-    let value = unsafe { OwningPtr::new(column.pointer(row.0)) };
-    match load {
-        Some(load) => load(world, value),
-        None => {
-            let caller = bevy_ecs::change_detection::MaybeLocation::caller();
-            // SAFETY: the value is of the component's type.
-            unsafe { world.insert_resource_by_id(column.id, value, caller) };
-            Ok(())
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::registry::ComponentRegistry;
 use crate::selection::{EntityChoice, Selection};
 
 /// Finds the saved entities in the world, and those that a save would have now and this one has not.
-pub(super) fn compare(
+pub(crate) fn compare(
     world: &World,
     registry: &ComponentRegistry,
     plan: &LoadPlan<'_, '_>,
@@ -34,7 +34,7 @@ pub(super) fn compare(
 }
 
 /// Returns whether a snapshot was captured in this world, or `None` for one from a file, which does not know.
-pub(super) fn is_same_world(plan: &LoadPlan<'_, '_>, registry: &ComponentRegistry) -> Option<bool> {
+pub(crate) fn is_same_world(plan: &LoadPlan<'_, '_>, registry: &ComponentRegistry) -> Option<bool> {
     plan.snapshot().world().map(|world| Some(world) == registry.world)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_same_world(plan: &LoadPlan<'_, '_>, registry: &ComponentRegistr
 struct LiveArchetypes<'w> {
     world: &'w World,
     chosen: Vec<Option<EntityChoice>>,
-    /// Whether ids of the snapshot are ids of this world.
+    /// True if ids of the snapshot are ids of this world; `None` if that is not known.
     own: Option<bool>,
 }
 

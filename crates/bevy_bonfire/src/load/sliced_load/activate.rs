@@ -1,4 +1,4 @@
-//! Pending entities become part of the world, or are taken back.
+//! The switch of a load in slices: pending entities become part of the world.
 
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::ComponentId;
@@ -6,26 +6,9 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::world::World;
 
-use super::commit;
-use crate::pending::{AbandonedIds, Pending, PendingEntities};
-use crate::registry::SaveRegistry;
+use crate::pending::{Pending, PendingEntities};
 use crate::selection::EntitySet;
 use crate::stable_id::StableIds;
-
-/// Frees the ids and despawns the entities of loads that were given up. A world that is cleared loses its queue, and the
-/// ids in it mean nothing any more.
-pub(crate) fn reclaim(world: &mut World) {
-    let Some(pending) = world.get_resource::<PendingEntities>() else { return };
-    for AbandonedIds { entities, spawned } in pending.take_abandoned() {
-        let (spawned, unused) = entities.split_at(spawned);
-        world.entity_allocator_mut().free_many(unused);
-        if let Ok(registry) = SaveRegistry::of(world)
-            && !spawned.is_empty()
-        {
-            commit::undo(world, &registry, spawned);
-        }
-    }
-}
 
 /// The components that a pending entity has beside its own, sorted. `Disabled` may be its own as well.
 pub(super) fn pending_tags(world: &mut World) -> [ComponentId; 2] {

@@ -13,7 +13,7 @@ use bevy_ecs::world::World;
 use bonfire::LoadReport;
 use bonfire::engine::SavedOrder;
 
-use super::commit::PendingArchetype;
+use super::pending_archetype::PendingArchetype;
 use super::raw_column::RawColumn;
 use crate::registry::{ComponentRegistry, Relation, RelationshipSources, live_target};
 
@@ -29,7 +29,7 @@ fn columns(registry: &ComponentRegistry, pending: &[PendingArchetype<'_>]) -> Ve
     columns
 }
 
-/// A relationship to nothing is none: its target was not saved.
+/// Leaves out relationships without a target, which was not saved.
 pub(crate) fn drop_without_target(
     registry: &ComponentRegistry,
     pending: &mut [PendingArchetype<'_>],
@@ -66,7 +66,7 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
     if doomed.is_empty() {
         return;
     }
-    // Asked for only where there are lists.
+    // Computed only if there are lists.
     let set = LazyCell::new(|| -> EntityHashSet { doomed.iter().copied().collect() });
     for relation in registry.entries.iter().filter_map(|entry| entry.relation) {
         let archetypes = world.archetypes().iter().filter(|archetype| archetype.contains(relation.targets));
@@ -79,12 +79,12 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
     world.flush();
 }
 
-/// RelationshipSources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
-/// not.
-pub(super) struct RowOrder(Vec<(Relation, EntityHashMap<Vec<Entity>>)>);
+/// Sources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
+/// inserted.
+pub(crate) struct RowOrder(Vec<(Relation, EntityHashMap<Vec<Entity>>)>);
 
 impl RowOrder {
-    pub(super) fn new(
+    pub(crate) fn new(
         registry: &ComponentRegistry,
         pending: &[PendingArchetype<'_>],
         entities: &[Entity],
@@ -121,7 +121,7 @@ impl RowOrder {
     }
 
     /// Puts the lists right: those of which only the order of rows is known, then those that were saved.
-    pub(super) fn apply(self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
+    pub(crate) fn apply(self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
         for (relation, sources) in self.0 {
             for (target, sources) in sources.into_iter().filter(|(_, sources)| sources.len() > 1) {
                 (relation.reorder)(world, target, &sources);
@@ -132,20 +132,20 @@ impl RowOrder {
 }
 
 /// A list whose order was saved.
-pub(super) struct SavedList {
+pub(crate) struct SavedList {
     relation: Relation,
     target: Entity,
     sources: Vec<Entity>,
 }
 
 impl SavedList {
-    pub(super) fn apply(&self, world: &mut World) {
+    pub(crate) fn apply(&self, world: &mut World) {
         (self.relation.reorder)(world, self.target, &self.sources);
     }
 }
 
 /// All lists whose order was saved, of relationships that this build knows.
-pub(super) fn saved_lists<'a>(
+pub(crate) fn saved_lists<'a>(
     registry: &'a ComponentRegistry,
     saved: &'a SavedOrder,
 ) -> impl Iterator<Item = SavedList> + 'a {
@@ -159,13 +159,14 @@ pub(super) fn saved_lists<'a>(
     })
 }
 
-/// Per relationship, all sources and their targets, in the order of the save: what the lists of a restored world must be.
-pub(super) struct ListOrder(Vec<(usize, Relation, Pairs)>);
+/// All sources and their targets by relationship, in the order of the save: the lists that a restored world must have.
+#[derive(Default)]
+pub(crate) struct ListOrder(Vec<(usize, Relation, Pairs)>);
 
 type Pairs = Vec<(Entity, Entity)>;
 
 impl ListOrder {
-    pub(super) fn new(
+    pub(crate) fn new(
         registry: &ComponentRegistry,
         pending: &[PendingArchetype<'_>],
         entity: impl Fn(usize, usize) -> Option<Entity>,
@@ -185,9 +186,9 @@ impl ListOrder {
         Self(relations)
     }
 
-    /// Puts those lists right whose saved sources have another order. RelationshipSources that are not saved keep their places among
+    /// Puts those lists right whose saved sources have another order. Sources that are not saved keep their places among
     /// the others, unless the list is wrong: then they come last.
-    pub(super) fn apply(mut self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
+    pub(crate) fn apply(mut self, world: &mut World, registry: &ComponentRegistry, saved: &SavedOrder) {
         for (number, relation, pairs) in &mut self.0 {
             let lists = saved.get(registry.core.descriptors()[*number].key());
             let lists: Vec<(Entity, Vec<Entity>)> = (lists.into_iter().flatten())
@@ -242,8 +243,8 @@ fn wrong_lists(world: &World, relation: Relation, pairs: &[(Entity, Entity)]) ->
     wrong
 }
 
-/// What goes with entities that are despawned: their sources, if those hang on them, and so on, but for what is saved.
-pub(super) fn with_dependants(
+/// Returns entities that are despawned, with all sources that Bevy despawns with them, except those that are saved.
+pub(crate) fn with_dependants(
     world: &World,
     registry: &ComponentRegistry,
     going: &[Entity],

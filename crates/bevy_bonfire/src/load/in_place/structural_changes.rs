@@ -5,11 +5,9 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::SaveScope;
 
-use super::Ticks;
-use super::commit::PendingArchetype;
 use super::overwrite::{self, MatchedRows};
-use super::raw_column::{RawColumn, insert_row};
-use super::relation::remove_from_lists;
+use crate::load::Ticks;
+use crate::load::spawn::{PendingArchetype, RawColumn, insert_row, remove_from_lists};
 use crate::registry::{ComponentRegistry, InsertMode};
 use crate::selection::Saved;
 
@@ -31,7 +29,7 @@ pub(crate) struct Insertion {
 
 impl StructuralChanges {
     /// Overwrites the values of matched rows, and notes what cannot be done in place.
-    pub(super) fn overwrite(
+    pub(crate) fn overwrite(
         &mut self,
         world: &mut World,
         registry: &ComponentRegistry,

@@ -1,4 +1,19 @@
 //! Loads in slices, for games that run on meanwhile.
+//!
+//! | part | in slices | |
+//! |---|---|---|
+//! | 1 | by column | columns that need the world are decoded |
+//! | 2 | yes | all entities are spawned, in the order of the save, as [`Pending`](crate::pending::Pending) |
+//! | 3 | yes | relationships, late components and carried components are inserted; marks; lists are put in order |
+//! | 4 | no | the switch: the new entities become part of the world; replaced ones are despawned; resources and data |
+//!
+//! The load changes no existing entity before the switch. If it fails, is cancelled or dropped before, it takes everything
+//! back. In parts 2 and 3, commands of hooks are applied after each few hundred rows, when not all entities exist: that is
+//! why relationships come later than in a load in one go.
+
+mod activate;
+mod commit;
+mod late_column;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +22,14 @@ use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
 use bonfire::{Error, Result, Snapshot};
 
-use super::prepare::{LoadInput, PartlyStaged, PreparedLoad};
-use super::sliced_commit::SlicedCommit;
-use super::{LoadFinished, LoadOptions, Loaded, load_migrated, reclaim};
+use self::commit::SlicedCommit;
+use super::{LoadFinished, LoadOptions, Loaded, PreparedLoad, reclaim};
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
 
 /// A load that is spread over frames. The new entities come in the background, where queries, captures, stable ids and
-/// indexes do not see them, and nothing that is there changes. When all of them are complete, everything switches in the
-/// last step: what is replaced goes, the new entities, resources and data are there.
+/// indexes do not see them, and no existing entity changes. When all of them are complete, everything switches in the last
+/// step: replaced entities are despawned, and the new entities, resources and data are in the world.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
@@ -49,29 +63,45 @@ use crate::registry::SaveRegistry;
 ///   games whose hooks take long, or whose entities come back with much that is loaded late.
 /// - New entities are `Disabled` until the last step. Observers that look at them by a query must allow that; those of
 ///   `Add<Disabled>` and `Remove<Disabled>` see them come and go.
-/// - Commands of hooks are applied when not all entities are there. Components that look at other entities should be
+/// - Commands of hooks are applied when not all entities exist. Components that look at other entities should be
 ///   loaded late ([`PersistExt::load_late`](crate::PersistExt::load_late)). Relationships always are.
 /// - [`LoadMode::Restore`](crate::LoadMode::Restore) is done in one step.
 ///
 /// A load that fails, is [cancelled](SlicedLoad::cancel) or whose hooks panic before the last step leaves the world as it
 /// was. If it is dropped, the next load or step of another in its world takes back what has come so far.
-pub struct SlicedLoad(LoadSlices);
+pub struct SlicedLoad {
+    load: PreparedLoad<'static>,
+    state: State,
+}
+
+enum State {
+    /// Part 1. A restore is done in one step from here.
+    Prepared,
+    /// Parts 2 to 4.
+    Committing(Box<SlicedCommit>),
+    /// Done, or failed.
+    Over,
+}
 
 impl SlicedLoad {
     /// Decodes a snapshot, on this thread. Nothing is in the world before the first step.
     pub fn new(world: &World, snapshot: Snapshot, options: impl Into<LoadOptions>) -> Result<Self> {
         let (registry, reserve) = (SaveRegistry::of(world)?, IdReserve::of(world)?);
         let prepared = PreparedLoad::new(snapshot, registry, &reserve, options.into(), &|_, _, _| {})?;
-        Ok(Self(LoadSlices::new(prepared)))
+        Ok(Self::from_prepared(prepared))
+    }
+
+    pub(crate) fn from_prepared(load: PreparedLoad<'static>) -> Self {
+        Self { load, state: State::Prepared }
     }
 
     /// Goes on for about as long as the budget says, and returns what the load did when it is done. Then, or after an
-    /// error, [`LoadFinished`] tells observers.
+    /// error, it triggers [`LoadFinished`].
     pub fn step(&mut self, world: &mut World, budget: Duration) -> Result<Option<Arc<Loaded>>> {
-        if self.0.is_over() {
+        if matches!(self.state, State::Over) {
             return Err(Error::misuse("this load is over"));
         }
-        let result = match self.0.step(world, budget) {
+        let result = match self.advance(world, budget) {
             Ok(None) => return Ok(None),
             Ok(Some(loaded)) => Ok(Arc::new(loaded)),
             Err(error) => Err(error),
@@ -80,67 +110,43 @@ impl SlicedLoad {
         result.map(Some)
     }
 
-    /// How far it is, from 0 to 1.
+    /// The part of the load that is done, from 0 to 1.
     pub fn progress(&self) -> f32 {
-        let (done, total) = self.0.progress();
+        let (done, total) = self.progress_counts();
         done as f32 / total as f32
     }
 
-    /// Takes back everything that has come so far. Observers are not told.
+    /// Takes back everything that has come so far, without [`LoadFinished`].
     pub fn cancel(self, world: &mut World) {
-        self.0.cancel(world);
-    }
-}
-
-/// A prepared load on its way into a world, slice by slice.
-pub(crate) struct LoadSlices {
-    input: LoadInput,
-    state: State,
-}
-
-enum State {
-    /// A restore, which is done at once.
-    Restore,
-    /// Columns that need the world are being decoded.
-    StagingDeferred(Box<PartlyStaged>),
-    Committing(Box<SlicedCommit>),
-    Done,
-}
-
-impl LoadSlices {
-    pub(crate) fn new(prepared: PreparedLoad) -> Self {
-        let PreparedLoad { input, entities } = prepared;
-        Self {
-            input,
-            state: entities.map_or(State::Restore, |entities| State::StagingDeferred(Box::new(entities))),
-        }
+        drop(self);
+        reclaim(world);
     }
 
-    /// How much is done, and how much there is: entities, and what is inserted when they are there.
-    pub(crate) fn progress(&self) -> (usize, usize) {
+    /// Counts what is done, and what there is: entities, and what is inserted when they exist.
+    pub(crate) fn progress_counts(&self) -> (usize, usize) {
         match &self.state {
-            State::Restore | State::StagingDeferred(_) => (0, self.input.snapshot.entity_count().max(1)),
+            State::Prepared => (0, self.load.snapshot.entity_count().max(1)),
             State::Committing(commit) => (commit.done, commit.total),
-            State::Done => (1, 1),
+            State::Over => (1, 1),
         }
     }
 
-    /// Goes on until the time is up, and for one part at least. The switch is one part, whatever it takes. Returns what the
-    /// load did when it is done; after an error the world is as it was.
-    pub(crate) fn step(&mut self, world: &mut World, budget: Duration) -> Result<Option<Loaded>> {
+    /// As [`SlicedLoad::step`], without [`LoadFinished`]. Runs one part at least. The switch is one part, however long it
+    /// takes. After an error the world is as it was.
+    pub(crate) fn advance(&mut self, world: &mut World, budget: Duration) -> Result<Option<Loaded>> {
         let start = Instant::now();
         world.flush();
         reclaim(world);
         let mut is_first = true;
         loop {
-            // The switch takes what it takes: it gets a frame of its own.
+            // The switch gets a frame of its own.
             if !is_first && self.is_ready() {
                 return Ok(None);
             }
             is_first = false;
             let done = self.run_part(world);
             if !matches!(done, Ok(None)) {
-                self.state = State::Done;
+                self.state = State::Over;
                 reclaim(world);
                 return done;
             }
@@ -150,41 +156,33 @@ impl LoadSlices {
         }
     }
 
-    /// Whether only the switch is left.
+    /// Returns true if only the switch is left.
     fn is_ready(&self) -> bool {
         matches!(&self.state, State::Committing(commit) if commit.is_complete())
     }
 
-    /// Whether it is done, or has failed.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.state, State::Done)
-    }
-
-    /// Takes everything back.
-    pub(crate) fn cancel(self, world: &mut World) {
-        drop(self);
-        reclaim(world);
-    }
-
+    /// Runs the next part. If it fails or panics, its entities are dropped and the load is over.
     fn run_part(&mut self, world: &mut World) -> Result<Option<Loaded>> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Done => Err(Error::misuse("this load is over")),
-            State::Restore => {
-                let LoadInput { snapshot, registry, mode, options } = &self.input;
-                load_migrated(world, registry, snapshot, mode.clone(), options.clone()).map(Some)
-            }
-            State::StagingDeferred(mut entities) => {
-                entities.ids.check(world)?;
-                self.state = match entities.stage_next_deferred(world, &self.input)? {
-                    true => State::StagingDeferred(entities),
-                    false => State::Committing(Box::new(SlicedCommit::new(world, &self.input, *entities))),
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Over => Err(Error::misuse("this load is over")),
+            State::Prepared => {
+                let Some(mut entities) = self.load.entities.take() else {
+                    return self.load.commit_entities(world).map(Some);
                 };
+                entities.ids.check(world)?;
+                if entities.stage_next_deferred(world, &self.load)? {
+                    self.load.entities = Some(entities);
+                    self.state = State::Prepared;
+                } else {
+                    let commit = SlicedCommit::new(world, &self.load, entities);
+                    self.state = State::Committing(Box::new(commit));
+                }
                 Ok(None)
             }
             State::Committing(mut commit) => {
                 commit.ids.check(world)?;
                 if commit.is_complete() {
-                    return commit.switch(world, &self.input).map(Some);
+                    return commit.switch(world, &self.load).map(Some);
                 }
                 commit.commit_part(world)?;
                 self.state = State::Committing(commit);

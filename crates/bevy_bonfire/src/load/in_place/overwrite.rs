@@ -1,8 +1,8 @@
 //! Values of living entities, overwritten where they lie.
 //!
-//! That is allowed for components that a game may change without anybody being told: mutable ones. Whoever wants to know
-//! looks at change ticks, which are set here. Immutable components, relationships and what an index follows are inserted
-//! instead, and only where they differ. (Who changed a value last, which Bevy can track, stays what it was.)
+//! That is allowed for mutable components: a game may write to them without hooks or observers. Systems find such changes by
+//! change ticks, which are set here. Immutable components, relationships and components with an index are inserted instead,
+//! and only where they differ. (The location of a value's last change, which Bevy can track, stays as it was.)
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ use bevy_ecs::world::World;
 use bonfire::engine::RowRun;
 use bonfire::{Descriptor, EntityId};
 
-use super::Ticks;
-use super::raw_column::RawColumn;
+use crate::load::Ticks;
+use crate::load::spawn::RawColumn;
 
 /// An archetype of a world whose rows a restore may overwrite.
 pub(crate) struct LiveGroup {
@@ -167,7 +167,7 @@ impl LiveColumn<'_> {
         unsafe { column.overwrite(from, to) };
     }
 
-    /// To be called when something was overwritten.
+    /// Marks the whole column as changed. Callers that overwrote a value end with this.
     pub(crate) fn finish(&self) {
         if let Some(summary) = self.summary {
             summary.set(self.now);
@@ -175,7 +175,7 @@ impl LiveColumn<'_> {
     }
 }
 
-/// Whether the value of an entity is another one than that of a row.
+/// Returns true if the value of an entity is another one than that of a row.
 #[expect(unsafe_code, reason = "compares values by pointer")]
 pub(crate) fn differs(
     world: &World,
@@ -188,7 +188,7 @@ pub(crate) fn differs(
     let Ok(value) = entity.get_by_id(column.id) else { return true };
     let Some(live) = NonNull::new(value.as_ptr().cast_mut()) else { return true };
     let mut differs = false;
-    // SAFETY: one live value of the component's type, which nobody writes to.
+    // SAFETY: one live value of the component's type, which nothing writes to.
     unsafe { column.differing(descriptor, row..row + 1, live, |_| differs = true) };
     differs
 }
@@ -316,7 +316,7 @@ pub(crate) fn differing(
             let Some(live) = LiveColumn::new(world, matched.group.table, column.id) else { return };
             for_contiguous_rows(matched.group, column, run, &mut absent, |piece| {
                 let to = live.rows(piece.row..piece.row + piece.saved.len());
-                // SAFETY: so many rows of the table, of the component's type, which nobody writes to.
+                // SAFETY: so many rows of the table, of the component's type, which nothing writes to.
                 unsafe {
                     column
                         .differing(descriptor, piece.saved.clone(), to, |row| found(piece.saved.start + row));
@@ -329,20 +329,20 @@ pub(crate) fn differing(
                 let Ok(entity) = world.get_entity(matched.entity(row)) else { continue };
                 let Ok(value) = entity.get_by_id(column.id) else { continue };
                 let Some(live) = NonNull::new(value.as_ptr().cast_mut()) else { continue };
-                // SAFETY: one live value of the component's type, which nobody writes to.
+                // SAFETY: one live value of the component's type, which nothing writes to.
                 unsafe { column.differing(descriptor, row..row + 1, live, |_| found(row)) };
             }
         });
     }
 }
 
-/// Whether a resource is another one in the world, or not there.
+/// Returns true if a resource of the world has another value, or does not exist.
 #[expect(unsafe_code, reason = "compares a value by pointer")]
 pub(crate) fn resource_differs(world: &World, column: &RawColumn<'_>, descriptor: &Descriptor) -> bool {
     let live = world.get_resource_by_id(column.id).and_then(|value| NonNull::new(value.as_ptr().cast_mut()));
     let Some(live) = live.filter(|_| column.has(0)) else { return true };
     let mut differs = false;
-    // SAFETY: one live value of the component's type, which nobody writes to.
+    // SAFETY: one live value of the component's type, which nothing writes to.
     unsafe { column.differing(descriptor, 0..1, live, |_| differs = true) };
     differs
 }

@@ -23,7 +23,7 @@ use bevy_ecs::world::{EntityWorldMut, World};
 use super::table_fill::TableFill;
 use crate::pending::IdAllocLock;
 
-/// How many sets of components can be spawned by batches. Each slot costs about four kilobytes of code.
+/// The number of sets of components that can be spawned by batches. Each slot costs about four kilobytes of code.
 pub(crate) const SLOTS: usize = 128;
 
 /// More ids than this are handed out by the allocator in the order in which they were given back to it; fewer may be
@@ -70,7 +70,7 @@ fn components() -> std::vec::IntoIter<ComponentId> {
 #[expect(unsafe_code, reason = "the only bundle whose components are decided at run time")]
 // SAFETY: `spawn` sets the components before the world asks for them, in the order in which `get_components` gives the
 // values, and refuses to use a slot for which the world has others on record. Where `get_components` gives none, `TableFill`
-// writes them before anybody can look.
+// writes them before other code can look.
 unsafe impl<const SLOT: usize> Bundle for BatchRow<SLOT> {
     fn component_ids(_: &mut ComponentsRegistrator) -> impl Iterator<Item = ComponentId> + use<SLOT> {
         components()
@@ -101,8 +101,11 @@ struct BundleSlot {
     type_id: fn() -> TypeId,
     /// # Safety
     /// As [`spawn`].
-    spawn: unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> bool,
+    spawn: SpawnBatch,
 }
+
+/// Spawns one entity per row.
+type SpawnBatch = unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> Result<(), IdsTaken>;
 
 const fn slot<const SLOT: usize>() -> BundleSlot {
     BundleSlot { type_id: TypeId::of::<BatchRow<SLOT>>, spawn: spawn_in::<SLOT> }
@@ -123,9 +126,12 @@ pub(crate) fn slot_components(world: &World, slot: usize) -> Option<&[ComponentI
     bundles.get(id).map(BundleInfo::explicit_components)
 }
 
-/// Spawns one entity per row, with exactly these ids, and leaves the commands of hooks in the queue. Returns whether
-/// the ids are right; `false` means that another thread took one meanwhile. Then `entities` are those that were spawned, and the
-/// ids that are not among them are somebody else's.
+/// Another thread allocated ids that a batch needed. The batch has spawned its entities with other ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdsTaken;
+
+/// Spawns one entity per row, with exactly these ids, and leaves the commands of hooks in the queue. If another thread took
+/// one of them meanwhile, `entities` are those that were spawned, and the ids that are not among them belong to others.
 ///
 /// # Safety
 /// `ids` are components of this world without doubles, `columns` their columns in the same order, with as many values
@@ -139,7 +145,7 @@ pub(crate) unsafe fn spawn(
     columns: &[ColumnRows],
     entities: &mut [Entity],
     spare: &mut SpareIds,
-) -> bool {
+) -> Result<(), IdsTaken> {
     assert_eq!(ids.len(), columns.len());
     let on_record = slot_components(world, slot);
     assert!(on_record.is_none_or(|bound| bound == ids), "the slot is for another set of components");
@@ -148,9 +154,9 @@ pub(crate) unsafe fn spawn(
     let _guard = lock.as_ref().map(IdAllocLock::lock);
     spare.give_back(world, entities);
     // SAFETY: the caller vouches for columns and entities; the slot is for these components.
-    let right = unsafe { (BUNDLE_SLOTS[slot].spawn)(world, columns, entities) };
+    let spawned = unsafe { (BUNDLE_SLOTS[slot].spawn)(world, columns, entities) };
     spare.refill(world);
-    right
+    spawned
 }
 
 #[expect(unsafe_code, reason = "moves values by pointer")]
@@ -158,7 +164,7 @@ unsafe fn spawn_in<const SLOT: usize>(
     world: &mut World,
     columns: &[ColumnRows],
     entities: &mut [Entity],
-) -> bool {
+) -> Result<(), IdsTaken> {
     // A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
     let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<BatchRow<SLOT>>()));
     let fill = TableFill::for_batch(world, TypeId::of::<BatchRow<SLOT>>(), columns);
@@ -177,10 +183,10 @@ unsafe fn spawn_in<const SLOT: usize>(
         // SAFETY: the rows were just spawned without values, and the caller vouches for the columns.
         unsafe { fill.write(world, columns, entities.len()) };
     }
-    right
+    if right { Ok(()) } else { Err(IdsTaken) }
 }
 
-/// Ids that nobody uses. They make every batch long enough for the allocator to hand it out in order.
+/// Ids that no entity uses. They make every batch long enough for the allocator to hand it out in order.
 #[derive(Default)]
 pub(crate) struct SpareIds(Vec<Entity>);
 
@@ -270,7 +276,7 @@ fn self_test() -> bool {
         let (ids, columns, slot) = (&ids[..given], &columns[..given], usize::from(by_column));
         let before = world.increment_change_tick();
         // SAFETY: the columns have one value per entity, of the types of the components, and are never dropped.
-        let right = unsafe { spawn(slot, &mut world, ids, columns, &mut entities, &mut spare) };
+        let spawned = unsafe { spawn(slot, &mut world, ids, columns, &mut entities, &mut spare) };
         spare.release(&mut world);
         world.flush();
         let now = world.change_tick();
@@ -287,7 +293,7 @@ fn self_test() -> bool {
             // Not moved into the world.
             sparse.into_iter().for_each(|sparse| drop(ManuallyDrop::into_inner(sparse)));
         }
-        if !right || !values || slot_components(&world, slot) != Some(ids) {
+        if spawned.is_err() || !values || slot_components(&world, slot) != Some(ids) {
             return false;
         }
         if entities.iter().any(|&entity| !world.despawn(entity)) {
@@ -318,8 +324,12 @@ mod tests {
         let column = |storage| ColumnRows { first: NonNull::from(&values).cast(), stride: 8, storage };
         let mut entities: Vec<Entity> = world.entity_allocator().alloc_many(1).collect();
         // SAFETY: one value per entity, without anything to drop.
-        unsafe { spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &mut entities, &mut spare) };
+        let _ = unsafe {
+            spawn(1, &mut world, &[plain], &[column(StorageType::Table)], &mut entities, &mut spare)
+        };
         // SAFETY: it panics before anything is moved.
-        unsafe { spawn(1, &mut world, &[owner], &[column(StorageType::Table)], &mut entities, &mut spare) };
+        let _ = unsafe {
+            spawn(1, &mut world, &[owner], &[column(StorageType::Table)], &mut entities, &mut spare)
+        };
     }
 }
