@@ -18,10 +18,11 @@ use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
 use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
+use super::side_index::{SideEntries, SideIndexChain};
 use crate::ChunkPos;
 use crate::format::{
     Commit, ENTRY_BYTES, Entry, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError,
-    SIZE_BYTES, SideIndex,
+    SIZE_BYTES,
 };
 
 /// A file, as far as it is whole.
@@ -29,8 +30,8 @@ pub(super) struct Recovered {
     /// `None` if not even a copy of it is left.
     pub(super) header: Option<Header>,
     pub(super) indices: Indices,
-    /// Where the newest side index is, and how many entries it and those before it have.
-    pub(super) side: Option<(u64, u64)>,
+    /// `None` if there is no side index, or none that can be continued.
+    pub(super) side: Option<SideIndexChain>,
     /// Where the saves after the checkpoint begin.
     pub(super) tail_start: u64,
     /// Where the last save ends.
@@ -96,6 +97,34 @@ pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
         recovered.repair = recovered.repair.max(Repair::Checkpoint);
     }
     recovered.header = header;
+    Ok(recovered)
+}
+
+/// Another process may write a checkpoint while this one reads. Header, table and saves are read in this order, so that whatever a checkpoint
+/// has changed of the first two is in the saves; only if a second checkpoint came in between it is read once more.
+pub(super) fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
+    const TRIES: usize = 8;
+    let header = || {
+        let mut bytes = [0; HEADER_BYTES as usize];
+        file.read_exact_at(&mut bytes, 0).map(|()| bytes).ok()
+    };
+    let mut before = header();
+    let mut tries = 1;
+    let mut recovered = loop {
+        let recovered = recover(file);
+        let after = header();
+        if before == after || tries == TRIES {
+            break recovered?;
+        }
+        (before, tries) = (after, tries + 1);
+    };
+    // Damaged frames are put aside by a writer alone. Here they are marked, so that they are not taken for frames that never
+    // existed.
+    for frame in &recovered.report.damaged {
+        if let Some(kind) = frame.key.kind.damaged() {
+            recovered.indices.set(FrameKey::new(kind, frame.key.pos), frame.place);
+        }
+    }
     Ok(recovered)
 }
 
@@ -201,63 +230,15 @@ struct Checkpoint {
     side: Option<SideEntries>,
 }
 
-/// The places of all frames that the table does not list.
-struct SideEntries {
-    entries: Vec<(FrameKey, FramePlace)>,
-    /// Where the newest list is; 0 if there is none.
-    at: u64,
-    /// How many entries all lists have together.
-    listed: u64,
-}
-
 impl Checkpoint {
     fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> io::Result<Option<Self>> {
         let Some(frame) = scanner.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
         if frame.kind != FrameKind::EntitySection {
             return Ok(None);
         }
-        let side = read_side(scanner, side_offset(&frame))?;
+        let side = SideEntries::read(scanner, &frame)?;
         Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side }))
     }
-}
-
-/// The trailer of an entity section has the place of the side index in the place of coordinates.
-pub(super) fn side_offset(section: &Frame) -> u64 {
-    u64::from(section.pos.x.cast_unsigned()) | u64::from(section.pos.y.cast_unsigned()) << 32
-}
-
-pub(super) fn side_pos(offset: u64) -> ChunkPos {
-    let (low, high) = (offset as u32, (offset >> 32) as u32);
-    ChunkPos::new(low.cast_signed(), high.cast_signed())
-}
-
-/// All that the chain of side indices lists. `None` if a link is damaged.
-fn read_side(scanner: &mut FrameScanner<'_>, newest: u64) -> io::Result<Option<SideEntries>> {
-    let (mut at, mut links, mut bytes) = (newest, Vec::new(), 0);
-    while at != 0 {
-        let frame = if at > SIZE_BYTES { scanner.frame_at(at - SIZE_BYTES)? } else { None };
-        let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::SideIndex) else { return Ok(None) };
-        let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-        let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
-        // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the file, unless
-        // somebody has put one into the other.
-        bytes += u64::from(frame.place.len);
-        if side.earlier >= at || bytes > scanner.len() {
-            return Ok(None);
-        }
-        at = side.earlier;
-        links.push(side.entries);
-    }
-    let listed = links.iter().map(|entries| entries.len() as u64).sum();
-    let mut all = std::collections::BTreeMap::new();
-    for (key, place) in links.into_iter().rev().flatten() {
-        if place.is_nowhere() {
-            all.remove(&key)
-        } else {
-            all.insert(key, place)
-        };
-    }
-    Ok(Some(SideEntries { entries: all.into_iter().collect(), at: newest, listed }))
 }
 
 /// The way of a file without damage. `None` if the table turns out to be damaged.
@@ -314,7 +295,7 @@ fn by_checkpoint(
     Ok(Some(Recovered {
         header: None,
         indices,
-        side: checkpoint.side.as_ref().filter(|side| side.at != 0).map(|side| (side.at, side.listed)),
+        side: checkpoint.side.as_ref().map(|side| side.chain).filter(|chain| chain.newest != 0),
         tail_start: checkpoint.tail_start,
         end,
         generation: replay.generation.unwrap_or(checkpoint.generation),
