@@ -12,17 +12,17 @@ use crate::format::{FrameKey, FrameKind};
 impl ChunkFile {
     /// Saves a change: all of it or nothing.
     pub(crate) fn commit(&self, change: Change, durability: Durability) -> Result<Committed> {
-        self.with_writer(|writer| match durability {
-            Durability::Synced if self.can_checkpoint_with(writer, &change) => {
-                self.commit_with_checkpoint(writer, &change, None)
+        self.with_writer(|writer| {
+            if durability == Durability::Synced && self.can_checkpoint_with(writer, &change) {
+                return self.commit_with_checkpoint(writer, &change, None);
             }
-            _ => {
-                let written = self.write_commit(writer, &change, None, durability)?;
-                if durability == Durability::Synced && self.is_checkpoint_due(writer) {
-                    self.checkpoint_or_warn(writer);
-                }
-                Ok(written.committed)
+            let written = self.write_commit(writer, &change, None, durability)?;
+            // A checkpoint needs memory, too.
+            drop(change);
+            if durability == Durability::Synced && self.is_checkpoint_due(writer) {
+                self.checkpoint_or_warn(writer);
             }
+            Ok(written.committed)
         })
     }
 

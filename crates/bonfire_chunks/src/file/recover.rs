@@ -215,7 +215,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Whether a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
+    /// Returns true if a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
     fn may_have_lost(&self, pos: ChunkPos) -> bool {
         let first = self.bad.partition_point(|bad| bad.before.is_some_and(|before| before <= pos));
         self.bad.get(first).is_some_and(|bad| bad.may_be(pos))
@@ -241,7 +241,7 @@ impl Checkpoint {
     }
 }
 
-/// The way of a file without damage. `None` if the table turns out to be damaged.
+/// Recovers a file without damage. `None` if the table turns out to be damaged.
 fn by_checkpoint(
     scanner: &mut FrameScanner<'_>,
     table: &Table,
@@ -260,14 +260,8 @@ fn by_checkpoint(
     };
     let has_image = replay.image.is_some() || replay.side.is_some();
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
-    // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
     let end = replay.end.unwrap_or(checkpoint.tail_start);
-    let is_behind =
-        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
-    if entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
-        || side.iter().any(|(key, place)| is_behind(*key, place))
-        || replay.events.values().any(|event| event.place.end() > end)
-    {
+    if reaches_behind(end, entries, side, &replay) {
         return Ok(None);
     }
     let mut report = OpenReport {
@@ -276,16 +270,7 @@ fn by_checkpoint(
         ..OpenReport::default()
     };
     let mut indices = Indices::new(entries, side);
-    for (&key, event) in &replay.events {
-        match event.fate {
-            FrameFate::Written => drop(indices.set(key, event.place)),
-            FrameFate::Removed => drop(indices.remove(key)),
-            FrameFate::Broken => {
-                indices.remove(key);
-                report.damaged.push(DamagedFrame::new(key, event.place));
-            }
-        }
-    }
+    apply_events(&replay, &mut indices, &mut report.damaged);
     let has_own_commit = replay.end.is_some();
     let repair = match (has_own_commit, replay.saves) {
         (false, _) => Repair::Checkpoint,
@@ -306,8 +291,31 @@ fn by_checkpoint(
     }))
 }
 
-/// Whether damaged entries are such that a checkpoint has left half-written, of chunks whose places later saves tell. An entry that was
-/// damaged otherwise may have lost its position, too.
+/// Returns true if a frame that counts lies behind `end`, where the next save would be written: then that is not the end.
+fn reaches_behind(end: u64, entries: &[Entry], side: &[(FrameKey, FramePlace)], replay: &Replay) -> bool {
+    let is_behind =
+        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
+    entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
+        || side.iter().any(|(key, place)| is_behind(*key, place))
+        || replay.events.values().any(|event| event.place.end() > end)
+}
+
+/// Brings indices up to date with what saves have changed.
+fn apply_events(replay: &Replay, indices: &mut Indices, damaged: &mut Vec<DamagedFrame>) {
+    for (&key, event) in &replay.events {
+        match event.fate {
+            FrameFate::Written => drop(indices.set(key, event.place)),
+            FrameFate::Removed => drop(indices.remove(key)),
+            FrameFate::Broken => {
+                indices.remove(key);
+                damaged.push(DamagedFrame::new(key, event.place));
+            }
+        }
+    }
+}
+
+/// Returns true if a checkpoint has left the damaged entries half-written, and later saves have the places of their chunks. An entry
+/// that was damaged otherwise may have lost its position, too.
 fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> io::Result<bool> {
     let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
     for DamagedEntry { raw, .. } in bad {
@@ -328,7 +336,7 @@ fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &R
     Ok(bad.iter().all(|bad| bad.may_be(bad.raw.pos)))
 }
 
-/// The way of a damaged file: every frame is looked at.
+/// Recovers a damaged file by looking at every frame.
 fn by_frames(
     scanner: &mut FrameScanner<'_>,
     start: u64,

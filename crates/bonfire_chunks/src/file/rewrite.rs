@@ -146,7 +146,8 @@ impl ChunkFile {
         }
     }
 
-    /// Removes a file, and what lies beside it. The lock file stays: another process may hold its lock by now.
+    /// Removes a file, and what lies beside it. The lock file stays: without it, two
+    /// writers could hold a lock of the same name.
     pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
         let _lock = take_lock(disk, name)?;
         let mut was_there = false;
