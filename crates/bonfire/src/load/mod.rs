@@ -19,6 +19,8 @@ mod preflight;
 mod report;
 mod rewrite;
 mod stage;
+mod stage_column;
+mod staged;
 
 pub use self::compare::{Comparison, LiveWorld, RowRun};
 pub use self::deferred::Deferred;
@@ -27,4 +29,4 @@ pub use self::options::{LoadOptions, Unknown};
 pub use self::plan::LoadPlan;
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};
-pub use self::stage::{Staged, StagedArchetype, StagedExtra};
+pub use self::staged::{Staged, StagedArchetype, StagedExtra};

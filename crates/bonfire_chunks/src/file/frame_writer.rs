@@ -11,13 +11,19 @@ pub(super) const WRITE_BYTES: usize = 4 << 20;
 pub(super) struct FrameWriter<'f> {
     pub(super) file: &'f dyn DiskFile,
     /// Where the buffer begins.
-    pub(super) at: u64,
+    at: u64,
     pub(super) buffer: Vec<u8>,
     /// Where the next frame begins.
     pub(super) end: u64,
 }
 
-impl FrameWriter<'_> {
+impl<'f> FrameWriter<'f> {
+    /// Writes frames to `file` from `start` on. What `buffer` holds is dropped; its memory is used.
+    pub(super) fn new(file: &'f dyn DiskFile, start: u64, mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { file, at: start, buffer, end: start }
+    }
+
     pub(super) fn frame(
         &mut self,
         key: FrameKey,

@@ -18,10 +18,11 @@ use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
 use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
+use super::side_index::{SideEntries, SideIndexChain};
 use crate::ChunkPos;
 use crate::format::{
     Commit, ENTRY_BYTES, Entry, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError,
-    SIZE_BYTES, SideIndex,
+    SIZE_BYTES,
 };
 
 /// A file, as far as it is whole.
@@ -29,8 +30,8 @@ pub(super) struct Recovered {
     /// `None` if not even a copy of it is left.
     pub(super) header: Option<Header>,
     pub(super) indices: Indices,
-    /// Where the newest side index is, and how many entries it and those before it have.
-    pub(super) side: Option<(u64, u64)>,
+    /// `None` if there is no side index, or none that can be continued.
+    pub(super) side: Option<SideIndexChain>,
     /// Where the saves after the checkpoint begin.
     pub(super) tail_start: u64,
     /// Where the last save ends.
@@ -96,6 +97,34 @@ pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
         recovered.repair = recovered.repair.max(Repair::Checkpoint);
     }
     recovered.header = header;
+    Ok(recovered)
+}
+
+/// Another process may write a checkpoint while this one reads. Header, table and saves are read in this order, so that whatever a checkpoint
+/// has changed of the first two is in the saves; only if a second checkpoint came in between it is read once more.
+pub(super) fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
+    const TRIES: usize = 8;
+    let header = || {
+        let mut bytes = [0; HEADER_BYTES as usize];
+        file.read_exact_at(&mut bytes, 0).map(|()| bytes).ok()
+    };
+    let mut before = header();
+    let mut tries = 1;
+    let mut recovered = loop {
+        let recovered = recover(file);
+        let after = header();
+        if before == after || tries == TRIES {
+            break recovered?;
+        }
+        (before, tries) = (after, tries + 1);
+    };
+    // Damaged frames are put aside by a writer alone. Here they are marked, so that they are not taken for frames that never
+    // existed.
+    for frame in &recovered.report.damaged {
+        if let Some(kind) = frame.key.kind.damaged() {
+            recovered.indices.set(FrameKey::new(kind, frame.key.pos), frame.place);
+        }
+    }
     Ok(recovered)
 }
 
@@ -186,7 +215,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Whether a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
+    /// Returns true if a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
     fn may_have_lost(&self, pos: ChunkPos) -> bool {
         let first = self.bad.partition_point(|bad| bad.before.is_some_and(|before| before <= pos));
         self.bad.get(first).is_some_and(|bad| bad.may_be(pos))
@@ -201,66 +230,18 @@ struct Checkpoint {
     side: Option<SideEntries>,
 }
 
-/// The places of all frames that the table does not list.
-struct SideEntries {
-    entries: Vec<(FrameKey, FramePlace)>,
-    /// Where the newest list is; 0 if there is none.
-    at: u64,
-    /// How many entries all lists have together.
-    listed: u64,
-}
-
 impl Checkpoint {
     fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> io::Result<Option<Self>> {
         let Some(frame) = scanner.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
         if frame.kind != FrameKind::EntitySection {
             return Ok(None);
         }
-        let side = read_side(scanner, side_offset(&frame))?;
+        let side = SideEntries::read(scanner, &frame)?;
         Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side }))
     }
 }
 
-/// The trailer of an entity section has the place of the side index in the place of coordinates.
-pub(super) fn side_offset(section: &Frame) -> u64 {
-    u64::from(section.pos.x.cast_unsigned()) | u64::from(section.pos.y.cast_unsigned()) << 32
-}
-
-pub(super) fn side_pos(offset: u64) -> ChunkPos {
-    let (low, high) = (offset as u32, (offset >> 32) as u32);
-    ChunkPos::new(low.cast_signed(), high.cast_signed())
-}
-
-/// All that the chain of side indices lists. `None` if a link is damaged.
-fn read_side(scanner: &mut FrameScanner<'_>, newest: u64) -> io::Result<Option<SideEntries>> {
-    let (mut at, mut links, mut bytes) = (newest, Vec::new(), 0);
-    while at != 0 {
-        let frame = if at > SIZE_BYTES { scanner.frame_at(at - SIZE_BYTES)? } else { None };
-        let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::SideIndex) else { return Ok(None) };
-        let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-        let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
-        // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the file, unless
-        // somebody has put one into the other.
-        bytes += u64::from(frame.place.len);
-        if side.earlier >= at || bytes > scanner.len() {
-            return Ok(None);
-        }
-        at = side.earlier;
-        links.push(side.entries);
-    }
-    let listed = links.iter().map(|entries| entries.len() as u64).sum();
-    let mut all = std::collections::BTreeMap::new();
-    for (key, place) in links.into_iter().rev().flatten() {
-        if place.is_nowhere() {
-            all.remove(&key)
-        } else {
-            all.insert(key, place)
-        };
-    }
-    Ok(Some(SideEntries { entries: all.into_iter().collect(), at: newest, listed }))
-}
-
-/// The way of a file without damage. `None` if the table turns out to be damaged.
+/// Recovers a file without damage. `None` if the table turns out to be damaged.
 fn by_checkpoint(
     scanner: &mut FrameScanner<'_>,
     table: &Table,
@@ -279,14 +260,8 @@ fn by_checkpoint(
     };
     let has_image = replay.image.is_some() || replay.side.is_some();
     let entries = replay.image.as_ref().unwrap_or(&table.entries);
-    // What lies behind the end is cut off before the next save. Nothing that was saved does: the end is not where it should be.
     let end = replay.end.unwrap_or(checkpoint.tail_start);
-    let is_behind =
-        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
-    if entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
-        || side.iter().any(|(key, place)| is_behind(*key, place))
-        || replay.events.values().any(|event| event.place.end() > end)
-    {
+    if reaches_behind(end, entries, side, &replay) {
         return Ok(None);
     }
     let mut report = OpenReport {
@@ -295,16 +270,7 @@ fn by_checkpoint(
         ..OpenReport::default()
     };
     let mut indices = Indices::new(entries, side);
-    for (&key, event) in &replay.events {
-        match event.fate {
-            FrameFate::Written => drop(indices.set(key, event.place)),
-            FrameFate::Removed => drop(indices.remove(key)),
-            FrameFate::Broken => {
-                indices.remove(key);
-                report.damaged.push(DamagedFrame::new(key, event.place));
-            }
-        }
-    }
+    apply_events(&replay, &mut indices, &mut report.damaged);
     let has_own_commit = replay.end.is_some();
     let repair = match (has_own_commit, replay.saves) {
         (false, _) => Repair::Checkpoint,
@@ -314,7 +280,7 @@ fn by_checkpoint(
     Ok(Some(Recovered {
         header: None,
         indices,
-        side: checkpoint.side.as_ref().filter(|side| side.at != 0).map(|side| (side.at, side.listed)),
+        side: checkpoint.side.as_ref().map(|side| side.chain).filter(|chain| chain.newest != 0),
         tail_start: checkpoint.tail_start,
         end,
         generation: replay.generation.unwrap_or(checkpoint.generation),
@@ -325,8 +291,31 @@ fn by_checkpoint(
     }))
 }
 
-/// Whether damaged entries are such that a checkpoint has left half-written, of chunks whose places later saves tell. An entry that was
-/// damaged otherwise may have lost its position, too.
+/// Returns true if a frame that counts lies behind `end`, where the next save would be written: then that is not the end.
+fn reaches_behind(end: u64, entries: &[Entry], side: &[(FrameKey, FramePlace)], replay: &Replay) -> bool {
+    let is_behind =
+        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
+    entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
+        || side.iter().any(|(key, place)| is_behind(*key, place))
+        || replay.events.values().any(|event| event.place.end() > end)
+}
+
+/// Brings indices up to date with what saves have changed.
+fn apply_events(replay: &Replay, indices: &mut Indices, damaged: &mut Vec<DamagedFrame>) {
+    for (&key, event) in &replay.events {
+        match event.fate {
+            FrameFate::Written => drop(indices.set(key, event.place)),
+            FrameFate::Removed => drop(indices.remove(key)),
+            FrameFate::Broken => {
+                indices.remove(key);
+                damaged.push(DamagedFrame::new(key, event.place));
+            }
+        }
+    }
+}
+
+/// Returns true if a checkpoint has left the damaged entries half-written, and later saves have the places of their chunks. An entry
+/// that was damaged otherwise may have lost its position, too.
 fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> io::Result<bool> {
     let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
     for DamagedEntry { raw, .. } in bad {
@@ -347,7 +336,7 @@ fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &R
     Ok(bad.iter().all(|bad| bad.may_be(bad.raw.pos)))
 }
 
-/// The way of a damaged file: every frame is looked at.
+/// Recovers a damaged file by looking at every frame.
 fn by_frames(
     scanner: &mut FrameScanner<'_>,
     start: u64,

@@ -1,20 +1,43 @@
-//! Repairs before a file can be written to, and the decision to compact it.
-
-use std::sync::atomic::Ordering;
+//! Repairs before a file can be written to.
 
 use bonfire::Result;
 
-use super::commit::{Change, DATA_BYTES_MAX, NewFrame};
+use super::change::{Change, DATA_BYTES_MAX, NewFrame};
+use super::chunk_file::ChunkFile;
 use super::frame_writer::WRITE_BYTES;
-use super::recover::Recovered;
+use super::names::io_error;
+use super::recover::{Recovered, Repair};
+use super::report::{DamagedFrame, OpenReport};
 use super::writer_state::WriterState;
-use super::{ChunkFile, DamagedFrame, io_error};
+use crate::Durability;
 use crate::format::FrameKey;
 
 impl ChunkFile {
+    /// Makes the file one that saves can be appended to.
+    pub(super) fn repair(
+        &self,
+        mut writer: WriterState,
+        recovered: &Recovered,
+        report: &OpenReport,
+    ) -> Result<()> {
+        if matches!(recovered.repair, Repair::Tail | Repair::Checkpoint) {
+            self.repair_tail(&mut writer, recovered)?;
+        }
+        *self.writer() = Some(writer);
+        let change = self.quarantine(&report.damaged)?;
+        match recovered.repair {
+            Repair::Nothing | Repair::Tail => Ok(()),
+            Repair::Checkpoint => {
+                self.commit(change, Durability::Synced)?;
+                self.checkpoint_all()
+            }
+            Repair::Rewrite => self.compact_with(&change, &mut |_, _| {}),
+        }
+    }
+
     /// Cuts off what lies behind the last save, and writes the saves behind the last checkpoint once more: if a sync of them has
     /// failed before, the system believes that the disk has them.
-    pub(super) fn repair_tail(&self, writer: &mut WriterState, recovered: &Recovered) -> Result<()> {
+    fn repair_tail(&self, writer: &mut WriterState, recovered: &Recovered) -> Result<()> {
         let failed = io_error("repair", &self.name);
         let file = self.state().file.clone();
         if file.len().map_err(&failed)? > recovered.end {
@@ -33,7 +56,7 @@ impl ChunkFile {
     }
 
     /// The change that puts aside what is damaged, so that it is not taken for something that was never there.
-    pub(super) fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<Change> {
+    fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<Change> {
         let file = self.state().file.clone();
         let len = file.len().map_err(io_error("read", &self.name))?;
         let mut change = Change::default();
@@ -51,20 +74,5 @@ impl ChunkFile {
             change.frames.push(NewFrame { key: FrameKey::new(kind, key.pos), tag: place.tag, data });
         }
         Ok(change)
-    }
-
-    /// After a compaction that failed: the next one is due when twice as much is dead.
-    pub(crate) fn put_off_compaction(&self) {
-        let dead = self.state().dead_bytes();
-        self.dead_bytes_min.store(dead.saturating_mul(2), Ordering::Relaxed);
-    }
-
-    /// Whether more of the file is dead than it may be.
-    pub(crate) fn is_compaction_due(&self) -> bool {
-        let state = self.state();
-        let (dead, len) = (state.dead_bytes(), state.file_bytes());
-        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-        let is_over = |share: f64| dead as f64 > len as f64 * share;
-        dead > self.dead_bytes_min.load(Ordering::Relaxed) && self.options.dead_share_max.is_some_and(is_over)
     }
 }

@@ -63,22 +63,7 @@ impl Replay {
         scanner: &FrameScanner<'_>,
         checkpoint: Option<u64>,
     ) -> io::Result<Self> {
-        let mut saves: Vec<CommittedSave> = Vec::new();
-        for (number, frame) in
-            scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == FrameKind::Commit)
-        {
-            let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-            // One that does not parse has a right checksum, so somebody made it: it is not one of ours.
-            saves.extend(Commit::decode(&data).ok().map(|commit| CommittedSave {
-                frame: *frame,
-                durable: commit.durable.min(frame.generation.saturating_sub(1)),
-                commit,
-                number,
-            }));
-        }
-        for number in (1..saves.len()).rev() {
-            saves[number - 1].durable = saves[number - 1].durable.max(saves[number].durable);
-        }
+        let saves = committed_saves(scan, scanner)?;
         let mut replay = Self {
             events: HashMap::new(),
             takes_lists: checkpoint.is_some(),
@@ -90,34 +75,48 @@ impl Replay {
             damaged_saves: 0,
             seal: Vec::new(),
         };
+        if saves.is_empty() && checkpoint.is_none() {
+            replay.apply_frames(scan);
+        } else {
+            replay.apply_saves(&saves, scan, scanner, checkpoint)?;
+        }
+        Ok(replay)
+    }
+
+    /// Applies saves up to the first one that does not count.
+    fn apply_saves(
+        &mut self,
+        saves: &[CommittedSave],
+        scan: &FrameScan,
+        scanner: &FrameScanner<'_>,
+        checkpoint: Option<u64>,
+    ) -> io::Result<()> {
         let whole: HashMap<u64, &Frame> =
             scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
         let mut next = 0;
         for (number, saved) in saves.iter().enumerate() {
             let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
             if !is_checkpoint {
-                let Some(damaged) = counts(saved, &saves[number..], replay.generation, &whole) else { break };
-                replay.damaged_saves += damaged;
+                let Some(damaged) = counts(saved, &saves[number..], self.generation, &whole) else { break };
+                self.damaged_saves += damaged;
+                self.apply(saved, &scan.frames[next..saved.number], &whole, scanner)?;
+                self.saves += 1;
             }
-            let frames = &scan.frames[next..saved.number];
             next = saved.number + 1;
-            if !is_checkpoint {
-                replay.apply(saved, frames, &whole, scanner)?;
-                replay.saves += 1;
-            }
-            replay.generation = Some(saved.frame.generation);
-            replay.end = Some(saved.frame.place.end());
-            replay.seal.clone_from(&saved.commit.seal);
+            self.generation = Some(saved.frame.generation);
+            self.end = Some(saved.frame.place.end());
+            self.seal.clone_from(&saved.commit.seal);
         }
-        if saves.is_empty() && checkpoint.is_none() {
-            // Not one save is left to tell what counts.
-            for frame in scan.frames.iter().filter(|frame| frame.kind.is_content()) {
-                replay.write(frame);
-            }
-            replay.generation = scan.frames.iter().map(|frame| frame.generation).max();
-            replay.end = scan.frames.last().map(|frame| frame.place.end());
+        Ok(())
+    }
+
+    /// Applies all frames: not one save is left to tell which of them count.
+    fn apply_frames(&mut self, scan: &FrameScan) {
+        for frame in scan.frames.iter().filter(|frame| frame.kind.is_content()) {
+            self.write(frame);
         }
-        Ok(replay)
+        self.generation = scan.frames.iter().map(|frame| frame.generation).max();
+        self.end = scan.frames.last().map(|frame| frame.place.end());
     }
 
     fn write(&mut self, frame: &Frame) {
@@ -163,6 +162,26 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// Reads the commits of all saves.
+fn committed_saves(scan: &FrameScan, scanner: &FrameScanner<'_>) -> io::Result<Vec<CommittedSave>> {
+    let mut saves: Vec<CommittedSave> = Vec::new();
+    for (number, frame) in scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == FrameKind::Commit)
+    {
+        let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
+        // One that does not parse has a right checksum, so it was made by hand: it is not one of ours.
+        saves.extend(Commit::decode(&data).ok().map(|commit| CommittedSave {
+            frame: *frame,
+            durable: commit.durable.min(frame.generation.saturating_sub(1)),
+            commit,
+            number,
+        }));
+    }
+    for number in (1..saves.len()).rev() {
+        saves[number - 1].durable = saves[number - 1].durable.max(saves[number].durable);
+    }
+    Ok(saves)
 }
 
 fn is_whole(key: FrameKey, place: FramePlace, generation: u64, whole: &HashMap<u64, &Frame>) -> bool {

@@ -1,331 +1,31 @@
-//! Files that are written as a whole: new worlds, compacted ones, copies. They get their name when they are durable.
+//! Rewrites of an open file as a whole: compaction and copies.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bonfire::{Error, Result};
+use bonfire::Result;
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::commit::Change;
-use super::frame_writer::FrameWriter;
+use super::change::Change;
+use super::checkpoint_state::CheckpointState;
+use super::chunk_file::{ChunkFile, ReadPin, State};
+use super::entity_section::EntitySection;
 use super::indices::Indices;
-use super::recover::{Repair, recover, side_pos};
-use super::replay::digest;
+use super::names::{io_error, take_lock, temporary_name};
+use super::new_file::{FrameProgress, FramesToCopy, NewFile};
 use super::seal::Seal;
 use super::writer_state::WriterState;
-use super::{ChunkFile, State, io_error, read_place, take_lock, temporary_name};
-use crate::ChunkPos;
-use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header,
-    SideIndex, WrittenFrame, decode_head, encode_image,
-};
+use crate::format::{FrameKey, FrameKind, Header};
 
-/// A callback that gets the number of frames that are done, and of all frames.
-pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
-
-/// A file that is to be.
-pub(crate) struct NewFile<'n> {
-    pub(crate) disk: &'n dyn Disk,
-    pub(crate) name: &'n str,
-    /// What the world is; places are filled in.
-    pub(crate) header: Header,
-    pub(crate) capacity_min: u32,
-    pub(crate) generation: u64,
-    pub(crate) seal: Option<Arc<Seal>>,
-    /// How it is sealed; empty if it is not.
-    pub(crate) seal_info: Vec<u8>,
-}
-
-/// A file that has been written and has no name yet.
-struct WrittenFile {
-    header: Header,
-    indices: Indices,
-    end: u64,
-    tail_start: u64,
-    side: (u64, u64),
-}
-
-/// A file as it is now, and what the next one is called.
+/// A file at some moment, which the next one is made of.
 struct FileSnapshot {
     file: Arc<dyn DiskFile>,
     indices: Indices,
     header: Header,
-    /// Of the file that is made of it.
+    /// The generation of the file that is made of it.
     generation: u64,
     seal: Option<Arc<Seal>>,
     seal_info: Vec<u8>,
-}
-
-/// The file that frames are copied from.
-struct FramesToCopy<'o> {
-    file: &'o dyn DiskFile,
-    indices: &'o Indices,
-    /// Another process may write to it, and over frames that it has moved.
-    has_other_writer: bool,
-}
-
-impl NewFile<'_> {
-    /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
-    fn write(
-        &self,
-        old: Option<&FramesToCopy<'_>>,
-        change: &Change,
-        progress: FrameProgress<'_>,
-    ) -> Result<(Box<dyn DiskFile>, WrittenFile)> {
-        let temporary = temporary_name(self.name);
-        match self.disk.remove(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io_error("replace", &temporary)(error));
-            }
-            _ => {}
-        }
-        let file = self.disk.create_new(&temporary).map_err(io_error("create", &temporary))?;
-        let written = self.fill(&*file, old, change, progress).and_then(|fresh| self.verify(&*file, fresh));
-        match written {
-            Ok(fresh) => Ok((file, fresh)),
-            Err(error) => {
-                drop(file);
-                // The error that matters is the first one.
-                let _ = self.disk.remove(&temporary);
-                Err(error)
-            }
-        }
-    }
-
-    fn fill(
-        &self,
-        file: &dyn DiskFile,
-        old: Option<&FramesToCopy<'_>>,
-        change: &Change,
-        progress: FrameProgress<'_>,
-    ) -> Result<WrittenFile> {
-        change.check_key(self.name, self.seal.as_deref(), &self.seal_info)?;
-        let failed = io_error("write", self.name);
-        let kept = frames_to_keep(old, change);
-        let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
-        let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
-            + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
-        let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
-        let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
-            .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
-        let data_start = HEADER_BYTES + u64::from(table_bytes);
-        let mut out = FrameWriter { file, at: data_start, buffer: Vec::new(), end: data_start };
-        let mut new = NewContent::default();
-        let total = (kept.len() + change.frames.len()) as u64;
-        if let Some(old) = old {
-            let mut copied = |frames: u64| progress(frames, total);
-            self.copy_frames(old, &kept, &mut out, &mut new, &mut copied)?;
-        }
-        self.write_changed(change, &mut out, &mut new)?;
-        progress(total, total);
-        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
-        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
-        self.finish(out, new, header).map_err(&failed)
-    }
-
-    /// Copies frames as they are. A damaged one is put aside.
-    fn copy_frames(
-        &self,
-        old: &FramesToCopy<'_>,
-        kept: &[(FrameKey, FramePlace)],
-        out: &mut FrameWriter<'_>,
-        new: &mut NewContent,
-        copied: &mut dyn FnMut(u64),
-    ) -> Result<()> {
-        let failed = io_error("write", self.name);
-        let mut bytes = Vec::new();
-        for (number, (key, place)) in kept.iter().enumerate() {
-            match read_place(old.file, *key, *place, &mut bytes) {
-                Ok(place) => {
-                    let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places
-                        .insert(*key, FramePlace { offset: start + crate::format::SIZE_BYTES, ..place });
-                    new.note_bodies(*key, &bytes[4..4 + place.len as usize]);
-                }
-                Err(error)
-                    if error.is_corrupt()
-                        && old.has_other_writer
-                        && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
-                {
-                    return Err(Error::conflict(
-                        "the world was saved to while it was copied: refresh it and try again",
-                    ));
-                }
-                Err(error) if error.is_corrupt() => {
-                    tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
-                    let Some(kind) = key.kind.damaged() else { continue };
-                    let key = FrameKey::new(kind, key.pos);
-                    let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
-                    new.note(key, written);
-                }
-                Err(error) => return Err(error),
-            }
-            copied(number as u64 + 1);
-        }
-        Ok(())
-    }
-
-    /// Writes the frames of a change, sealed if the file is.
-    fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
-        for frame in &change.frames {
-            let sealed = match &self.seal {
-                None => None,
-                Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
-            };
-            let data = sealed.as_deref().unwrap_or(&frame.data);
-            let written = out.frame(frame.key, frame.tag, self.generation, data);
-            new.note(frame.key, written.map_err(io_error("write", self.name))?);
-            new.note_bodies(frame.key, data);
-        }
-        Ok(())
-    }
-
-    /// What comes behind the frames, and what comes before them.
-    fn finish(
-        &self,
-        mut out: FrameWriter<'_>,
-        new: NewContent,
-        header: Header,
-    ) -> std::io::Result<WrittenFile> {
-        let (chunks, others): (Vec<_>, Vec<_>) =
-            new.places.iter().partition(|(key, _)| key.kind == FrameKind::Chunk);
-        let others: Vec<(FrameKey, FramePlace)> =
-            others.into_iter().map(|(key, place)| (*key, *place)).collect();
-        let entries: Vec<Entry> =
-            chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
-        let (nowhere, plain) = (ChunkPos::default(), FrameTag::default());
-        let side = SideIndex { earlier: 0, entries: others };
-        let side_frame =
-            out.frame(FrameKey::new(FrameKind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
-        let side_at = side_frame.place.offset;
-        let entities = if header.flags.has(Flags::COMPAT) { new.entity_section() } else { vec![0; 8] };
-        let key = FrameKey::new(FrameKind::EntitySection, side_pos(side_at));
-        let section = out.frame(key, plain, self.generation, &entities)?.place;
-        let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
-        let commit = Commit {
-            header: header.encode(),
-            durable: self.generation,
-            digest: digest(new.crcs.iter().copied()),
-            seal: self.seal_info.clone(),
-            entries: new.own,
-        };
-        let commit =
-            out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
-        out.flush()?;
-        let mut front = header.encode().to_vec();
-        let indices = Indices::new(&entries, &side.entries);
-        front.extend_from_slice(&encode_image(entries.into_iter()));
-        out.file.write_all_at(&front, 0)?;
-        out.file.sync()?;
-        let side = (side_at, side.entries.len() as u64);
-        Ok(WrittenFile { header, indices, end: commit.place.end(), tail_start: section.end(), side })
-    }
-
-    /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
-    fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
-        let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
-        file.forget_cached().map_err(io_error("read back", self.name))?;
-        let found = recover(file)?;
-        if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
-            return Err(wrong("its structure is damaged"));
-        }
-        let (mut bytes, mut count) = (Vec::new(), 0);
-        for (key, place) in found.indices.iter() {
-            read_place(file, key, place, &mut bytes)?;
-            count += usize::from(fresh.indices.get(key) == Some(place));
-        }
-        if count != fresh.indices.iter().count() {
-            return Err(wrong("a frame is missing"));
-        }
-        Ok(fresh)
-    }
-
-    /// Gives a file that was written its name.
-    fn publish(&self) -> Result<()> {
-        let temporary = temporary_name(self.name);
-        let renamed = self.disk.rename(&temporary, self.name).map_err(io_error("replace", self.name));
-        if renamed.is_err() {
-            let _ = self.disk.remove(&temporary);
-        }
-        renamed?;
-        self.disk.sync_dir().map_err(io_error("make the name durable of", self.name))
-    }
-
-    /// Creates a file with some frames. It must not be there.
-    pub(crate) fn create(&self, change: &Change) -> Result<()> {
-        let _lock = take_lock(self.disk, self.name)?;
-        if self.disk.open(self.name, Access::Read).is_ok() {
-            return Err(Error::conflict(format!("`{}` is there already", self.name)));
-        }
-        drop(self.write(None, change, &mut |_, _| {})?);
-        self.publish()
-    }
-}
-
-/// The frames of a file that a change leaves as they are, in the order in which a new file has them.
-fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(FrameKey, FramePlace)> {
-    let changed: HashSet<FrameKey> =
-        change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-    let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-    let mut kept: Vec<(FrameKey, FramePlace)> = kept.collect();
-    kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
-    kept
-}
-
-/// What is there twice lies at both ends, so that one piece of damage does not meet both.
-fn order(key: FrameKey) -> u8 {
-    match key.kind {
-        FrameKind::Settings if key.pos.y == 0 => 0,
-        FrameKind::Schema if key.pos.y >= 0 => 0,
-        FrameKind::Settings | FrameKind::Schema => 2,
-        _ => 1,
-    }
-}
-
-/// The frames that were written to a new file.
-#[derive(Default)]
-struct NewContent {
-    places: BTreeMap<FrameKey, FramePlace>,
-    /// What is of the file's own generation: its commit lists it, as that of any save does.
-    own: Vec<(FrameKey, FramePlace)>,
-    crcs: Vec<u32>,
-    /// The records of all bodies.
-    bodies: Vec<u8>,
-    body_count: u32,
-}
-
-impl NewContent {
-    fn note(&mut self, key: FrameKey, appended: WrittenFrame) {
-        self.places.insert(key, appended.place);
-        self.own.push((key, appended.place));
-        self.crcs.push(appended.crc);
-    }
-
-    fn note_bodies(&mut self, key: FrameKey, data: &[u8]) {
-        if let (FrameKind::Bodies, Some((count, records))) = (key.kind, split_section(data)) {
-            self.body_count = self.body_count.saturating_add(count);
-            self.bodies.extend_from_slice(records);
-        }
-    }
-
-    fn entity_section(&self) -> Vec<u8> {
-        join_section(self.body_count, &self.bodies)
-    }
-}
-
-/// The bodies of a chunk are an entity section of their own: its count, and its records.
-fn split_section(data: &[u8]) -> Option<(u32, &[u8])> {
-    let (count, rest) = data.split_first_chunk()?;
-    Some((u32::from_le_bytes(*count), rest.get(4..)?))
-}
-
-fn join_section(count: u32, records: &[u8]) -> Vec<u8> {
-    let mut section = Vec::with_capacity(8 + records.len());
-    section.extend_from_slice(&count.to_le_bytes());
-    section.extend_from_slice(&[0; 4]);
-    section.extend_from_slice(records);
-    section
 }
 
 impl ChunkFile {
@@ -336,10 +36,10 @@ impl ChunkFile {
             let bodies = state.indices.of(FrameKind::Bodies).range(&crate::ChunkRect::ALL);
             bodies.into_iter().map(|(pos, _)| FrameKey::new(FrameKind::Bodies, pos)).collect()
         };
-        let mut all = NewContent::default();
+        let mut section = EntitySection::default();
         for key in keys {
             match self.read(key, |_, data| {
-                all.note_bodies(key, data);
+                section.add(key, data);
                 Ok(())
             }) {
                 // Those stay out of it as they stay out of everything.
@@ -347,19 +47,35 @@ impl ChunkFile {
                 other => drop(other?),
             }
         }
-        Ok(all.entity_section())
+        Ok(section.encode())
     }
 
     /// Writes the file anew without what is dead.
     pub(crate) fn compact(&self, progress: FrameProgress<'_>) -> Result<()> {
-        self.compact_with(Change::default(), progress)
+        self.compact_with(&Change::default(), progress)
     }
 
-    pub(super) fn compact_with(&self, change: Change, progress: FrameProgress<'_>) -> Result<()> {
+    /// Writes the file anew with a change, and without what is dead.
+    pub(super) fn compact_with(&self, change: &Change, progress: FrameProgress<'_>) -> Result<()> {
         self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
     }
 
-    /// What the next file is made of.
+    /// Puts off the next compaction until twice as much is dead. Called after a compaction that failed.
+    pub(crate) fn put_off_compaction(&self) {
+        let dead = self.state().dead_bytes();
+        self.dead_bytes_min.store(dead.saturating_mul(2), Ordering::Relaxed);
+    }
+
+    /// Returns true if more of the file is dead than may be.
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        let state = self.state();
+        let (dead, len) = (state.dead_bytes(), state.file_bytes());
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let is_over = |share: f64| dead as f64 > len as f64 * share;
+        dead > self.dead_bytes_min.load(Ordering::Relaxed) && self.options.dead_share_max.is_some_and(is_over)
+    }
+
+    /// Returns the file as it is now.
     fn snapshot(&self) -> FileSnapshot {
         let state = self.state();
         FileSnapshot {
@@ -372,10 +88,11 @@ impl ChunkFile {
         }
     }
 
+    /// Replaces the file with one that has its frames and a change, and goes on in it.
     pub(super) fn rewrite_in_place(
         &self,
         writer: &mut WriterState,
-        change: Change,
+        change: &Change,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
         let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
@@ -390,7 +107,7 @@ impl ChunkFile {
         };
         let (new_file, fresh) = new.write(
             Some(&FramesToCopy { file: &*file, indices: &indices, has_other_writer: false }),
-            &change,
+            change,
             progress,
         )?;
         if let Err(error) = new.publish() {
@@ -399,7 +116,8 @@ impl ChunkFile {
             return Err(error);
         }
         let mut state = self.state_mut();
-        writer.move_to(fresh.header.clone(), fresh.end, fresh.tail_start, generation, fresh.side);
+        let checkpoint = CheckpointState::written(fresh.header.clone(), fresh.side, fresh.tail_start);
+        writer.move_to(checkpoint, fresh.end, generation);
         let moves = state.moves + 1;
         *state = State {
             file: new_file.into(),
@@ -428,7 +146,8 @@ impl ChunkFile {
         }
     }
 
-    /// Removes a file, and what lies beside it. The lock stays: who takes it as soon as it is free must not lose it to a third.
+    /// Removes a file, and what lies beside it. The lock file stays: without it, two
+    /// writers could hold a lock of the same name.
     pub(crate) fn delete(disk: &dyn Disk, name: &str) -> Result<bool> {
         let _lock = take_lock(disk, name)?;
         let mut was_there = false;
@@ -449,7 +168,7 @@ pub(crate) struct FileCopy<'f> {
     snapshot: FileSnapshot,
     capacity_min: u32,
     has_other_writer: bool,
-    _pin: super::ReadPin<'f>,
+    _pin: ReadPin<'f>,
 }
 
 impl FileCopy<'_> {
@@ -470,17 +189,4 @@ impl FileCopy<'_> {
         drop(new.write(Some(&old), change, progress)?);
         new.publish()
     }
-}
-
-/// The header of a file of which only frames are left.
-pub(super) fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
-    let mut bytes = Vec::new();
-    for (pos, place) in indices.of(FrameKind::Settings).iter() {
-        if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
-            && let Some(header) = decode_head(&bytes[4..])
-        {
-            return Ok(header);
-        }
-    }
-    Err(Error::corrupt("the header is lost, and nothing is left that says what kind of world it was"))
 }

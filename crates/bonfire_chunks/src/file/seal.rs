@@ -7,7 +7,6 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
 use super::frame_scanner::FrameScanner;
-use super::recover::Recovered;
 use crate::format::{Commit, Flags, FrameKey, FrameKind, FrameTag, Header};
 
 #[cfg(feature = "seal")]
@@ -34,7 +33,7 @@ impl Seal {
         match *key {}
     }
 
-    /// What opens and seals the frames of a file that says this of itself.
+    /// Returns the seal of a file that says this of itself.
     pub(super) fn of_file(key: Option<&SealKey>, info: &[u8]) -> Result<Option<Arc<Self>>> {
         match key {
             // Its structure can be looked at all the same; reading a chunk is what fails.
@@ -56,7 +55,7 @@ impl Seal {
         match *key {}
     }
 
-    /// What a file says of how it is sealed.
+    /// Returns what a file says of how it is sealed.
     pub(crate) fn info(&self) -> Vec<u8> {
         #[cfg(feature = "seal")]
         return self.sealer.info();
@@ -64,7 +63,7 @@ impl Seal {
         match self.never {}
     }
 
-    /// Whether frames of this kind are sealed.
+    /// Returns true if frames of this kind are sealed.
     pub(super) fn covers(kind: FrameKind) -> bool {
         matches!(kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot)
     }
@@ -106,7 +105,7 @@ impl Seal {
     }
 }
 
-/// What a sealed frame is bound to: it cannot be put into another place, or be read in another way.
+/// Returns what a sealed frame is bound to: it cannot be put into another place, or be read in another way.
 #[cfg(feature = "seal")]
 fn associated(key: FrameKey, tag: FrameTag, generation: u64) -> [u8; 20] {
     let mut bytes = [0; 20];
@@ -117,13 +116,14 @@ fn associated(key: FrameKey, tag: FrameTag, generation: u64) -> [u8; 20] {
     bytes
 }
 
-/// How a file is sealed; empty if it is not. Every save says it: if the last one is damaged, another one does.
-pub(super) fn info_of_file(header: &Header, recovered: &Recovered, file: &dyn DiskFile) -> Result<Vec<u8>> {
+/// Returns how a file is sealed; empty if it is not. Every save says it: if the last one is damaged, another one does.
+/// `last` is what the last save says.
+pub(super) fn info_of_file(header: &Header, last: &[u8], file: &dyn DiskFile) -> Result<Vec<u8>> {
     if !header.flags.has(Flags::SEALED) {
         return Ok(Vec::new());
     }
-    if !recovered.seal.is_empty() {
-        return Ok(recovered.seal.clone());
+    if !last.is_empty() {
+        return Ok(last.to_vec());
     }
     let failed = |error: std::io::Error| Error::io("cannot read a chunk world", error);
     let mut source = FrameScanner::new(file).map_err(failed)?;

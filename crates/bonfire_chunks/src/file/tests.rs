@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bonfire::Result;
 use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{CrashDisk, Explorer, Random};
 
 use super::*;
-use crate::format::{FrameKind, encode_head};
+use crate::format::{FrameKey, FrameKind, FrameTag, Header, encode_head};
 use crate::{ChunkPos, Durability};
 
 const NAME: &str = "world.save";

@@ -1,0 +1,291 @@
+//! Files that are written as a whole, to be new worlds or to replace others. They get their name when they are durable.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::disk::{Access, Disk, DiskFile};
+
+use super::change::Change;
+use super::entity_section::EntitySection;
+use super::frame_reader::read_place;
+use super::frame_writer::FrameWriter;
+use super::indices::Indices;
+use super::names::{io_error, take_lock, temporary_name};
+use super::recover::{Repair, recover};
+use super::replay::digest;
+use super::seal::Seal;
+use super::side_index::{SideIndexChain, entity_section_key};
+use crate::ChunkPos;
+use crate::format::{
+    Commit, ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header,
+    SideIndex, WrittenFrame, encode_image,
+};
+
+/// A callback that gets the number of frames that are done, and of all frames.
+pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
+
+/// A file that is to be.
+pub(crate) struct NewFile<'n> {
+    pub(crate) disk: &'n dyn Disk,
+    pub(crate) name: &'n str,
+    /// The kind of the world; places are filled in.
+    pub(crate) header: Header,
+    pub(crate) capacity_min: u32,
+    pub(crate) generation: u64,
+    pub(crate) seal: Option<Arc<Seal>>,
+    /// How it is sealed; empty if it is not.
+    pub(crate) seal_info: Vec<u8>,
+}
+
+/// A file that has been written and has no name yet.
+pub(super) struct WrittenFile {
+    pub(super) header: Header,
+    pub(super) indices: Indices,
+    pub(super) end: u64,
+    pub(super) tail_start: u64,
+    pub(super) side: SideIndexChain,
+}
+
+/// The file that frames are copied from.
+pub(super) struct FramesToCopy<'o> {
+    pub(super) file: &'o dyn DiskFile,
+    pub(super) indices: &'o Indices,
+    /// Another process may write to it, and over frames that it has moved.
+    pub(super) has_other_writer: bool,
+}
+
+impl NewFile<'_> {
+    /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
+    pub(super) fn write(
+        &self,
+        old: Option<&FramesToCopy<'_>>,
+        change: &Change,
+        progress: FrameProgress<'_>,
+    ) -> Result<(Box<dyn DiskFile>, WrittenFile)> {
+        let temporary = temporary_name(self.name);
+        match self.disk.remove(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io_error("replace", &temporary)(error));
+            }
+            _ => {}
+        }
+        let file = self.disk.create_new(&temporary).map_err(io_error("create", &temporary))?;
+        let written = self.fill(&*file, old, change, progress).and_then(|fresh| self.verify(&*file, fresh));
+        match written {
+            Ok(fresh) => Ok((file, fresh)),
+            Err(error) => {
+                drop(file);
+                // The error that matters is the first one.
+                let _ = self.disk.remove(&temporary);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(
+        &self,
+        file: &dyn DiskFile,
+        old: Option<&FramesToCopy<'_>>,
+        change: &Change,
+        progress: FrameProgress<'_>,
+    ) -> Result<WrittenFile> {
+        change.check_key(self.name, self.seal.as_deref(), &self.seal_info)?;
+        let failed = io_error("write", self.name);
+        let kept = frames_to_keep(old, change);
+        let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
+        let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
+            + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
+        let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
+        let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
+            .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
+        let data_start = HEADER_BYTES + u64::from(table_bytes);
+        let mut out = FrameWriter::new(file, data_start, Vec::new());
+        let mut new = NewContent::default();
+        let total = (kept.len() + change.frames.len()) as u64;
+        if let Some(old) = old {
+            let mut copied = |frames: u64| progress(frames, total);
+            self.copy_frames(old, &kept, &mut out, &mut new, &mut copied)?;
+        }
+        self.write_changed(change, &mut out, &mut new)?;
+        progress(total, total);
+        let flags = Flags(self.header.flags.0 | Flags::FRAMED);
+        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
+        self.finish(out, new, header).map_err(&failed)
+    }
+
+    /// Copies frames as they are. A damaged one is put aside.
+    fn copy_frames(
+        &self,
+        old: &FramesToCopy<'_>,
+        kept: &[(FrameKey, FramePlace)],
+        out: &mut FrameWriter<'_>,
+        new: &mut NewContent,
+        copied: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let failed = io_error("write", self.name);
+        let mut bytes = Vec::new();
+        for (number, (key, place)) in kept.iter().enumerate() {
+            match read_place(old.file, *key, *place, &mut bytes) {
+                Ok(place) => {
+                    let start = out.raw(&bytes).map_err(&failed)?;
+                    new.places
+                        .insert(*key, FramePlace { offset: start + crate::format::SIZE_BYTES, ..place });
+                    new.entities.add(*key, &bytes[4..4 + place.len as usize]);
+                }
+                Err(error)
+                    if error.is_corrupt()
+                        && old.has_other_writer
+                        && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
+                {
+                    return Err(Error::conflict(
+                        "the world was saved to while it was copied: refresh it and try again",
+                    ));
+                }
+                Err(error) if error.is_corrupt() => {
+                    tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
+                    let Some(kind) = key.kind.damaged() else { continue };
+                    let key = FrameKey::new(kind, key.pos);
+                    let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
+                    new.note(key, written);
+                }
+                Err(error) => return Err(error),
+            }
+            copied(number as u64 + 1);
+        }
+        Ok(())
+    }
+
+    /// Writes the frames of a change, sealed if the file is.
+    fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
+        for frame in &change.frames {
+            let sealed = match &self.seal {
+                None => None,
+                Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
+            };
+            let data = sealed.as_deref().unwrap_or(&frame.data);
+            let written = out.frame(frame.key, frame.tag, self.generation, data);
+            new.note(frame.key, written.map_err(io_error("write", self.name))?);
+            new.entities.add(frame.key, data);
+        }
+        Ok(())
+    }
+
+    /// Writes what comes behind the frames, and what comes before them.
+    fn finish(
+        &self,
+        mut out: FrameWriter<'_>,
+        new: NewContent,
+        header: Header,
+    ) -> std::io::Result<WrittenFile> {
+        let (chunks, others): (Vec<_>, Vec<_>) =
+            new.places.iter().partition(|(key, _)| key.kind == FrameKind::Chunk);
+        let others: Vec<(FrameKey, FramePlace)> =
+            others.into_iter().map(|(key, place)| (*key, *place)).collect();
+        let entries: Vec<Entry> =
+            chunks.iter().map(|(key, place)| Entry { pos: key.pos, place: **place }).collect();
+        let (nowhere, plain) = (ChunkPos::default(), FrameTag::default());
+        let side = SideIndex { earlier: 0, entries: others };
+        let side_frame =
+            out.frame(FrameKey::new(FrameKind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
+        let chain = SideIndexChain { newest: side_frame.place.offset, entries: side.entries.len() as u64 };
+        let entities = if header.flags.has(Flags::COMPAT) { new.entities.encode() } else { vec![0; 8] };
+        let section = out.frame(entity_section_key(chain), plain, self.generation, &entities)?.place;
+        let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
+        let commit = Commit {
+            header: header.encode(),
+            durable: self.generation,
+            digest: digest(new.crcs.iter().copied()),
+            seal: self.seal_info.clone(),
+            entries: new.own,
+        };
+        let commit =
+            out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
+        out.flush()?;
+        let mut front = header.encode().to_vec();
+        let indices = Indices::new(&entries, &side.entries);
+        front.extend_from_slice(&encode_image(entries.into_iter()));
+        out.file.write_all_at(&front, 0)?;
+        out.file.sync()?;
+        Ok(WrittenFile { header, indices, end: commit.place.end(), tail_start: section.end(), side: chain })
+    }
+
+    /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
+    fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
+        let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
+        file.forget_cached().map_err(io_error("read back", self.name))?;
+        let found = recover(file)?;
+        if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
+            return Err(wrong("its structure is damaged"));
+        }
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for (key, place) in found.indices.iter() {
+            read_place(file, key, place, &mut bytes)?;
+            count += usize::from(fresh.indices.get(key) == Some(place));
+        }
+        if count != fresh.indices.iter().count() {
+            return Err(wrong("a frame is missing"));
+        }
+        Ok(fresh)
+    }
+
+    /// Gives a file that was written its name.
+    pub(super) fn publish(&self) -> Result<()> {
+        let temporary = temporary_name(self.name);
+        let renamed = self.disk.rename(&temporary, self.name).map_err(io_error("replace", self.name));
+        if renamed.is_err() {
+            let _ = self.disk.remove(&temporary);
+        }
+        renamed?;
+        self.disk.sync_dir().map_err(io_error("make the name durable of", self.name))
+    }
+
+    /// Creates a file with some frames. It must not be there.
+    pub(crate) fn create(&self, change: &Change) -> Result<()> {
+        let _lock = take_lock(self.disk, self.name)?;
+        if self.disk.open(self.name, Access::Read).is_ok() {
+            return Err(Error::conflict(format!("`{}` is there already", self.name)));
+        }
+        drop(self.write(None, change, &mut |_, _| {})?);
+        self.publish()
+    }
+}
+
+/// The frames of a file that a change leaves as they are, in the order in which a new file has them.
+fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(FrameKey, FramePlace)> {
+    let changed: HashSet<FrameKey> =
+        change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
+    let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
+    let mut kept: Vec<(FrameKey, FramePlace)> = kept.collect();
+    kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
+    kept
+}
+
+/// Returns the part of the file that a frame belongs to. Frames that are there twice lie at both ends, so that one piece of
+/// damage does not meet both.
+fn order(key: FrameKey) -> u8 {
+    match key.kind {
+        FrameKind::Settings if key.pos.y == 0 => 0,
+        FrameKind::Schema if key.pos.y >= 0 => 0,
+        FrameKind::Settings | FrameKind::Schema => 2,
+        _ => 1,
+    }
+}
+
+/// The frames that were written to a new file.
+#[derive(Default)]
+struct NewContent {
+    places: BTreeMap<FrameKey, FramePlace>,
+    /// The frames of the file's own generation: its commit lists them, as that of any save does.
+    own: Vec<(FrameKey, FramePlace)>,
+    crcs: Vec<u32>,
+    entities: EntitySection,
+}
+
+impl NewContent {
+    fn note(&mut self, key: FrameKey, appended: WrittenFrame) {
+        self.places.insert(key, appended.place);
+        self.own.push((key, appended.place));
+        self.crcs.push(appended.crc);
+    }
+}

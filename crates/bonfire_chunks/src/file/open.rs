@@ -1,0 +1,110 @@
+//! Opens and closes a file.
+
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::disk::{Access, Disk, DiskFile};
+
+use super::chunk_file::{ChunkFile, FileOptions, State};
+use super::frame_reader::read_place;
+use super::indices::Indices;
+use super::names::{io_error, take_lock, temporary_name};
+use super::recover::{recover, recover_beside_a_writer};
+use super::report::OpenReport;
+use super::seal::{Seal, SealKey, info_of_file};
+use super::writer_state::WriterState;
+use crate::format::{FrameKey, FrameKind, Header, decode_head};
+
+impl ChunkFile {
+    /// Opens a file that is there, and repairs it if it may be written to.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        name: &str,
+        access: Access,
+        options: FileOptions,
+        key: Option<&SealKey>,
+    ) -> Result<(Self, OpenReport)> {
+        let lock = match access {
+            Access::Read => None,
+            Access::Write => Some(take_lock(&*disk, name)?),
+        };
+        let file = disk.open(name, access).map_err(io_error("open", name))?;
+        let mut recovered = match access {
+            Access::Write => recover(&*file)?,
+            Access::Read => recover_beside_a_writer(&*file)?,
+        };
+        let mut report = std::mem::take(&mut recovered.report);
+        let header = match recovered.header.take() {
+            Some(header) => header,
+            None => lost_header(&*file, &recovered.indices)?,
+        };
+        let seal_info = info_of_file(&header, &recovered.seal, &*file)?;
+        let seal = Seal::of_file(key, &seal_info)?;
+        let state = State {
+            file: file.into(),
+            header: header.clone(),
+            generation: recovered.generation,
+            moves: 0,
+            seal,
+            seal_info,
+            end: recovered.end,
+            indices: std::mem::take(&mut recovered.indices),
+        };
+        let world = Self::new(disk, name, access, options, state);
+        if let Some(lock) = lock {
+            report.stale_files_removed = world.remove_stale()?;
+            world.repair(WriterState::new(lock, header, &recovered), &recovered, &report)?;
+        }
+        Ok((world, report))
+    }
+
+    /// Removes what a crash has left of a new file. Returns the number of files.
+    fn remove_stale(&self) -> Result<u32> {
+        match self.disk.remove(&temporary_name(&self.name)) {
+            Ok(()) => {
+                self.disk.sync_dir().map_err(io_error("remove a temporary file of", &self.name))?;
+                Ok(1)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(io_error("remove a temporary file of", &self.name)(error)),
+        }
+    }
+
+    /// Brings everything up to date and lets go of the file. `entities` is the entity section.
+    pub(crate) fn close(&self, entities: Option<Vec<u8>>) -> Result<()> {
+        if self.writer().is_none() {
+            return Ok(());
+        }
+        let closed = self.with_writer(|writer| {
+            let file = self.state().file.clone();
+            let section = writer.checkpoint.header.entities;
+            let is_listed = entities.as_ref().is_none_or(|entities| has_at(&*file, section, entities));
+            if !writer.checkpoint.is_clean() || !is_listed {
+                self.checkpoint(writer, entities)?;
+            }
+            let file = self.state().file.clone();
+            writer.sync(&*file, &self.name)
+        });
+        *self.writer() = None;
+        closed
+    }
+}
+
+/// Returns true if these bytes are at this place already.
+fn has_at(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> bool {
+    let mut found = vec![0; bytes.len()];
+    file.read_exact_at(&mut found, offset).is_ok() && found == bytes
+}
+
+/// The header of a file of which only frames are left.
+fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
+    let mut bytes = Vec::new();
+    for (pos, place) in indices.of(FrameKind::Settings).iter() {
+        if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
+            && let Some(header) = decode_head(&bytes[4..])
+        {
+            return Ok(header);
+        }
+    }
+    Err(Error::corrupt("the header is lost, and nothing is left that says what kind of world it was"))
+}

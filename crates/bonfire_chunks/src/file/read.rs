@@ -1,0 +1,126 @@
+//! Reads of frames by their key, beside a writer in this process or in another one.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::disk::Access;
+
+use super::chunk_file::{ChunkFile, State};
+use super::frame_reader::{damaged, read_place};
+use super::names::{io_error, no_key};
+use super::recover::recover_beside_a_writer;
+use super::report::DamagedFrame;
+use super::seal::Seal;
+use crate::format::{Flags, FrameKey, FramePlace, FrameTag};
+
+impl ChunkFile {
+    /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
+    pub(crate) fn read<T>(
+        &self,
+        key: FrameKey,
+        use_it: impl FnOnce(FrameTag, &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        thread_local! {
+            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        // Taken out: what `use_it` calls may read too.
+        let mut bytes = BUFFER.take();
+        let place = self.read_frame(key, &mut bytes);
+        let used = match place {
+            Ok(Some((place, seal))) => {
+                let data = crate::format::SIZE_BYTES as usize..(place.end() - place.start()) as usize;
+                let trailer = data.end - crate::format::TRAILER_BYTES as usize;
+                let data = match &seal {
+                    Some(seal) => seal.open(&mut bytes[data], key),
+                    None if Seal::covers(key.kind) && self.flags().has(Flags::SEALED) => {
+                        Err(no_key(&self.name))
+                    }
+                    None => Ok(&bytes[data.start..trailer]),
+                };
+                data.and_then(|data| use_it(place.tag, data)).map(Some)
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        if bytes.capacity() <= 16 << 20 {
+            BUFFER.set(bytes);
+        }
+        used
+    }
+
+    /// Reads a frame as it lies in the file, checked.
+    fn read_frame(
+        &self,
+        key: FrameKey,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<(FramePlace, Option<Arc<Seal>>)>> {
+        loop {
+            let (file, place, moves, seal) = {
+                let state = self.state();
+                let Some(place) = state.indices.get(key) else {
+                    let was_damaged =
+                        key.kind.damaged().and_then(|kind| state.indices.get(FrameKey::new(kind, key.pos)));
+                    return if was_damaged.is_some() {
+                        Err(damaged(key, "it was found damaged earlier"))
+                    } else {
+                        Ok(None)
+                    };
+                };
+                (state.file.clone(), place, state.moves, state.seal.clone())
+            };
+            match read_place(&*file, key, place, bytes) {
+                Ok(place) => return Ok(Some((place, seal))),
+                // It was moved between the look and the read.
+                Err(_) if self.state().moves != moves => {}
+                // Another process may have moved it, and has written another header since.
+                Err(error) if error.is_corrupt() && self.access == Access::Read && self.is_outdated() => {
+                    self.refresh()?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns true if another process has written a checkpoint to the file, or replaced it, since it was opened.
+    fn is_outdated(&self) -> bool {
+        let Ok(file) = self.disk.open(&self.name, Access::Read) else { return false };
+        let mut header = [0; crate::format::HEADER_BYTES as usize];
+        file.read_exact_at(&mut header, 0).is_ok() && header != self.state().header.encode()
+    }
+
+    /// Looks at what another process has saved since.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        if self.is_writable() {
+            return Ok(());
+        }
+        let file = self.disk.open(&self.name, Access::Read).map_err(io_error("open", &self.name))?;
+        let recovered = recover_beside_a_writer(&*file)?;
+        let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
+        let mut state = self.state_mut();
+        *state = State {
+            file: file.into(),
+            indices: recovered.indices,
+            header,
+            generation: recovered.generation,
+            moves: state.moves + 1,
+            seal: state.seal.take(),
+            seal_info: std::mem::take(&mut state.seal_info),
+            end: recovered.end,
+        };
+        Ok(())
+    }
+
+    /// The kinds and places of everything that cannot be read. `looked_at` hears of each frame.
+    pub(crate) fn check(&self, looked_at: &mut dyn FnMut(u64, u64)) -> Vec<(DamagedFrame, Error)> {
+        let all: Vec<(FrameKey, FramePlace)> = self.state().indices.iter().collect();
+        let (mut found, mut bytes) = (Vec::new(), Vec::new());
+        for (number, (key, place)) in all.iter().enumerate() {
+            if let Err(error) = self.read_frame(*key, &mut bytes) {
+                found.push((DamagedFrame::new(*key, *place), error));
+            }
+            looked_at(number as u64 + 1, all.len() as u64);
+        }
+        found
+    }
+}

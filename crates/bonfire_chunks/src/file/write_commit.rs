@@ -1,0 +1,179 @@
+//! Writes a commit to the end of the file: the frames of a save, the frames of a checkpoint if one is due, a commit frame.
+
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::disk::DiskFile;
+
+use super::change::{Change, NewFrame};
+use super::checkpoint_frames::{CheckpointWriter, NewCheckpoint, WrittenCheckpoint};
+use super::chunk_file::{ChunkFile, State};
+use super::frame_writer::{FrameWriter, WRITE_BYTES};
+use super::names::io_error;
+use super::replay::digest;
+use super::seal::Seal;
+use super::writer_state::WriterState;
+use crate::format::{Commit, FrameKey, FrameKind, FramePlace, FrameTag};
+use crate::{ChunkPos, Durability};
+
+/// The result of a save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) generation: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A commit that is in the file.
+pub(super) struct WrittenCommit {
+    pub(super) committed: Committed,
+    /// The checkpoint that was written with it.
+    pub(super) checkpoint: Option<WrittenCheckpoint>,
+}
+
+impl ChunkFile {
+    /// Writes a change to the end of the file, with the frames of a checkpoint if one is given. A commit that cannot be written
+    /// is cut off.
+    pub(super) fn write_commit(
+        &self,
+        writer: &mut WriterState,
+        change: &Change,
+        checkpoint: Option<&NewCheckpoint>,
+        durability: Durability,
+    ) -> Result<WrittenCommit> {
+        change.check_sizes()?;
+        let target = CommitTarget::new(&self.state())?;
+        change.check_key(&self.name, target.seal.as_deref(), &target.seal_info)?;
+        let written = self.write_buffered(writer, &target, change, checkpoint).map_err(|error| {
+            writer.cut_off(&*target.file);
+            io_error("write", &self.name)(error)
+        })?;
+        if durability == Durability::Synced {
+            writer.sync_saves(&*target.file, &self.name, target.generation)?;
+        }
+        Ok(self.note_commit(writer, target.generation, written))
+    }
+
+    /// Writes all frames of a commit through the buffer of the writer.
+    fn write_buffered(
+        &self,
+        writer: &mut WriterState,
+        target: &CommitTarget,
+        change: &Change,
+        checkpoint: Option<&NewCheckpoint>,
+    ) -> std::io::Result<CommitFrames> {
+        let mut out = FrameWriter::new(&*target.file, writer.end, std::mem::take(&mut writer.buffer));
+        let written = self.write_frames(writer, target, &mut out, change, checkpoint);
+        writer.buffer = out.buffer;
+        writer.buffer.shrink_to(2 * WRITE_BYTES);
+        written
+    }
+
+    /// Writes the frames of a change, those of a checkpoint, and the commit frame.
+    fn write_frames(
+        &self,
+        writer: &WriterState,
+        target: &CommitTarget,
+        out: &mut FrameWriter<'_>,
+        change: &Change,
+        checkpoint: Option<&NewCheckpoint>,
+    ) -> std::io::Result<CommitFrames> {
+        let ChangedFrames { entries, digest } = target.write_change(out, change)?;
+        let checkpoint = match checkpoint {
+            None => None,
+            Some(checkpoint) => {
+                let frames = CheckpointWriter {
+                    before: &self.state(),
+                    last: &writer.checkpoint,
+                    changed: &entries,
+                    generation: target.generation,
+                };
+                Some(frames.write(out, checkpoint)?)
+            }
+        };
+        let commit = Commit {
+            header: writer.checkpoint.header.encode(),
+            durable: writer.durable,
+            digest,
+            seal: target.seal_info.clone(),
+            entries,
+        };
+        let key = FrameKey::new(FrameKind::Commit, ChunkPos::default());
+        out.frame(key, FrameTag::default(), target.generation, &commit.encode())?;
+        out.flush()?;
+        Ok(CommitFrames { entries: commit.entries, checkpoint, end: out.end })
+    }
+
+    /// Notes a commit in the writer and in the state that readers look at.
+    fn note_commit(&self, writer: &mut WriterState, generation: u64, written: CommitFrames) -> WrittenCommit {
+        let bytes = written.end - writer.end;
+        writer.end = written.end;
+        writer.checkpoint.note_commit(&written.entries);
+        let mut state = self.state_mut();
+        state.generation = generation;
+        state.end = written.end;
+        for (key, place) in &written.entries {
+            if place.is_nowhere() {
+                state.indices.remove(*key);
+            } else {
+                state.indices.set(*key, *place);
+            }
+        }
+        WrittenCommit { committed: Committed { generation, bytes }, checkpoint: written.checkpoint }
+    }
+}
+
+/// The file that a commit goes to, its number, and how its frames are sealed.
+struct CommitTarget {
+    file: Arc<dyn DiskFile>,
+    generation: u64,
+    seal: Option<Arc<Seal>>,
+    seal_info: Vec<u8>,
+}
+
+impl CommitTarget {
+    fn new(state: &State) -> Result<Self> {
+        // No game saves so often: such a file was made by hand.
+        let generation = state.generation.checked_add(1);
+        let generation =
+            generation.ok_or_else(|| Error::corrupt("this world has no number for another save"))?;
+        let (file, seal, seal_info) = (state.file.clone(), state.seal.clone(), state.seal_info.clone());
+        Ok(Self { file, generation, seal, seal_info })
+    }
+
+    /// Writes the frames of a change, and a frame without data for each key that is removed.
+    fn write_change(&self, out: &mut FrameWriter<'_>, change: &Change) -> std::io::Result<ChangedFrames> {
+        let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
+        let mut crcs = Vec::with_capacity(change.frames.len());
+        for NewFrame { key, tag, data } in &change.frames {
+            let written = match &self.seal {
+                None => out.frame(*key, *tag, self.generation, data)?,
+                Some(seal) => {
+                    let sealed =
+                        seal.seal(data, *key, *tag, self.generation).map_err(std::io::Error::other)?;
+                    out.frame(*key, *tag, self.generation, &sealed)?
+                }
+            };
+            entries.push((*key, written.place));
+            crcs.push(written.crc);
+        }
+        for key in &change.removed {
+            out.frame(*key, FrameTag::REMOVED, self.generation, &[])?;
+            entries.push((*key, FramePlace::NOWHERE));
+        }
+        Ok(ChangedFrames { entries, digest: digest(crcs.into_iter()) })
+    }
+}
+
+/// The frames of a change that were written.
+struct ChangedFrames {
+    entries: Vec<(FrameKey, FramePlace)>,
+    /// The checksum of their checksums.
+    digest: u32,
+}
+
+/// All frames of a commit that were written.
+struct CommitFrames {
+    entries: Vec<(FrameKey, FramePlace)>,
+    checkpoint: Option<WrittenCheckpoint>,
+    end: u64,
+}
