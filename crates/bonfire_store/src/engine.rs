@@ -60,52 +60,18 @@
 //! # Ok::<(), bonfire::Error>(())
 //! ```
 
-use std::any::Any;
-
 use bonfire::{Delta, OpenOptions, Result};
 
 use crate::journal::AppendReport;
-use crate::live::{AppendTo, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget, Saver};
+use crate::live::{AppendTo, Handle, LoadSource, SaveHandle, Saver};
 pub use crate::live::{
     CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave, SaveTurn,
+    next_request, request, request_count, request_save,
 };
 pub use crate::progress::ProgressReporter;
 #[cfg(feature = "seal")]
 pub use crate::sealed::FrameSealer;
 use crate::slots::LoadedSave;
-
-/// Requests a save that the front end captures when it takes the request. If too many requests wait, the save fails at once.
-///
-/// `S` are the front end's options of a save. The save takes the place of an earlier one of the same target that was not
-/// taken yet, with its own options, if nothing in between would notice.
-pub fn request_save<S: Any + Send>(
-    saver: &Saver,
-    target: SaveTarget,
-    options: S,
-    promise: Promise<SaveReport>,
-) {
-    saver.request_save(target, options, promise);
-}
-
-/// Requests anything else that waits for the front end. The description is a verb and its target, for messages.
-pub fn request<R: Any + Send>(
-    saver: &Saver,
-    description: impl Into<String>,
-    scope: RequestScope,
-    request: R,
-) -> std::result::Result<(), RefusedRequest<R>> {
-    saver.request(description.into(), scope, request)
-}
-
-/// Returns how many requests wait for the front end.
-pub fn request_count(saver: &Saver) -> usize {
-    saver.request_count()
-}
-
-/// Takes the oldest request that waits for the front end and has one of its types.
-pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextRequest<S, R>> {
-    saver.next_request()
-}
 
 /// Saves a world that is captured already: [`Saver::save`] with encoding options.
 pub fn submit_save(saver: &Saver, save: CapturedSave) -> SaveHandle {

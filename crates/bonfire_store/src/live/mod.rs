@@ -30,7 +30,9 @@ mod worker;
 pub(crate) use self::append::AppendTo;
 pub use self::append::RequestedSave;
 pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
-pub use self::request::{NextRequest, RefusedRequest, RequestScope, SaveTurn};
+pub use self::request::{
+    NextRequest, RefusedRequest, RequestScope, SaveTurn, next_request, request, request_count, request_save,
+};
 pub use self::save::CapturedSave;
 pub use self::saver::Saver;
 pub use self::status::{SaveReport, SaverStatus};

@@ -52,61 +52,61 @@ pub struct SaveTurn<S> {
     saver: Saver,
 }
 
-impl Saver {
-    /// See [`engine::request_save`](crate::engine::request_save).
-    pub(crate) fn request_save<S: Any + Send>(
-        &self,
-        target: SaveTarget,
-        options: S,
-        promise: Promise<SaveReport>,
-    ) {
-        let description = format!("save {target}");
-        let work = Work::FrontEnd(Box::new(options));
-        let job = Job { description, saves: vec![promise], work };
-        if let Err((refused, error)) = self.shared().request(JobTarget::Save(target), job) {
-            refused.saves.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
-        }
+/// Requests a save that the front end captures when it takes the request. If too many requests wait, the save fails at once.
+///
+/// `S` are the front end's options of a save. The save takes the place of an earlier one of the same target that was not
+/// taken yet, with its own options, if nothing in between would notice.
+pub fn request_save<S: Any + Send>(
+    saver: &Saver,
+    target: SaveTarget,
+    options: S,
+    promise: Promise<SaveReport>,
+) {
+    let description = format!("save {target}");
+    let job = Job { description, saves: vec![promise], work: Work::FrontEnd(Box::new(options)) };
+    if let Err((refused, error)) = saver.shared().request(JobTarget::Save(target), job) {
+        refused.saves.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
     }
+}
 
-    /// See [`engine::request`](crate::engine::request).
-    pub(crate) fn request<R: Any + Send>(
-        &self,
-        description: String,
-        scope: RequestScope,
-        request: R,
-    ) -> Result<(), RefusedRequest<R>> {
-        let target = match scope {
-            RequestScope::Target(target) => JobTarget::Other(target),
-            RequestScope::Everything => JobTarget::Everything,
-        };
-        let job = Job { description, saves: Vec::new(), work: Work::FrontEnd(Box::new(request)) };
-        match self.shared().request(target, job) {
-            Err((Job { work: Work::FrontEnd(request), .. }, error)) => match request.downcast() {
-                Ok(request) => Err(RefusedRequest { request: *request, error }),
-                Err(_) => Ok(()),
-            },
-            _ => Ok(()),
-        }
+/// Requests anything else that waits for the front end. The description is a verb and its target, for messages.
+pub fn request<R: Any + Send>(
+    saver: &Saver,
+    description: impl Into<String>,
+    scope: RequestScope,
+    request: R,
+) -> Result<(), RefusedRequest<R>> {
+    let target = match scope {
+        RequestScope::Target(target) => JobTarget::Other(target),
+        RequestScope::Everything => JobTarget::Everything,
+    };
+    let work = Work::FrontEnd(Box::new(request));
+    let job = Job { description: description.into(), saves: Vec::new(), work };
+    match saver.shared().request(target, job) {
+        Err((Job { work: Work::FrontEnd(request), .. }, error)) => match request.downcast() {
+            Ok(request) => Err(RefusedRequest { request: *request, error }),
+            Err(_) => Ok(()),
+        },
+        _ => Ok(()),
     }
+}
 
-    /// See [`engine::request_count`](crate::engine::request_count).
-    pub(crate) fn request_count(&self) -> usize {
-        self.shared().requested()
-    }
+/// Returns how many requests wait for the front end.
+pub fn request_count(saver: &Saver) -> usize {
+    saver.shared().requested()
+}
 
-    /// See [`engine::next_request`](crate::engine::next_request).
-    pub(crate) fn next_request<S: Any + Send, R: Any + Send>(&self) -> Option<NextRequest<S, R>> {
-        let is_wanted =
-            |job: &Job| matches!(&job.work, Work::FrontEnd(own) if own.is::<S>() || own.is::<R>());
-        let (target, Job { saves, work, .. }) = self.shared().take_request(is_wanted)?;
-        let Work::FrontEnd(own) = work else { return None };
-        match target {
-            JobTarget::Save(target) => {
-                let options = *own.downcast().ok()?;
-                Some(NextRequest::Save(SaveTurn { options, target, saves, saver: self.clone() }))
-            }
-            _ => Some(NextRequest::Other(*own.downcast().ok()?)),
+/// Takes the oldest request that waits for the front end and has one of its types.
+pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextRequest<S, R>> {
+    let is_wanted = |job: &Job| matches!(&job.work, Work::FrontEnd(own) if own.is::<S>() || own.is::<R>());
+    let (target, Job { saves, work, .. }) = saver.shared().take_request(is_wanted)?;
+    let Work::FrontEnd(own) = work else { return None };
+    match target {
+        JobTarget::Save(target) => {
+            let options = *own.downcast().ok()?;
+            Some(NextRequest::Save(SaveTurn { options, target, saves, saver: saver.clone() }))
         }
+        _ => Some(NextRequest::Other(*own.downcast().ok()?)),
     }
 }
 
