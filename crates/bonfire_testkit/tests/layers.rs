@@ -182,3 +182,42 @@ fn paths_are_found_in_trees() {
     assert_eq!(tree_at("{a::B, c}; rest"), "{a::B, c}");
     assert_eq!(tree_at("load::plan(x)"), "load::plan");
 }
+
+/// The hops of the walks in ARCHITECTURE.md: a file below `crates`, and a function in it.
+fn hops() -> Vec<(PathBuf, String)> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let block = text.split("```walks\n").nth(1).expect("ARCHITECTURE.md has a block of walks");
+    let block = block.split("```").next().unwrap().replace("\n    >", " >");
+    let steps =
+        block.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with("--"));
+    let of_step = |step: &str| {
+        let (name, hops) = step.split_once(": ").expect("a line is `crate: file::function > ..`");
+        let sources = root().join("crates").join(name).join("src");
+        let hop = |hop: &str| {
+            let (file, function) = hop.trim().rsplit_once("::").expect("a hop is `file::function`");
+            let path = sources.join(format!("{file}.rs"));
+            let path = if path.exists() { path } else { sources.join(file).join("mod.rs") };
+            (path, function.to_owned())
+        };
+        hops.split('>').map(hop).collect::<Vec<_>>()
+    };
+    steps.flat_map(of_step).collect()
+}
+
+#[test]
+fn every_hop_of_the_walks_exists() {
+    let hops = hops();
+    assert!(hops.len() > 60, "four walks: {}", hops.len());
+    let is_missing = |(file, function): &&(PathBuf, String)| {
+        let code = fs::read_to_string(file).unwrap_or_default();
+        ![format!("fn {function}("), format!("fn {function}<")].iter().any(|declared| code.contains(declared))
+    };
+    let missing: Vec<_> = hops.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names hops that do not exist: {missing:#?}");
+}
+
+#[test]
+fn the_map_stays_short() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(text.lines().count() <= 250, "ARCHITECTURE.md has {} lines", text.lines().count());
+}
