@@ -29,17 +29,6 @@ pub(super) enum WaitsFor {
     FrontEnd,
 }
 
-/// What became of an item.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum PushOutcome<T> {
-    /// It waits behind the others.
-    Added,
-    /// It waits in the place of this one.
-    InPlaceOf(T),
-    /// It is refused.
-    Full(T),
-}
-
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     waiting: VecDeque<(JobTarget, T)>,
@@ -69,48 +58,29 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds an item, or puts it in the place of an older save of the same target: then `join(new, old)` is called.
+    /// Returns true if an item may be added. One that takes a place needs no room.
     ///
     /// `is_working`: whether the thread has an item. If it has none, the first that waits for it is as good as taken, and
     /// does not count.
-    pub(super) fn push(
-        &mut self,
-        waits_for: WaitsFor,
-        target: JobTarget,
-        item: T,
-        is_working: bool,
-        join: impl FnOnce(&mut T, &mut T),
-    ) -> PushOutcome<T> {
+    pub(super) fn has_room(&self, waits_for: WaitsFor, target: &JobTarget, is_working: bool) -> bool {
         let takes_first = !is_working && (self.for_thread > 0 || waits_for == WaitsFor::Thread);
-        let has_room = self.waiting.len() < self.max.saturating_add(usize::from(takes_first));
-        if !has_room && self.replaceable(waits_for, &target).is_none() {
-            return PushOutcome::Full(item);
-        }
-        self.add(waits_for, target, item, join)
+        self.waiting.len() < self.max.saturating_add(usize::from(takes_first))
+            || self.replaceable(waits_for, target).is_some()
     }
 
-    /// Adds an item that the front end has taken and done its part of. It is never refused, because it was admitted before.
-    pub(super) fn push_taken(
-        &mut self,
-        target: JobTarget,
-        item: T,
-        join: impl FnOnce(&mut T, &mut T),
-    ) -> PushOutcome<T> {
-        self.add(WaitsFor::Thread, target, item, join)
-    }
-
-    fn add(
+    /// Adds an item behind all that wait for the same. Or puts it in the place of an older save of the same target: then it
+    /// calls `join(new, old)` and returns the old one.
+    pub(super) fn push(
         &mut self,
         waits_for: WaitsFor,
         target: JobTarget,
         mut item: T,
         join: impl FnOnce(&mut T, &mut T),
-    ) -> PushOutcome<T> {
-        if let Some((_, older)) =
-            self.replaceable(waits_for, &target).and_then(|place| self.waiting.get_mut(place))
-        {
+    ) -> Option<T> {
+        let place = self.replaceable(waits_for, &target);
+        if let Some((_, older)) = place.and_then(|place| self.waiting.get_mut(place)) {
             join(&mut item, older);
-            return PushOutcome::InPlaceOf(std::mem::replace(older, item));
+            return Some(std::mem::replace(older, item));
         }
         match waits_for {
             WaitsFor::Thread => {
@@ -119,7 +89,7 @@ impl<T> Queue<T> {
             }
             WaitsFor::FrontEnd => self.waiting.push_back((target, item)),
         }
-        PushOutcome::Added
+        None
     }
 
     /// Takes the next item for the thread.
@@ -162,8 +132,37 @@ mod tests {
         name.into()
     }
 
-    fn push(queue: &mut Queue<u32>, concern: JobTarget, item: u32) -> PushOutcome<u32> {
-        queue.push(WaitsFor::Thread, concern, item, true, |_, _| {})
+    /// What became of an item.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Pushed {
+        Added,
+        InPlaceOf(u32),
+        Refused,
+    }
+
+    impl Pushed {
+        fn of(older: Option<u32>) -> Self {
+            older.map_or(Self::Added, Self::InPlaceOf)
+        }
+    }
+
+    /// Adds an item if there is room for it.
+    fn push_for(
+        queue: &mut Queue<u32>,
+        waits_for: WaitsFor,
+        target: JobTarget,
+        item: u32,
+        is_working: bool,
+    ) -> Pushed {
+        if !queue.has_room(waits_for, &target, is_working) {
+            return Pushed::Refused;
+        }
+        Pushed::of(queue.push(waits_for, target, item, |_, _| {}))
+    }
+
+    /// Adds an item for the thread, which has another one.
+    fn push(queue: &mut Queue<u32>, target: JobTarget, item: u32) -> Pushed {
+        push_for(queue, WaitsFor::Thread, target, item, true)
     }
 
     fn drain(mut queue: Queue<u32>) -> Vec<u32> {
@@ -176,9 +175,8 @@ mod tests {
         push(&mut queue, JobTarget::Save(slot("a")), 1);
         push(&mut queue, JobTarget::Save(slot("b")), 2);
         push(&mut queue, JobTarget::Other(slot("b")), 3);
-        let pushed =
-            queue.push(WaitsFor::Thread, JobTarget::Save(slot("a")), 4, true, |new, old| *new += 10 * *old);
-        assert_eq!(pushed, PushOutcome::InPlaceOf(1));
+        let older = queue.push(WaitsFor::Thread, JobTarget::Save(slot("a")), 4, |new, old| *new += 10 * *old);
+        assert_eq!(older, Some(1));
         assert_eq!(drain(queue), [14, 2, 3]);
     }
 
@@ -188,10 +186,10 @@ mod tests {
             let mut queue = Queue::new(9);
             push(&mut queue, JobTarget::Save(slot("a")), 1);
             push(&mut queue, between, 2);
-            assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), PushOutcome::Added);
+            assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), Pushed::Added);
             assert_eq!(
                 push(&mut queue, JobTarget::Save(slot("a")), 4),
-                PushOutcome::InPlaceOf(3),
+                Pushed::InPlaceOf(3),
                 "the later one"
             );
             assert_eq!(drain(queue), [1, 2, 4]);
@@ -205,26 +203,22 @@ mod tests {
         let mut queue = Queue::new(9);
         push(&mut queue, path("a/world"), 1);
         push(&mut queue, path("link/world"), 2);
-        assert_eq!(
-            push(&mut queue, path("a/world"), 3),
-            PushOutcome::Added,
-            "or the older one would come last"
-        );
+        assert_eq!(push(&mut queue, path("a/world"), 3), Pushed::Added, "or the older one would come last");
         push(&mut queue, path("a/other"), 4);
-        assert_eq!(push(&mut queue, path("a/world"), 5), PushOutcome::InPlaceOf(3));
+        assert_eq!(push(&mut queue, path("a/world"), 5), Pushed::InPlaceOf(3));
     }
 
     #[test]
     fn what_is_too_much_is_refused_but_a_replacement_is_not() {
         let mut queue = Queue::new(1);
-        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 1), PushOutcome::Added);
-        assert_eq!(push(&mut queue, JobTarget::Everything, 2), PushOutcome::Full(2));
-        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), PushOutcome::InPlaceOf(1));
+        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 1), Pushed::Added);
+        assert_eq!(push(&mut queue, JobTarget::Everything, 2), Pushed::Refused);
+        assert_eq!(push(&mut queue, JobTarget::Save(slot("a")), 3), Pushed::InPlaceOf(1));
         // If the thread has nothing, it is about to take the first.
-        let not_busy = queue.push(WaitsFor::Thread, JobTarget::Everything, 4, false, |_, _| {});
-        assert_eq!(not_busy, PushOutcome::Added);
-        let not_busy = queue.push(WaitsFor::Thread, JobTarget::Everything, 5, false, |_, _| {});
-        assert_eq!(not_busy, PushOutcome::Full(5));
+        let push_idle =
+            |queue: &mut _, item| push_for(queue, WaitsFor::Thread, JobTarget::Everything, item, false);
+        assert_eq!(push_idle(&mut queue, 4), Pushed::Added);
+        assert_eq!(push_idle(&mut queue, 5), Pushed::Refused);
         assert_eq!(drain(queue), [3, 4]);
     }
 
@@ -232,20 +226,22 @@ mod tests {
     fn what_waits_for_the_front_end_counts_and_is_replaced_only_by_what_waits_for_it_too() {
         let mut queue = Queue::new(3);
         let save = |name: &str| JobTarget::Save(slot(name));
-        let request = |queue: &mut Queue<u32>, target, item| {
-            queue.push(WaitsFor::FrontEnd, target, item, false, |_, _| {})
+        let request =
+            |queue: &mut Queue<u32>, target, item| push_for(queue, WaitsFor::FrontEnd, target, item, false);
+        let hand_on = |queue: &mut Queue<u32>, target, item| {
+            Pushed::of(queue.push(WaitsFor::Thread, target, item, |_, _| {}))
         };
-        assert_eq!(request(&mut queue, save("a"), 1), PushOutcome::Added);
-        assert_eq!(request(&mut queue, save("a"), 2), PushOutcome::InPlaceOf(1));
-        assert_eq!(request(&mut queue, JobTarget::Everything, 3), PushOutcome::Added);
-        assert_eq!(request(&mut queue, save("a"), 4), PushOutcome::Added, "a load in between would notice");
-        assert_eq!(request(&mut queue, save("b"), 5), PushOutcome::Full(5));
+        assert_eq!(request(&mut queue, save("a"), 1), Pushed::Added);
+        assert_eq!(request(&mut queue, save("a"), 2), Pushed::InPlaceOf(1));
+        assert_eq!(request(&mut queue, JobTarget::Everything, 3), Pushed::Added);
+        assert_eq!(request(&mut queue, save("a"), 4), Pushed::Added, "a load in between would notice");
+        assert_eq!(request(&mut queue, save("b"), 5), Pushed::Refused);
         assert_eq!(queue.pop(), None, "nothing is captured");
         assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 2)));
-        assert_eq!(queue.push_taken(save("a"), 2, |_, _| {}), PushOutcome::Added);
+        assert_eq!(hand_on(&mut queue, save("a"), 2), Pushed::Added);
         assert_eq!(queue.take_for_front_end(|_| true), Some((JobTarget::Everything, 3)));
         assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 4)));
-        assert_eq!(queue.push_taken(save("a"), 4, |_, _| {}), PushOutcome::InPlaceOf(2));
+        assert_eq!(hand_on(&mut queue, save("a"), 4), Pushed::InPlaceOf(2));
         assert_eq!((queue.len(WaitsFor::Thread), queue.len(WaitsFor::FrontEnd)), (1, 0));
         assert_eq!(drain(queue), [4]);
     }
@@ -276,7 +272,7 @@ mod tests {
             waits_for: WaitsFor,
             (kind, target, item): (char, usize, u32),
             room: usize,
-        ) -> PushOutcome<u32> {
+        ) -> Pushed {
             let len = self.for_thread.len() + self.for_front_end.len();
             let list = self.list(waits_for);
             let unseen = |place: usize| {
@@ -288,13 +284,13 @@ mod tests {
             };
             let place = (0..list.len()).find(replaceable);
             if let Some(place) = place {
-                return PushOutcome::InPlaceOf(std::mem::replace(&mut list[place].2, item));
+                return Pushed::InPlaceOf(std::mem::replace(&mut list[place].2, item));
             }
             if len >= room {
-                return PushOutcome::Full(item);
+                return Pushed::Refused;
             }
             list.push((kind, target, item));
-            PushOutcome::Added
+            Pushed::Added
         }
     }
 
@@ -327,7 +323,7 @@ mod tests {
                 assert_eq!(found.as_ref().map(|(_, item)| *item), expected.map(|(_, _, item)| item));
                 if let (Some((concern, item)), Some(expected), 1..) = (found, expected, below(4)) {
                     let expected = model.push(WaitsFor::Thread, expected, usize::MAX);
-                    assert_eq!(queue.push_taken(concern, item, |_, _| {}), expected);
+                    assert_eq!(Pushed::of(queue.push(WaitsFor::Thread, concern, item, |_, _| {})), expected);
                     taken += 1;
                 }
                 continue;
@@ -342,9 +338,10 @@ mod tests {
             let waits_for = if below(2) == 0 { WaitsFor::Thread } else { WaitsFor::FrontEnd };
             let room = model.room(queue.max(), waits_for, is_working);
             let expected = model.push(waits_for, (kind, target, item), room);
-            replaced += usize::from(matches!(expected, PushOutcome::InPlaceOf(_)));
-            refused += usize::from(matches!(expected, PushOutcome::Full(_)));
-            assert_eq!(queue.push(waits_for, concern, item, is_working, |_, _| {}), expected, "item {item}");
+            replaced += usize::from(matches!(expected, Pushed::InPlaceOf(_)));
+            refused += usize::from(matches!(expected, Pushed::Refused));
+            let pushed = push_for(&mut queue, waits_for, concern, item, is_working);
+            assert_eq!(pushed, expected, "item {item}");
             assert_eq!(queue.len(WaitsFor::Thread), model.for_thread.len());
             assert_eq!(queue.len(WaitsFor::FrontEnd), model.for_front_end.len());
         }

@@ -8,11 +8,12 @@ use bonfire::{Delta, EncodeOptions, Error, Snapshot};
 use super::append::{AppendTo, RequestedSave, append_job};
 use super::handle::{Handle, Promise, SaveHandle};
 use super::job::{Job, Work, are_cancelled};
-use super::queue::JobTarget;
+use super::queue::{JobTarget, WaitsFor};
 use super::save::CapturedSave;
 use super::saver::Saver;
 use super::status::SaveReport;
 use super::target::SaveTarget;
+use super::worker::Admission;
 use crate::journal::AppendReport;
 use crate::slots::Details;
 
@@ -93,13 +94,13 @@ pub fn request<R: Any + Send>(
 
 /// Returns how many requests wait for the front end.
 pub fn request_count(saver: &Saver) -> usize {
-    saver.shared().requested()
+    saver.shared().lock().queue.len(WaitsFor::FrontEnd)
 }
 
 /// Takes the oldest request that waits for the front end and has one of its types.
 pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextRequest<S, R>> {
     let is_wanted = |job: &Job| matches!(&job.work, Work::FrontEnd(own) if own.is::<S>() || own.is::<R>());
-    let (target, Job { saves, work, .. }) = saver.shared().take_request(is_wanted)?;
+    let (target, Job { saves, work, .. }) = saver.shared().lock().queue.take_for_front_end(is_wanted)?;
     let Work::FrontEnd(own) = work else { return None };
     match target {
         JobTarget::Save(target) => {
@@ -131,14 +132,14 @@ impl<S> SaveTurn<S> {
     pub fn save(self, snapshot: Snapshot, details: Details, encode: Option<EncodeOptions>) {
         let save = CapturedSave { target: self.target, snapshot, details, encode };
         let (target, job) = save.into_job(self.saves);
-        self.saver.shared().submit_taken(target, job);
+        self.saver.shared().submit(target, job, Admission::Granted);
     }
 
     /// Appends a delta to the journal of an earlier save, in the place of this one. If that save fails, this one does.
     pub fn append(self, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
         let shared = self.saver.shared();
         let (target, job, handle) = append_job(shared.id, AppendTo::Requested(base), delta, self.saves);
-        shared.submit_taken(target, job);
+        shared.submit(target, job, Admission::Granted);
         handle
     }
 

@@ -14,7 +14,7 @@ use super::queue::JobTarget;
 use super::save::CapturedSave;
 use super::status::SaverStatus;
 use super::target::{LoadSource, SaveTarget};
-use super::worker::Shared;
+use super::worker::{Admission, Shared};
 use crate::blocking::block_on;
 use crate::journal::{AppendReport, JournalBase};
 use crate::progress::ProgressReporter;
@@ -116,7 +116,7 @@ impl Saver {
     pub(crate) fn submit_save(&self, save: CapturedSave) -> SaveHandle {
         let (promise, handle) = Promise::new();
         let (target, job) = save.into_job(vec![promise]);
-        self.owner.shared.submit(target, job);
+        self.owner.shared.submit(target, job, Admission::Needed);
         handle
     }
 
@@ -133,7 +133,7 @@ impl Saver {
     /// See [`engine::submit_append_after`](crate::engine::submit_append_after).
     pub(crate) fn submit_append(&self, base: AppendTo, delta: Delta) -> Handle<AppendReport> {
         let (target, job, handle) = append_job(self.owner.shared.id, base, delta, Vec::new());
-        self.owner.shared.submit(target, job);
+        self.owner.shared.submit(target, job, Admission::Needed);
         handle
     }
 
@@ -208,7 +208,8 @@ impl Saver {
     ) {
         promise.enter_queue(self.owner.shared.id);
         let work = Work::Other(step(promise, work));
-        self.owner.shared.submit(target, Job { description, saves: Vec::new(), work });
+        let job = Job { description, saves: Vec::new(), work };
+        self.owner.shared.submit(target, job, Admission::Needed);
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -62,7 +62,7 @@ impl SaveReport {
 pub struct SaverStatus {
     /// Requests that wait for the thread.
     pub queued: usize,
-    /// Requests that wait for a front end, which captures at the end of a frame, and for no load before it.
+    /// Requests that wait for a front end: for the end of a frame, or of a load.
     pub requested: usize,
     /// What is being done right now.
     pub running: Option<String>,

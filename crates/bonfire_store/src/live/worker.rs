@@ -17,7 +17,7 @@ use std::time::Duration;
 use bonfire::Error;
 
 use super::job::{Job, Outcome};
-use super::queue::{JobTarget, PushOutcome, Queue, WaitsFor};
+use super::queue::{JobTarget, Queue, WaitsFor};
 use super::status::SaverStatus;
 use crate::slots::Slots;
 
@@ -46,6 +46,14 @@ pub(super) fn spawn(shared: Arc<Shared>) -> io::Result<thread::JoinHandle<()>> {
 /// How many jobs may wait, unless the game says otherwise.
 const QUEUE_MAX: usize = 64;
 
+/// Whether a job is subject to the bound of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    Needed,
+    /// The front end has taken the request from the queue, which had admitted it.
+    Granted,
+}
+
 pub(super) struct Shared {
     pub(super) id: SaverId,
     pub(super) slots: Slots,
@@ -55,8 +63,8 @@ pub(super) struct Shared {
     spawn: Spawn,
 }
 
-struct State {
-    queue: Queue<Job>,
+pub(super) struct State {
+    pub(super) queue: Queue<Job>,
     /// What is being done.
     running: Option<String>,
     counted: SaverStatus,
@@ -72,6 +80,22 @@ impl State {
     /// Returns true if the thread has nothing to do. What waits for the front end is not its business.
     fn is_idle(&self) -> bool {
         self.queue.len(WaitsFor::Thread) == 0 && self.running.is_none()
+    }
+
+    /// Fails if too many requests wait, and counts that.
+    fn check_room(&mut self, waits_for: WaitsFor, target: &JobTarget, job: &Job) -> Result<(), Error> {
+        if self.queue.has_room(waits_for, target, self.running.is_some()) {
+            return Ok(());
+        }
+        self.counted.refused += 1;
+        Err(Error::limit(format!("cannot {}: {} jobs wait already", job.description, self.queue.max())))
+    }
+
+    /// Adds a job. Returns the older one whose place it took, to be dropped outside of the lock.
+    fn push(&mut self, waits_for: WaitsFor, target: JobTarget, job: Job) -> Option<Job> {
+        let older = self.queue.push(waits_for, target, job, Job::replace);
+        self.counted.coalesced += u64::from(older.is_some());
+        older
     }
 
     fn next(&mut self) -> Option<Job> {
@@ -105,6 +129,13 @@ impl State {
     }
 }
 
+/// Drops a job whose handles another one completes. A snapshot may go with it, which takes its time.
+fn drop_replaced(older: Option<Job>) {
+    if let Some(Job { description, .. }) = older {
+        tracing::debug!("{description}: a newer request takes the place of one that waited");
+    }
+}
+
 impl Shared {
     pub(super) fn new(slots: Slots, #[cfg(not(target_arch = "wasm32"))] spawn: Spawn) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -127,7 +158,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,41 +180,20 @@ impl Shared {
         }
     }
 
-    /// Returns how many requests wait for the front end.
-    pub(super) fn requested(&self) -> usize {
-        self.lock().queue.len(WaitsFor::FrontEnd)
-    }
-
     /// Adds a request that waits for the front end. Returns it if too many wait.
     pub(super) fn request(&self, target: JobTarget, job: Job) -> Result<(), (Job, Error)> {
         let mut state = self.lock();
-        let is_working = state.running.is_some();
-        let pushed = state.queue.push(WaitsFor::FrontEnd, target, job, is_working, Job::replace);
-        self.admit(state, pushed)
-    }
-
-    /// Takes the next request for the front end that `is_wanted`.
-    pub(super) fn take_request(&self, is_wanted: impl Fn(&Job) -> bool) -> Option<(JobTarget, Job)> {
-        self.lock().queue.take_for_front_end(is_wanted)
+        if let Err(error) = state.check_room(WaitsFor::FrontEnd, &target, &job) {
+            return Err((job, error));
+        }
+        let older = state.push(WaitsFor::FrontEnd, target, job);
+        drop(state);
+        drop_replaced(older);
+        Ok(())
     }
 
     /// Adds a job for the thread. It is never waited for. If it cannot be done, its handles say why.
-    pub(super) fn submit(self: &Arc<Self>, target: JobTarget, job: Job) {
-        self.submit_by(job, |queue, job, is_working| {
-            queue.push(WaitsFor::Thread, target, job, is_working, Job::replace)
-        });
-    }
-
-    /// Adds a job of which the front end has done its part. It is never refused.
-    pub(super) fn submit_taken(self: &Arc<Self>, target: JobTarget, job: Job) {
-        self.submit_by(job, |queue, job, _| queue.push_taken(target, job, Job::replace));
-    }
-
-    fn submit_by(
-        self: &Arc<Self>,
-        job: Job,
-        push: impl FnOnce(&mut Queue<Job>, Job, bool) -> PushOutcome<Job>,
-    ) {
+    pub(super) fn submit(self: &Arc<Self>, target: JobTarget, job: Job, admission: Admission) {
         job.saves.iter().for_each(|promise| promise.enter_queue(self.id));
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
@@ -193,11 +203,16 @@ impl Shared {
         }
         // A new request is a new reason to wait for the end.
         state.gave_up = false;
-        let is_working = state.running.is_some();
-        let pushed = push(&mut state.queue, job, is_working);
-        if let Err((job, error)) = self.admit(state, pushed) {
+        if admission == Admission::Needed
+            && let Err(error) = state.check_room(WaitsFor::Thread, &target, &job)
+        {
+            drop(state);
             return self.end(job, &error, |_, _| {});
         }
+        let is_working = state.running.is_some();
+        let older = state.push(WaitsFor::Thread, target, job);
+        drop(state);
+        drop_replaced(older);
         if cfg!(target_arch = "wasm32") {
             // A job that is handed in by a job is done after it.
             if !is_working {
@@ -206,29 +221,6 @@ impl Shared {
             return;
         }
         self.changed.notify_all();
-    }
-
-    /// Counts what became of a request. Returns it if too many wait.
-    fn admit(&self, mut state: MutexGuard<'_, State>, pushed: PushOutcome<Job>) -> Result<(), (Job, Error)> {
-        match pushed {
-            PushOutcome::Added => Ok(()),
-            PushOutcome::InPlaceOf(old) => {
-                state.counted.coalesced += 1;
-                drop(state);
-                tracing::debug!("{}: a newer request takes the place of one that waited", old.description);
-                // A snapshot may go with the old request, which takes its time.
-                drop(old);
-                Ok(())
-            }
-            PushOutcome::Full(job) => {
-                state.counted.refused += 1;
-                let max = state.queue.max();
-                drop(state);
-                let error = Error::limit(format!("cannot {}: {max} jobs wait already", job.description));
-                tracing::debug!("{error}");
-                Err((job, error))
-            }
-        }
     }
 
     /// Does what waits, on this thread.
