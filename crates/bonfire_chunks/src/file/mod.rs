@@ -50,6 +50,7 @@ mod writer_state;
 
 pub(crate) use self::change::{Change, NewFrame};
 pub(crate) use self::chunk_file::{ChunkFile, FileOptions};
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::names::lock_name;
 pub(crate) use self::new_file::NewFile;
 pub use self::report::{DamagedFrame, OpenReport};
