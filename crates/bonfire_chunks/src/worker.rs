@@ -16,7 +16,7 @@ use crate::{Chunk, ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
 const QUEUE_MAX: usize = 64;
 
 /// The beginning of the error of a request whose work panicked.
-const PANICKED: &str = "it panicked";
+const PANICKED: &str = "this request panicked";
 
 /// How urgent a request is. The most urgent comes first; those that are equally urgent come in the order of their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

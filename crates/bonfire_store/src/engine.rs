@@ -60,40 +60,13 @@
 //! # Ok::<(), bonfire::Error>(())
 //! ```
 
-use bonfire::{Delta, OpenOptions, Result};
-
-use crate::journal::AppendReport;
-use crate::live::{AppendTo, Handle, LoadSource, SaveHandle, Saver};
 pub use crate::live::{
     CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave, SaveTurn,
-    next_request, request, request_count, request_save,
+    next_request, request, request_count, request_save, submit_append_after, submit_delete, submit_load,
+    submit_save,
 };
+#[cfg(doc)]
+use crate::live::{Handle, Saver};
 pub use crate::progress::ProgressReporter;
 #[cfg(feature = "seal")]
 pub use crate::sealed::FrameSealer;
-use crate::slots::LoadedSave;
-
-/// Saves a world that is captured already: [`Saver::save`] with encoding options.
-pub fn submit_save(saver: &Saver, save: CapturedSave) -> SaveHandle {
-    saver.submit_save(save)
-}
-
-/// Appends a delta to the journal of a save that need not be durable yet. If that save fails, the append fails too.
-pub fn submit_append_after(saver: &Saver, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
-    saver.submit_append(AppendTo::Requested(base), delta)
-}
-
-/// Opens and checks a save, then calls `then` on the same thread, to migrate and decode it.
-pub fn submit_load<T: Clone + Send + 'static>(
-    saver: &Saver,
-    source: LoadSource,
-    options: OpenOptions<'static>,
-    then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
-) -> Handle<T> {
-    saver.submit_load(source, options, then)
-}
-
-/// Deletes all saves of a slot that are not locked: [`Saver::delete_saves`] for an existing promise.
-pub fn submit_delete(saver: &Saver, slot: &str, promise: Promise<u64>) {
-    saver.submit_delete(slot, promise);
-}

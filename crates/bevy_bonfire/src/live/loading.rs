@@ -6,7 +6,7 @@ use std::time::Duration;
 use bevy_ecs::world::World;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Error, Result, Snapshot};
-use bonfire_store::engine::{Promise, submit_load};
+use bonfire_store::engine::{Promise, submit_delete, submit_load};
 use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
 
 use super::Saves;
@@ -235,8 +235,9 @@ pub(super) fn begin_start_over(world: &mut World, slot: String, promise: Promise
     if promise.is_cancelled() {
         return end_start_over(world, slot, Err(cancelled("the new beginning")), promise);
     }
+    let (deleting, deletion) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
-    let deletion = saves.saver.delete_saves(&slot);
+    submit_delete(&saves.saver, &slot, deleting);
     saves.loading = Some(Loading::StartingOver { slot, deletion, promise });
 }
 

@@ -325,7 +325,7 @@ impl Saves {
         self.has_slots.then(|| self.saver.slots())
     }
 
-    /// Who does the work. Requests made here do not wait for the end of the tick, and so come before those that do.
+    /// The saver that does the work. Requests made here do not wait for the end of the tick, and so come before those that do.
     pub fn saver(&self) -> &Saver {
         &self.saver
     }

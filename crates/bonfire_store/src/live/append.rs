@@ -22,7 +22,7 @@ pub(super) struct AppendJob {
 }
 
 /// The save whose journal a delta goes to.
-pub(crate) enum AppendTo {
+pub(super) enum AppendTo {
     DurableSave(JournalBase),
     Requested(RequestedSave),
 }

@@ -9,6 +9,7 @@ use super::append::AppendJob;
 use super::handle::{CompletedPromise, Promise};
 use super::save::{CapturedSave, DurableSave};
 use super::status::SaveReport;
+use super::worker::SaverId;
 use crate::journal::AppendReport;
 use crate::progress::ProgressReporter;
 use crate::slots::Slots;
@@ -95,7 +96,7 @@ impl Job {
     }
 }
 
-/// Returns true if somebody waits for a save, and everybody who does has cancelled it.
+/// Returns true if a save has handles, and all of them were cancelled.
 pub(super) fn are_cancelled(saves: &[Promise<SaveReport>]) -> bool {
     !saves.is_empty() && saves.iter().all(Promise::is_cancelled)
 }
@@ -111,7 +112,7 @@ fn attempt<T>(
     if is_cancelled {
         return Err(Error::cancelled("cancelled before it began"));
     }
-    catch_panic("it panicked", || work(slots))
+    catch_panic("this request panicked", || work(slots))
 }
 
 fn finish_saves(
@@ -155,11 +156,13 @@ fn finish_append(
     FinishedJob { complete: Box::new(complete), outcome }
 }
 
-/// Work for a promise.
+/// Work for a promise, which enters the queue of a saver.
 pub(super) fn step<T: Clone + Send + 'static>(
+    saver: SaverId,
     promise: Promise<T>,
     work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
 ) -> Step {
+    promise.enter_queue(saver);
     Box::new(move |slots| {
         let reporter = promise.reporter();
         let result = attempt(slots, promise.is_cancelled(), |slots| work(slots, &reporter));

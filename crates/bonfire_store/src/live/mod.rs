@@ -27,11 +27,11 @@ mod status;
 mod target;
 mod worker;
 
-pub(crate) use self::append::AppendTo;
 pub use self::append::RequestedSave;
 pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
 pub use self::request::{
     NextRequest, RefusedRequest, RequestScope, SaveTurn, next_request, request, request_count, request_save,
+    submit_append_after, submit_delete, submit_load, submit_save,
 };
 pub use self::save::CapturedSave;
 pub use self::saver::Saver;

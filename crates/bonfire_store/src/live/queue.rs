@@ -99,9 +99,13 @@ impl<T> Queue<T> {
     }
 
     /// Takes the next item for the front end that `is_wanted`.
-    pub(super) fn take_for_front_end(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<(JobTarget, T)> {
-        let place = (self.for_thread..self.waiting.len())
-            .find(|&place| self.waiting.get(place).is_some_and(|(_, item)| is_wanted(item)))?;
+    pub(super) fn take_for_front_end(
+        &mut self,
+        is_wanted: impl Fn(&JobTarget, &T) -> bool,
+    ) -> Option<(JobTarget, T)> {
+        let mut places = self.for_thread..self.waiting.len();
+        let place = places
+            .find(|&place| self.waiting.get(place).is_some_and(|(about, item)| is_wanted(about, item)))?;
         self.waiting.remove(place)
     }
 
@@ -132,7 +136,7 @@ mod tests {
         name.into()
     }
 
-    /// What became of an item.
+    /// The result of adding an item.
     #[derive(Debug, PartialEq, Eq)]
     enum Pushed {
         Added,
@@ -237,16 +241,16 @@ mod tests {
         assert_eq!(request(&mut queue, save("a"), 4), Pushed::Added, "a load in between would notice");
         assert_eq!(request(&mut queue, save("b"), 5), Pushed::Refused);
         assert_eq!(queue.pop(), None, "nothing is captured");
-        assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 2)));
+        assert_eq!(queue.take_for_front_end(|_, _| true), Some((save("a"), 2)));
         assert_eq!(hand_on(&mut queue, save("a"), 2), Pushed::Added);
-        assert_eq!(queue.take_for_front_end(|_| true), Some((JobTarget::Everything, 3)));
-        assert_eq!(queue.take_for_front_end(|_| true), Some((save("a"), 4)));
+        assert_eq!(queue.take_for_front_end(|_, _| true), Some((JobTarget::Everything, 3)));
+        assert_eq!(queue.take_for_front_end(|_, _| true), Some((save("a"), 4)));
         assert_eq!(hand_on(&mut queue, save("a"), 4), Pushed::InPlaceOf(2));
         assert_eq!((queue.len(WaitsFor::Thread), queue.len(WaitsFor::FrontEnd)), (1, 0));
         assert_eq!(drain(queue), [4]);
     }
 
-    /// What waits, as two lists in which everything is looked up again each time.
+    /// The waiting items as two lists in which everything is looked up again each time.
     #[derive(Default)]
     struct Model {
         for_thread: Vec<(char, usize, u32)>,
@@ -318,7 +322,7 @@ mod tests {
                 // One of two front ends takes its next request, and hands most of them on.
                 let own = below(2) as u32;
                 let wanted = model.for_front_end.iter().position(|&(_, _, item)| item % 2 == own);
-                let found = queue.take_for_front_end(|item| item % 2 == own);
+                let found = queue.take_for_front_end(|_, item| item % 2 == own);
                 let expected = wanted.map(|place| model.for_front_end.remove(place));
                 assert_eq!(found.as_ref().map(|(_, item)| *item), expected.map(|(_, _, item)| item));
                 if let (Some((concern, item)), Some(expected), 1..) = (found, expected, below(4)) {

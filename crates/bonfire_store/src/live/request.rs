@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use bonfire::{Delta, EncodeOptions, Error, Snapshot};
+use bonfire::{Delta, EncodeOptions, Error, OpenOptions, Snapshot};
 
 use super::append::{AppendTo, RequestedSave, append_job};
 use super::handle::{Handle, Promise, SaveHandle};
@@ -12,13 +12,14 @@ use super::queue::{JobTarget, WaitsFor};
 use super::save::CapturedSave;
 use super::saver::Saver;
 use super::status::SaveReport;
-use super::target::SaveTarget;
+use super::target::{LoadSource, SaveTarget};
 use super::worker::Admission;
 use crate::journal::AppendReport;
-use crate::slots::Details;
+use crate::progress::ProgressReporter;
+use crate::slots::{Details, LoadedSave};
 
-/// What a request is about, if it is no save. A save takes the place of an earlier one of the same target, unless a request in
-/// between would notice.
+/// The saves that a request concerns, if it is no save itself. A save takes the place of an earlier one of the same target,
+/// unless a request in between concerns that target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestScope {
     /// One target: a deletion.
@@ -99,7 +100,11 @@ pub fn request_count(saver: &Saver) -> usize {
 
 /// Takes the oldest request that waits for the front end and has one of its types.
 pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextRequest<S, R>> {
-    let is_wanted = |job: &Job| matches!(&job.work, Work::FrontEnd(own) if own.is::<S>() || own.is::<R>());
+    let is_wanted = |target: &JobTarget, job: &Job| match (&job.work, target) {
+        (Work::FrontEnd(own), JobTarget::Save(_)) => own.is::<S>(),
+        (Work::FrontEnd(own), _) => own.is::<R>(),
+        _ => false,
+    };
     let (target, Job { saves, work, .. }) = saver.shared().lock().queue.take_for_front_end(is_wanted)?;
     let Work::FrontEnd(own) = work else { return None };
     match target {
@@ -109,6 +114,33 @@ pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextR
         }
         _ => Some(NextRequest::Other(*own.downcast().ok()?)),
     }
+}
+
+/// Saves a world that is captured already: [`Saver::save`] with encoding options.
+pub fn submit_save(saver: &Saver, save: CapturedSave) -> SaveHandle {
+    saver.submit_save(save)
+}
+
+/// Appends a delta to the journal of a save that need not be durable yet. If that save fails, the append fails too.
+pub fn submit_append_after(saver: &Saver, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
+    saver.submit_append(AppendTo::Requested(base), delta)
+}
+
+/// Opens and checks a save, then calls `then` on the same thread, to migrate and decode it. It is a step of a request that the
+/// front end has taken, so it is never refused.
+pub fn submit_load<T: Clone + Send + 'static>(
+    saver: &Saver,
+    source: LoadSource,
+    options: OpenOptions<'static>,
+    then: impl FnOnce(LoadedSave, &ProgressReporter) -> bonfire::Result<T> + Send + 'static,
+) -> Handle<T> {
+    saver.submit_load(source, options, Admission::Granted, then)
+}
+
+/// Deletes all saves of a slot that are not locked: [`Saver::delete_saves`] for an existing promise. It is a step of a request
+/// that the front end has taken, so it is never refused.
+pub fn submit_delete(saver: &Saver, slot: &str, promise: Promise<u64>) {
+    saver.submit_delete(slot, promise, Admission::Granted);
 }
 
 impl<S> SaveTurn<S> {
@@ -122,7 +154,7 @@ impl<S> SaveTurn<S> {
         self.saves.last().map(Promise::handle)
     }
 
-    /// Returns true if all who asked for the save have cancelled it.
+    /// Returns true if the game has cancelled all handles of the save.
     pub fn is_cancelled(&self) -> bool {
         are_cancelled(&self.saves)
     }

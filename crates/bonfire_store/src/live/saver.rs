@@ -8,7 +8,7 @@ use bonfire::{Delta, OpenOptions, Result, Snapshot};
 
 use super::append::{AppendTo, append_job};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
-use super::job::{Job, Work, step};
+use super::job::{Job, Step, Work, step};
 use super::load::load;
 use super::queue::JobTarget;
 use super::save::CapturedSave;
@@ -19,7 +19,6 @@ use crate::blocking::block_on;
 use crate::journal::{AppendReport, JournalBase};
 use crate::progress::ProgressReporter;
 use crate::slots::{Details, LoadedSave, Slots};
-use crate::thread_bounds::MaybeSend;
 
 /// Saves and loads off the game's thread: one thread of its own, which is started with the first request, and a queue.
 ///
@@ -113,7 +112,7 @@ impl Saver {
     }
 
     /// See [`engine::submit_save`](crate::engine::submit_save).
-    pub(crate) fn submit_save(&self, save: CapturedSave) -> SaveHandle {
+    pub(super) fn submit_save(&self, save: CapturedSave) -> SaveHandle {
         let (promise, handle) = Promise::new();
         let (target, job) = save.into_job(vec![promise]);
         self.owner.shared.submit(target, job, Admission::Needed);
@@ -131,7 +130,7 @@ impl Saver {
     }
 
     /// See [`engine::submit_append_after`](crate::engine::submit_append_after).
-    pub(crate) fn submit_append(&self, base: AppendTo, delta: Delta) -> Handle<AppendReport> {
+    pub(super) fn submit_append(&self, base: AppendTo, delta: Delta) -> Handle<AppendReport> {
         let (target, job, handle) = append_job(self.owner.shared.id, base, delta, Vec::new());
         self.owner.shared.submit(target, job, Admission::Needed);
         handle
@@ -140,24 +139,26 @@ impl Saver {
     /// Opens and checks the newest good save of a slot, one save by its number, or the save at a path or in a blob.
     pub fn load(&self, source: impl Into<LoadSource>) -> LoadHandle {
         let options = self.slots().open_options();
-        self.submit_load(source.into(), options, |loaded, _| Ok(loaded))
+        self.submit_load(source.into(), options, Admission::Needed, |loaded, _| Ok(loaded))
     }
 
     /// See [`engine::submit_load`](crate::engine::submit_load).
-    pub(crate) fn submit_load<T: Clone + Send + 'static>(
+    pub(super) fn submit_load<T: Clone + Send + 'static>(
         &self,
         source: LoadSource,
         options: OpenOptions<'static>,
+        admission: Admission,
         then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
         let (promise, handle) = Promise::new();
         let description = format!("load {source}");
         let target = JobTarget::Other(source.target());
-        self.submit(description, target, promise, move |slots, reporter| {
+        let work = step(self.owner.shared.id, promise, move |slots, reporter| {
             let span = tracing::info_span!("bonfire.load", target = %source);
             let _in_span = span.enter();
             then(load(slots, &source, options, reporter)?, reporter)
         });
+        self.submit(description, target, work, admission);
         handle
     }
 
@@ -165,17 +166,17 @@ impl Saver {
     /// none.
     pub fn delete_saves(&self, slot: &str) -> Handle<u64> {
         let (promise, handle) = Promise::new();
-        self.submit_delete(slot, promise);
+        self.submit_delete(slot, promise, Admission::Needed);
         handle
     }
 
     /// See [`engine::submit_delete`](crate::engine::submit_delete).
-    pub(crate) fn submit_delete(&self, slot: &str, promise: Promise<u64>) {
+    pub(super) fn submit_delete(&self, slot: &str, promise: Promise<u64>, admission: Admission) {
         let slot = slot.to_owned();
-        let target = JobTarget::Other(SaveTarget::Slot(slot.clone()));
-        self.submit(format!("delete slot `{slot}`"), target, promise, move |slots, _| {
-            block_on(slots.delete_saves(&slot))
-        });
+        let (description, target) =
+            (format!("delete slot `{slot}`"), JobTarget::Other(SaveTarget::Slot(slot.clone())));
+        let work = step(self.owner.shared.id, promise, move |slots, _| block_on(slots.delete_saves(&slot)));
+        self.submit(description, target, work, admission);
     }
 
     /// Does anything else in the order of the requests: a list for a menu, another name for a slot. No save takes the place
@@ -195,21 +196,14 @@ impl Saver {
         work: impl FnOnce(&Slots) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
         let (promise, handle) = Promise::new();
-        self.submit("run".to_owned(), JobTarget::Everything, promise, move |slots, _| work(slots));
+        let work = step(self.owner.shared.id, promise, move |slots, _| work(slots));
+        self.submit("run".to_owned(), JobTarget::Everything, work, Admission::Needed);
         handle
     }
 
-    fn submit<T: Clone + Send + 'static>(
-        &self,
-        description: String,
-        target: JobTarget,
-        promise: Promise<T>,
-        work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
-    ) {
-        promise.enter_queue(self.owner.shared.id);
-        let work = Work::Other(step(promise, work));
-        let job = Job { description, saves: Vec::new(), work };
-        self.owner.shared.submit(target, job, Admission::Needed);
+    fn submit(&self, description: String, target: JobTarget, step: Step, admission: Admission) {
+        let job = Job { description, saves: Vec::new(), work: Work::Other(step) };
+        self.owner.shared.submit(target, job, admission);
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

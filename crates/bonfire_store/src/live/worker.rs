@@ -46,7 +46,7 @@ pub(super) fn spawn(shared: Arc<Shared>) -> io::Result<thread::JoinHandle<()>> {
 /// How many jobs may wait, unless the game says otherwise.
 const QUEUE_MAX: usize = 64;
 
-/// Whether a job is subject to the bound of the queue.
+/// The permission of a job to wait: the bound of the queue holds for requests, not for their later steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Needed,

@@ -2,7 +2,7 @@
 
 use bonfire_store::engine::{
     NextRequest, Promise, RefusedRequest, RequestScope, SaveTurn, next_request, request, request_count,
-    request_save,
+    request_save, submit_delete, submit_load,
 };
 use bonfire_store::{Details, Phase, SaveHandle, Saver};
 
@@ -103,6 +103,24 @@ fn all_that_waits_counts_whatever_it_waits_for() {
 }
 
 #[test]
+fn later_steps_of_a_request_are_never_refused() {
+    let (saver, gate, _) = held();
+    drop(saver.clone().queue_max(2));
+    other(&saver, "load", RequestScope::Everything);
+    other(&saver, "delete", RequestScope::Target("b".into()));
+    assert!(matches!(next(&saver), Some(NextRequest::Other(Other("load")))));
+    assert!(matches!(next(&saver), Some(NextRequest::Other(Other("delete")))));
+    // Others have taken the room meanwhile.
+    let _waiting = [save(&saver, "c", 3), save(&saver, "d", 4)];
+    assert!(saver.load("first").result().expect("at once").unwrap_err().is_limit(), "a request is");
+    let load = submit_load(&saver, "first".into(), bonfire::Snapshot::options(), |_, _| Ok(7));
+    let (promise, deletion) = Promise::new();
+    submit_delete(&saver, "b", promise);
+    gate.open();
+    assert_eq!((load.wait().unwrap(), deletion.wait().unwrap()), (7, 0));
+}
+
+#[test]
 fn a_request_that_was_not_taken_cannot_be_waited_for() {
     let (saver, gate, first) = held();
     gate.open();
@@ -144,6 +162,8 @@ fn two_front_ends_take_their_own_requests() {
     request(&saver, "theirs", RequestScope::Everything, 7_u32).unwrap();
     assert!(matches!(next_request::<(), u32>(&saver), Some(NextRequest::Other(7))));
     assert!(next_request::<(), u32>(&saver).is_none());
+    // The type of one front end's other requests may be that of another one's saves.
+    assert!(next_request::<(), Capture>(&saver).is_none());
     assert_eq!(end_frame(&saver), ["slot `a` 1"]);
     assert!(!mine.is_complete());
 }
