@@ -221,3 +221,40 @@ fn the_map_stays_short() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     assert!(text.lines().count() <= 250, "ARCHITECTURE.md has {} lines", text.lines().count());
 }
+
+/// The files of `bonfire_chunks/src/file`, bottom to top, as the table at the head of its `mod.rs` lists them.
+fn chunk_file_order() -> Vec<String> {
+    let text = fs::read_to_string(root().join("crates/bonfire_chunks/src/file/mod.rs")).unwrap();
+    let rows =
+        text.lines().filter_map(|line| line.strip_prefix("//! | `")).filter_map(|row| row.split('|').next());
+    rows.flat_map(|row| {
+        row.split(',').map(|file| file.trim_matches([' ', '`']).to_owned()).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn files_of_chunk_files_use_only_those_before_them() {
+    let (order, folder) = (chunk_file_order(), root().join("crates/bonfire_chunks/src/file"));
+    let place = |file: &str| order.iter().position(|other| other == file);
+    let mut wrong = Vec::new();
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
+        if ["mod", "tests"].contains(&&*name) {
+            continue;
+        }
+        let Some(own) = place(&name) else {
+            wrong.push(format!("`{name}` is not in the table"));
+            continue;
+        };
+        let code = without_comments(&fs::read_to_string(entry.path()).unwrap());
+        for tree in code.split("super::").skip(1).map(tree_at) {
+            let used = tree.split([':', '{']).next().unwrap_or(tree);
+            match place(used) {
+                Some(other) if other < own => {}
+                _ => wrong.push(format!("`{name}` must not use `{used}`, which is not before it")),
+            }
+        }
+    }
+    assert!(order.len() > 20 && wrong.is_empty(), "{}", wrong.join("\n"));
+}
