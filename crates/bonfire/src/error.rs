@@ -47,6 +47,8 @@ enum Kind {
     WrongKey,
     Rollback,
     Cancelled,
+    ReadOnly,
+    Poisoned,
     Io(std::io::ErrorKind),
 }
 
@@ -122,6 +124,22 @@ impl Error {
         Self::new(Kind::Io(error.kind()), format_args!("{what}: {error}")).caused_by(error)
     }
 
+    /// An error of the operating system about something that was being written. A place where this program may not write is
+    /// [read-only](Self::is_read_only).
+    pub fn io_write(what: impl Display, error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Kind::ReadOnly,
+            kind => Kind::Io(kind),
+        };
+        Self::new(kind, format_args!("{what}: {error}")).caused_by(error)
+    }
+
+    /// An error about a file whose last sync failed: its contents are not known, so it is not written to any more.
+    pub fn poisoned(message: impl Display) -> Self {
+        Self::new(Kind::Poisoned, message)
+    }
+
     /// Sets the [source](std::error::Error::source). The message should contain the cause's message too, because many
     /// programs print only the message.
     pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -129,9 +147,17 @@ impl Error {
         self
     }
 
-    /// The operating system refused something.
+    /// The operating system refused something. The bytes may be whole: try again before offering an older save.
     pub fn is_io(&self) -> bool {
-        matches!(self.0.kind, Kind::Io(_))
+        matches!(self.0.kind, Kind::Io(_) | Kind::ReadOnly | Kind::Poisoned)
+    }
+    /// This program may not write there: choose another place, or ask the player to allow it. Reading may work.
+    pub fn is_read_only(&self) -> bool {
+        self.0.kind == Kind::ReadOnly
+    }
+    /// An earlier sync failed, so what the disk holds is not known: write a new file, or open the world again.
+    pub fn is_poisoned(&self) -> bool {
+        self.0.kind == Kind::Poisoned
     }
     /// There is no such file: a new game.
     pub fn is_not_found(&self) -> bool {
@@ -309,6 +335,17 @@ mod tests {
         assert_eq!(cause.and_then(std::io::Error::raw_os_error), Some(2));
         assert!(error.is_not_found() && error.to_string().contains("cannot open `a`: "));
         assert!(Error::limit("too long").source().is_none());
+    }
+
+    #[test]
+    fn errors_of_writing_say_whether_the_place_is_read_only() {
+        let error = |kind: std::io::ErrorKind| Error::io_write("cannot write", kind.into());
+        for kind in [std::io::ErrorKind::PermissionDenied, std::io::ErrorKind::ReadOnlyFilesystem] {
+            assert!(error(kind).is_read_only() && error(kind).is_io() && !error(kind).is_not_found());
+        }
+        assert!(!error(std::io::ErrorKind::StorageFull).is_read_only());
+        assert!(!Error::io("cannot read", std::io::ErrorKind::PermissionDenied.into()).is_read_only());
+        assert!(Error::poisoned("sync failed").is_poisoned() && Error::poisoned("sync failed").is_io());
     }
 
     #[test]

@@ -12,9 +12,10 @@ use std::time::Instant;
 use aes_gcm_siv::Aes256GcmSiv;
 use bonfire::engine::{AlignedBuf, SnapshotWriter};
 use bonfire::{EncodeOptions, EntityId, Persist, Registry, Snapshot};
-use bonfire_store::backend::StoreFuture;
+use bonfire_store::backend::{Change, StoreFuture};
 use bonfire_store::{
-    BlobHead, Details, DirStore, Payload, Precondition, SealKey, Sealed, Slots, Store, Suite, Version, Wait,
+    Batch, BlobHead, Details, DirStore, Payload, Precondition, SealKey, Sealed, Slots, Store, Suite, Version,
+    Wait,
 };
 use bytes::Bytes;
 use chacha20poly1305::XChaCha20Poly1305;
@@ -141,13 +142,14 @@ fn get() -> (f64, String) {
 struct Shelf(Mutex<Bytes>);
 
 impl Store for Shelf {
-    fn put<'a>(&'a self, _: &'a str, payload: Payload, _: Precondition) -> StoreFuture<'a, Version> {
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        let [Change::Put { payload, .. }] = batch.changes() else { panic!("one blob at a time") };
         let [part] = payload.parts() else { panic!("a sealed blob lies in one piece") };
         let mut kept = self.0.lock().expect("nobody panics");
         if kept.is_empty() {
             *kept = Bytes::copy_from_slice(part);
         }
-        Box::pin(async { Ok(Version::new("only")) })
+        Box::pin(async { Ok(vec![Some(Version::new("only"))]) })
     }
     fn get<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Bytes> {
         let bytes = self.0.lock().expect("nobody panics").clone();
@@ -156,16 +158,10 @@ impl Store for Shelf {
     fn get_range<'a>(&'a self, _: &'a str, _: Range<u64>) -> StoreFuture<'a, Bytes> {
         not_here()
     }
-    fn append<'a>(&'a self, _: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
-        not_here()
-    }
     fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         not_here()
     }
     fn list<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Vec<String>> {
-        not_here()
-    }
-    fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, bool> {
         not_here()
     }
 }

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bonfire::Result;
-use bonfire_store::backend::{StoreFuture, is_sealed};
+use bonfire_store::backend::{Change, StoreFuture, is_sealed};
 use bonfire_store::{
-    BlobHead, DirStore, MemoryStore, Payload, Precondition, SealKey, Sealed, Store, Version, Wait,
+    Batch, BlobHead, DirStore, MemoryStore, Precondition, SealKey, Sealed, Store, Version, Wait,
 };
 use bytes::Bytes;
 use clap::Args;
@@ -118,19 +118,12 @@ impl Store for MixedStore {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.plain.list(prefix)
     }
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        self.plain.put(name, payload, when)
-    }
-    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
-        self.plain.append(name, expected_len, payload)
-    }
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        self.plain.remove(name)
-    }
-    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.of(from).await?.copy(from, to).await })
-    }
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.of(from).await?.rename(from, to).await })
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        // What the tool itself puts is not sealed. What it moves and copies stays what it is.
+        let puts = |change: &Change| matches!(change, Change::Put { .. } | Change::Append { .. });
+        match batch.changes().iter().any(puts) {
+            true => self.plain.change(batch),
+            false => self.sealed.change(batch),
+        }
     }
 }

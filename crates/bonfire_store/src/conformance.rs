@@ -14,7 +14,7 @@ use bonfire::engine::Rope;
 use bytes::Bytes;
 
 use crate::blocking::Wait;
-use crate::store::{Payload, Precondition, Store, Version};
+use crate::store::{Batch, Payload, Precondition, Store, Version};
 
 /// What the test shows, and the test.
 type Test = (&'static str, fn(&dyn Store));
@@ -24,7 +24,7 @@ type Test = (&'static str, fn(&dyn Store));
 /// # Panics
 /// If the store does something else than the trait says. The message names the test.
 pub fn check<S: Store>(open: impl Fn() -> S) {
-    let tests: [Test; 16] = [
+    let tests: [Test; 19] = [
         ("a blob is what was put", round_trip),
         ("blobs may be empty, large, or in many pieces", sizes),
         ("a put replaces all of a blob", replace),
@@ -40,6 +40,9 @@ pub fn check<S: Store>(open: impl Fn() -> S) {
         ("names that mean trouble touch nothing", bad_names),
         ("names differ in more than case", case),
         ("the open head of a payload is part of it", open_head),
+        ("a batch makes all of its changes", batch),
+        ("a batch that is refused changes nothing", refused_batch),
+        ("a batch expects names", expected_names),
         ("random calls do what a model does", model::random_calls),
     ];
     for (name, test) in tests {
@@ -281,6 +284,77 @@ fn case(store: &dyn Store) {
     put(store, "Quick", bytes(10, 3));
     assert_eq!(get(store, "Quick"), bytes(10, 3));
     assert_eq!(store.list("").wait().unwrap(), ["Quick", "slow"]);
+}
+
+/// Four blobs for batches.
+fn four(store: &dyn Store) {
+    for (name, seed) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+        put(store, name, bytes(1000, seed));
+    }
+}
+
+fn batch(store: &dyn Store) {
+    four(store);
+    let batch = Batch::new()
+        .put("a", Payload::from(bytes(10, 5)))
+        .put("new", Payload::from(bytes(20, 6)))
+        .copy("b", "copied")
+        .rename("c", "renamed")
+        .remove("d")
+        .remove("none");
+    let versions = store.change(batch).wait().unwrap();
+    let made: Vec<bool> = versions.iter().map(Option::is_some).collect();
+    assert_eq!(made, [true, true, true, true, true, false]);
+    assert_eq!(store.list("").wait().unwrap(), ["a", "b", "copied", "new", "renamed"]);
+    let contents = ["a", "b", "copied", "new", "renamed"].map(|name| get(store, name));
+    assert_eq!(contents, [bytes(10, 5), bytes(1000, 2), bytes(1000, 2), bytes(20, 6), bytes(1000, 3)]);
+    for (name, version) in [("a", &versions[0]), ("new", &versions[1])] {
+        let head = store.head(name).wait().unwrap().unwrap();
+        assert_eq!(Some(head.version), *version, "head and batch agree about {name}");
+    }
+    assert!(store.change(Batch::new()).wait().unwrap().is_empty());
+}
+
+fn refused_batch(store: &dyn Store) {
+    four(store);
+    let change = || Batch::new().put("a", Payload::from(bytes(10, 5))).remove("d");
+    let version = store.head("a").wait().unwrap().unwrap().version;
+    put(store, "a", bytes(1000, 1));
+    let refusals: [(Batch, fn(&Error) -> bool, &str); 9] = [
+        (change().rename("none", "new"), Error::is_not_found, "rename of nothing"),
+        (change().copy("none", "new"), Error::is_not_found, "copy of nothing"),
+        (change().rename("b", "c"), Error::is_conflict, "rename over another"),
+        (change().copy("b", "c"), Error::is_conflict, "copy over another"),
+        (change().expect("b", Precondition::Absent), Error::is_conflict, "absent, but there"),
+        (change().expect("a", Precondition::Version(version)), Error::is_conflict, "a version that is over"),
+        (change().put("B", Payload::default()), Error::is_misuse, "other case"),
+        (change().put("../x", Payload::default()), Error::is_misuse, "a bad name"),
+        (change().remove("a"), Error::is_misuse, "a name that is changed twice"),
+    ];
+    for (batch, kind, what) in refusals {
+        refused(store.change(batch).wait(), kind, what);
+        assert_eq!(store.list("").wait().unwrap(), ["a", "b", "c", "d"], "{what}");
+        assert_eq!((get(store, "a"), get(store, "d")), (bytes(1000, 1), bytes(1000, 4)), "{what}");
+    }
+}
+
+fn expected_names(store: &dyn Store) {
+    put(store, "a.1", bytes(10, 1));
+    put(store, "b.1", bytes(10, 2));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let attempt = |prefix: &str, expected: &[&str]| {
+        let batch = Batch::new().expect_names(prefix, names(expected));
+        store.change(batch.put("c.1", Payload::from(bytes(10, 3)))).wait()
+    };
+    for (prefix, expected) in
+        [("", &["a.1"][..]), ("a.", &[]), ("c.", &["c.1"]), ("", &["a.1", "b.1", "c.1"])]
+    {
+        refused(attempt(prefix, expected), Error::is_conflict, "other names");
+    }
+    assert_eq!(store.list("").wait().unwrap(), ["a.1", "b.1"]);
+    attempt("a.", &["a.1"]).unwrap();
+    attempt("", &["a.1", "b.1", "c.1"]).unwrap();
+    attempt("d.", &[]).unwrap();
 }
 
 fn open_head(store: &dyn Store) {

@@ -7,10 +7,21 @@ use bonfire::engine::{AlignedBuf, Rope};
 use bonfire::{Error, Limits, Result, Snapshot};
 use bytes::Bytes;
 
-use crate::disk::{OsDisk, Temporary, WriteCheck, publish};
+use crate::disk::{OsDisk, publish_part};
 
 pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), error)
+}
+
+/// An error of writing. A directory that is missing is not a save that is missing.
+fn write_failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
+    move |error| {
+        let error = match error.kind() {
+            std::io::ErrorKind::NotFound => std::io::Error::other("its directory does not exist"),
+            _ => error,
+        };
+        Error::io_write(format_args!("cannot {what} `{}`", path.display()), error)
+    }
 }
 
 /// Puts the bytes at `path`.
@@ -26,8 +37,9 @@ pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>], written: &dyn Fn(
         failed("save to", path)(nameless)
     })?;
     let disk = OsDisk::at(path.parent().unwrap_or(Path::new("")));
-    let published = publish(&disk, name, parts, Temporary::OfPath, WriteCheck::Sync, written).map(drop);
-    published.map_err(|failure| failed(failure.doing, path)(failure.error))
+    let part = disk.create_part(name).map_err(write_failed("create a file for", path))?;
+    let published = publish_part(&disk, part, name, parts, written);
+    published.map_err(|failure| write_failed(failure.doing, path)(failure.error))
 }
 
 /// Reads and checks the save at `path`.
@@ -38,6 +50,9 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
 
 /// All bytes of the file at `path`, if there are not too many.
 pub(crate) fn read_bytes(path: &Path, bytes_max: u64) -> Result<Bytes> {
+    if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+        OsDisk::at(path.parent().unwrap_or(Path::new(""))).remove_abandoned_parts(name);
+    }
     let mut file = std::fs::File::open(path).map_err(failed("open", path))?;
     let len = file.metadata().map_err(failed("look at", path))?.len();
     let len = usize::try_from(len).ok().filter(|&len| len as u64 <= bytes_max).ok_or_else(|| {

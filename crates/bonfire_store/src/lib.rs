@@ -53,7 +53,7 @@ pub use schema_lock::{check_schemas, read_schema_lock, write_schema_lock};
 #[cfg(feature = "seal")]
 pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey};
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, SkippedSave, SlotInfo, Slots, WrittenSave};
-pub use store::{BlobHead, DirStore, MemoryStore, Payload, Precondition, Store, Version};
+pub use store::{Batch, BlobHead, DirStore, MemoryStore, Payload, Precondition, Store, Version};
 
 /// The code of the guide, compiled and run.
 #[cfg(doctest)]

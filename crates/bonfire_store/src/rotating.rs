@@ -9,16 +9,16 @@ use bytes::Bytes;
 use crate::generation::{next, numbered, split};
 use crate::journal::is_journal;
 use crate::portable_name::{check_case, check_name};
-use crate::store::{BlobHead, Payload, Precondition, RETRIES, Store, StoreFuture, Version, missing};
+use crate::store::{
+    Batch, BlobHead, Change, Expectation, Precondition, RETRIES, Store, StoreFuture, Version, changed,
+    exists, missing,
+};
 
 /// A store that keeps the last few states of every blob, and reads an older one where the newest is damaged.
 ///
 /// Each [`put`](Store::put) writes a new blob, `name.00000007`; nothing that is there is overwritten. For saves of a game
 /// use [`Slots`](crate::Slots), which keep generations of their own; this is for everything else. Put it around a
 /// `Sealed` store, not inside of one: only who opens a blob can tell that it is damaged.
-///
-/// A rename moves the states one by one, the newest last: after a crash on the way the new name has older ones. A removal
-/// takes the oldest first.
 ///
 /// [`get_range`](Store::get_range), [`head`](Store::head) and [`append`](Store::append) mean the newest state, unchecked.
 ///
@@ -119,38 +119,118 @@ impl<S: Store> Rotating<S> {
         Ok(numbered(name, self.newest(name).await?.ok_or_else(|| missing(name))?))
     }
 
-    async fn version_of(&self, name: &str, generation: u64) -> Result<Option<Version>> {
-        let head = self.inner.head(&numbered(name, generation)).await?;
-        Ok(head.map(|head| version(generation, &head.version)))
-    }
-
-    async fn put_next(&self, name: &str, payload: Payload, when: Precondition) -> Result<Version> {
-        check_name(name)?;
+    /// Makes a batch with the states that there are, and again if other programs change them meanwhile.
+    async fn change_states(&self, batch: Batch) -> Result<Vec<Option<Version>>> {
+        batch.check()?;
+        let mut conflict = None;
         for _ in 0..RETRIES {
-            check_case(name, self.list("").await?.iter().map(String::as_str))?;
-            let newest = self.newest(name).await?;
-            match (&when, newest) {
-                (Precondition::None, _) | (Precondition::Absent, None) => {}
-                (Precondition::Version(wanted), Some(newest))
-                    if self.version_of(name, newest).await?.as_ref() == Some(wanted) => {}
-                _ => return Err(Error::conflict(format!("`{name}` is not what it was"))),
-            }
-            let generation = next(newest)?;
-            match self.inner.put(&numbered(name, generation), payload.clone(), Precondition::Absent).await {
-                Ok(inner) if self.newest(name).await? == Some(generation) => {
-                    self.prune(name).await;
-                    return Ok(version(generation, &inner));
-                }
-                // Others came and went meanwhile, so that the number is an old one: as if this had been put before them.
-                Ok(_) => {
-                    self.inner.remove(&numbered(name, generation)).await?;
-                }
-                // Somebody else took the number.
-                Err(error) if error.is_conflict() => {}
+            let inner = self.inner.list("").await?;
+            let (states, numbers) = self.plan(&batch, &inner).await?;
+            match self.inner.change(states).await {
+                // The plan has checked what the caller expects. So this is about the states.
+                Err(error) if error.is_conflict() => conflict = Some(error),
                 Err(error) => return Err(error),
+                Ok(versions) => {
+                    for change in batch.changes() {
+                        if let Change::Put { name, .. } = change {
+                            self.prune(name).await;
+                        }
+                    }
+                    let mut versions = versions.into_iter();
+                    let outcome = |(count, number): (usize, u64)| {
+                        // Of the newest state, which comes last.
+                        let last = versions.by_ref().take(count).last();
+                        last.flatten().map(|inner| version(number, &inner))
+                    };
+                    return Ok(numbers.into_iter().map(outcome).collect());
+                }
             }
         }
-        Err(Error::conflict(format!("`{name}` changes faster than it can be written")))
+        Err(conflict.unwrap_or_else(|| Error::conflict("blobs change faster than they can be written")))
+    }
+
+    /// The batch for the store inside, and for each change how many changes it became and the number of its newest state.
+    async fn plan(&self, batch: &Batch, inner: &[String]) -> Result<(Batch, Vec<(usize, u64)>)> {
+        let names = names_of(inner);
+        let states_of = |name: &str| -> Vec<u64> {
+            let states = inner.iter().filter_map(|found| split(found)).filter(|(stem, _)| *stem == name);
+            let mut numbers: Vec<u64> = states.map(|(_, number)| number).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        let newest = |name: &str| states_of(name).last().copied();
+        let mut states = Batch::new().expect_names("", inner.to_vec());
+        for expectation in batch.expectations() {
+            states = match expectation {
+                Expectation::Names { prefix, names: expected } => {
+                    if !names.iter().filter(|name| name.starts_with(prefix)).eq(expected) {
+                        return Err(Error::conflict("blobs were added or removed meanwhile"));
+                    }
+                    states
+                }
+                Expectation::Blob { name, state: Precondition::Absent } if newest(name).is_some() => {
+                    return Err(exists(name));
+                }
+                Expectation::Blob { name, state: Precondition::Version(wanted) } => {
+                    let found = match newest(name) {
+                        Some(newest) => {
+                            self.inner.head(&numbered(name, newest)).await?.map(|head| (newest, head))
+                        }
+                        None => None,
+                    };
+                    let found = found.filter(|(newest, head)| version(*newest, &head.version) == *wanted);
+                    let (newest, head) = found.ok_or_else(|| changed(name))?;
+                    states.expect(numbered(name, newest), Precondition::Version(head.version))
+                }
+                Expectation::Blob { .. } => states,
+            };
+        }
+        let mut numbers = Vec::new();
+        for change in batch.changes() {
+            if let Some(target) = change.target() {
+                check_case(target, names.iter().map(String::as_str))?;
+            }
+            if let Change::Copy { from, to } | Change::Rename { from, to } = change {
+                newest(from).ok_or_else(|| missing(from))?;
+                if newest(to).is_some() {
+                    return Err(exists(to));
+                }
+            }
+            let before = states.changes().len();
+            let number = match change {
+                Change::Put { name, payload } => {
+                    let number = next(newest(name))?;
+                    states = states.put(numbered(name, number), payload.clone());
+                    number
+                }
+                Change::Append { name, expected_len, payload } => {
+                    let number = newest(name).unwrap_or(1);
+                    states = states.append(numbered(name, number), *expected_len, payload.clone());
+                    number
+                }
+                Change::Copy { from, to } => {
+                    let IntactBlob { generation, .. } = self.get_intact(from).await?;
+                    states = states.copy(numbered(from, generation), numbered(to, 1));
+                    1
+                }
+                Change::Rename { from, to } => {
+                    let all = states_of(from);
+                    for number in &all {
+                        states = states.rename(numbered(from, *number), numbered(to, *number));
+                    }
+                    all.last().copied().unwrap_or(0)
+                }
+                Change::Remove { name } => {
+                    let all = states_of(name);
+                    for number in &all {
+                        states = states.remove(numbered(name, *number));
+                    }
+                    all.last().copied().unwrap_or(0)
+                }
+            };
+            numbers.push((states.changes().len() - before, number));
+        }
+        Ok((states, numbers))
     }
 
     /// What is too old goes. If it does not, nothing is lost, and the next put tries again.
@@ -160,24 +240,12 @@ impl<S: Store> Rotating<S> {
             let _ = self.inner.remove(&numbered(name, old)).await;
         }
     }
+}
 
-    async fn rename_all(&self, from: &str, to: &str) -> Result<()> {
-        check_name(to)?;
-        let generations = self.generations(from).await?;
-        if generations.is_empty() {
-            return Err(missing(from));
-        }
-        let names = self.list("").await?;
-        if names.iter().any(|name| name == to) {
-            return Err(Error::conflict(format!("`{to}` is there already")));
-        }
-        check_case(to, names.iter().map(String::as_str))?;
-        // The newest last: until then the old name means what it meant.
-        for &generation in generations.iter().rev() {
-            self.inner.rename(&numbered(from, generation), &numbered(to, generation)).await?;
-        }
-        Ok(())
-    }
+/// The names of blobs, without the numbers of their states.
+fn names_of(inner: &[String]) -> Vec<String> {
+    let stems: BTreeSet<&str> = inner.iter().filter_map(|name| split(name)).map(|(stem, _)| stem).collect();
+    stems.into_iter().map(str::to_owned).collect()
 }
 
 fn version(generation: u64, inner: &Version) -> Version {
@@ -185,8 +253,8 @@ fn version(generation: u64, inner: &Version) -> Version {
 }
 
 impl<S: Store> Store for Rotating<S> {
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        Box::pin(self.put_next(name, payload, when))
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        Box::pin(self.change_states(batch))
     }
 
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
@@ -195,21 +263,6 @@ impl<S: Store> Store for Rotating<S> {
 
     fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.inner.get_range(&self.newest_name(name).await?, range).await })
-    }
-
-    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
-        Box::pin(async move {
-            check_case(name, self.list("").await?.iter().map(String::as_str))?;
-            let newest = self.newest(name).await?.unwrap_or(1);
-            let len = self.inner.append(&numbered(name, newest), expected_len, payload).await?;
-            // What was put meanwhile is newer than what was appended to.
-            match self.newest(name).await? {
-                Some(now) if now == newest => Ok(len),
-                _ => {
-                    Err(Error::conflict(format!("`{name}` is not what it was: somebody else has changed it")))
-                }
-            }
-        })
     }
 
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
@@ -222,25 +275,9 @@ impl<S: Store> Store for Rotating<S> {
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         Box::pin(async move {
-            let names = self.inner.list(prefix).await?;
-            let stems = names.iter().filter_map(|name| split(name)).map(|(stem, _)| stem);
-            let stems: BTreeSet<&str> = stems.filter(|stem| stem.starts_with(prefix)).collect();
-            Ok(stems.into_iter().map(str::to_owned).collect())
+            let mut names = names_of(&self.inner.list(prefix).await?);
+            names.retain(|name| name.starts_with(prefix));
+            Ok(names)
         })
-    }
-
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            let generations = self.generations(name).await?;
-            // The newest last: until then the name means what it meant.
-            for &generation in generations.iter().rev() {
-                self.inner.remove(&numbered(name, generation)).await?;
-            }
-            Ok(!generations.is_empty())
-        })
-    }
-
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.rename_all(from, to))
     }
 }

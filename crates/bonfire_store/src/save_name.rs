@@ -147,9 +147,31 @@ impl std::fmt::Display for JournalName {
     }
 }
 
+/// How the mark of the largest number begins that a deleted save had.
+const LAST_NUMBER: &str = "last-number";
+
+/// The name of a mark that keeps the number of a deleted save from being given again.
+pub(crate) fn last_number(number: u64) -> String {
+    generation::numbered(LAST_NUMBER, number)
+}
+
+pub(crate) fn parse_last_number(name: &str) -> Option<u64> {
+    generation::split(name).filter(|(start, _)| *start == LAST_NUMBER).map(|(_, number)| number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mark_of_a_number_is_no_save_and_no_journal() {
+        let mark = last_number(7);
+        assert_eq!((mark.as_str(), parse_last_number(&mark)), ("last-number.00000007", Some(7)));
+        assert!(SaveName::parse(&mark).is_none() && JournalName::parse(&mark).is_none());
+        for name in ["last-number", "last-number.7", "other.00000007", "last-number.00000007.bonfire"] {
+            assert_eq!(parse_last_number(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn journals_have_names_that_no_save_has() {

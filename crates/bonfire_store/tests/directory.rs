@@ -211,7 +211,7 @@ fn many_threads_share_a_store() {
     assert_eq!(slots.count("shared").wait().unwrap(), 2);
     for thread in 0..8 {
         let saves = slots.saves(&format!("own{thread}")).wait().unwrap();
-        assert_eq!(saves.iter().filter(|save| save.locked && save.generation == 1).count(), 1);
+        assert_eq!(saves.iter().filter(|save| save.locked).count(), 1, "the first one");
     }
     let left = names(home.path());
     assert!(left.iter().all(|name| !name.ends_with("-tmp")), "{left:?}");

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bonfire_store::backend::StoreFuture;
-use bonfire_store::{BlobHead, MemoryStore, Payload, Precondition, Sealed, Store, Suite, Version, Wait};
+use bonfire_store::{Batch, BlobHead, MemoryStore, Payload, Sealed, Store, Suite, Version, Wait};
 use bytes::Bytes;
 use sealed_support::*;
 
@@ -28,8 +28,8 @@ impl Meddling {
 }
 
 impl Store for Meddling {
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        self.store.put(name, payload, when)
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        self.store.change(batch)
     }
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         self.meddle(name);
@@ -39,18 +39,12 @@ impl Store for Meddling {
         self.meddle(name);
         self.store.get_range(name, range)
     }
-    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
-        self.store.append(name, expected_len, payload)
-    }
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         self.meddle(name);
         self.store.head(name)
     }
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.store.list(prefix)
-    }
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        self.store.remove(name)
     }
 }
 

@@ -63,6 +63,17 @@ fn bound_saves_are_locked_renamed_and_copied_by_their_slots_only() {
     for slot in ["slow", "other"] {
         assert_eq!(slots.load(slot).wait().unwrap().info.label.as_deref(), Some("one"));
     }
-    put(&memory, "cheat.00000001.bonfire", raw(&memory, "other.00000001.bonfire"));
+    put(&memory, "cheat.00000002.bonfire", raw(&memory, "other.00000002.bonfire"));
     assert!(slots.load("cheat").wait().unwrap_err().is_corrupt());
+}
+
+#[test]
+fn saves_are_deleted_without_the_key() {
+    let memory = MemoryStore::new();
+    let slots = Slots::new(sealed(&memory, Suite::XChaCha20Poly1305).bind_name());
+    slots.save("quick", &world(), &Details::new()).wait().unwrap();
+    let menu = Slots::new(Sealed::without_key(memory.clone()));
+    assert!(menu.delete_slot("quick").wait().unwrap());
+    assert!(!slots.exists("quick").wait().unwrap());
+    assert_eq!(slots.save("quick", &world(), &Details::new()).wait().unwrap().generation, 2);
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bonfire_store::{DirStore, Payload, Precondition, Store, Wait};
+use bonfire_store::{Batch, DirStore, Payload, Precondition, Store, Wait};
 use bonfire_testkit::disk::{CrashDisk, Operation};
 
 /// Where the process that is watched finds its directory.
@@ -67,16 +67,49 @@ fn all_writes_come_before_the_sync() {
 }
 
 #[test]
-fn renames_and_removals_are_followed_by_a_sync_of_the_directory() {
+fn removals_are_followed_by_a_sync_of_the_directory() {
+    let operations = recorded(false, |store| assert!(store.remove("slot").wait().expect("it is there")));
+    assert!(matches!(&operations[..], [Operation::Remove { .. }, Operation::SyncDir]), "{operations:?}");
+}
+
+/// New contents, the list of changes, the changes, the end of the list: each is durable before the next.
+#[test]
+fn several_changes_are_listed_durably_before_any_of_them_is_made() {
     let operations = recorded(false, |store| {
-        store.rename("slot", "kept").wait().expect("it is there");
-        store.remove("kept").wait().expect("it is there");
+        let batch = Batch::new().put("new", Payload::from(vec![7; 10])).rename("slot", "kept");
+        store.change(batch).wait().expect("a healthy disk");
     });
-    let in_order = matches!(
-        &operations[..],
-        [Operation::Rename { .. }, Operation::SyncDir, Operation::Remove { .. }, Operation::SyncDir]
+    let listed = operations.iter().position(|operation| match operation {
+        Operation::Rename { to, .. } => to == ".bonfire-changes",
+        _ => false,
+    });
+    let (before, after) = operations.split_at(listed.expect("there is a list"));
+    let is_new = matches!(
+        before,
+        [
+            Operation::Create { .. },
+            Operation::Write { .. },
+            Operation::Sync { file: new },
+            Operation::SyncDir,
+            Operation::Create { .. },
+            Operation::Write { .. },
+            Operation::Sync { file: list },
+        ] if new != list
     );
-    assert!(in_order, "{operations:?}");
+    assert!(is_new, "{before:?}");
+    let is_made = matches!(
+        after,
+        [
+            Operation::Rename { .. },
+            Operation::SyncDir,
+            Operation::Rename { .. },
+            Operation::Rename { .. },
+            Operation::SyncDir,
+            Operation::Remove { .. },
+            Operation::SyncDir,
+        ]
+    );
+    assert!(is_made, "{after:?}");
 }
 
 #[test]

@@ -10,11 +10,14 @@ mod publish;
 
 use std::any::Any;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 pub use self::memory::MemoryDisk;
 #[cfg(not(target_arch = "wasm32"))]
 pub use self::os::OsDisk;
-pub(crate) use self::publish::{Temporary, WriteCheck, publish, write_parts};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use self::publish::publish_part;
+pub(crate) use self::publish::{TEMPORARY, WriteCheck, prepare, publish, write_parts};
 pub use self::publish::{WRITE_BORDER_BYTES, bytes_to_border};
 use crate::thread_bounds::{MaybeSend, MaybeSync};
 
@@ -22,6 +25,9 @@ use crate::thread_bounds::{MaybeSend, MaybeSync};
 ///
 /// Nothing is promised to survive a crash until the calls that make it durable have returned: [`DiskFile::sync`] for the
 /// bytes and the length of a file, [`Disk::sync_dir`] for names: created, renamed and removed ones.
+///
+/// A call that a signal interrupts is made again by the disk. Only [`DiskFile::read_at`] and [`DiskFile::write_at`] may
+/// return `Interrupted`.
 pub trait Disk: MaybeSend + MaybeSync {
     /// Opens a file that is there. Links are not followed: what is not a regular file is refused with
     /// `InvalidInput`.
@@ -45,6 +51,11 @@ pub trait Disk: MaybeSend + MaybeSync {
     /// Takes the lock of that name for this process and this handle alone, or returns `None` if another has it. The
     /// file is created if it is not there, and stays. The lock ends when the guard is dropped, or with the process.
     fn lock(&self, name: &str) -> io::Result<Option<DiskLock>>;
+
+    /// The path of the directory, for messages. `None` for disks that are not part of a file system.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// What a file is opened for.

@@ -24,7 +24,7 @@ impl OsDisk {
             let _ = sync_directory(directory.parent().unwrap_or(Path::new("")));
         }
         for path in missing.iter().rev() {
-            match fs::create_dir(path) {
+            match retried(|| private_directory().create(path)) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
                 _ => sync_directory(path.parent().unwrap_or(Path::new("")))?,
             }
@@ -37,9 +37,70 @@ impl OsDisk {
         Self { directory: path.into() }
     }
 
-    /// Where the directory is.
-    pub fn path(&self) -> &Path {
-        &self.directory
+    /// Creates the temporary file of a file at a path, and locks it for as long as it is open: a program that is writing
+    /// holds the lock, and what a killed one has left is free.
+    pub(crate) fn create_part(&self, name: &str) -> io::Result<(String, Box<dyn DiskFile>)> {
+        self.remove_abandoned_parts(name);
+        for _ in 0..PART_TRIES_MAX {
+            for part in parts_of(name) {
+                let path = self.directory.join(&part);
+                let mut options = private_file(OpenOptions::new());
+                options.read(true).write(true).create_new(true);
+                match patiently(&HELD, || options.open(&path)) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    // Another program may have taken it for abandoned before it was locked.
+                    Ok(file) => {
+                        if file.try_lock().is_ok() && is_same_file(&file, &path) {
+                            return Ok((part, Box::new(OsFile::new(file, true))));
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            self.remove_abandoned_parts(name);
+        }
+        Err(io::Error::new(ErrorKind::WouldBlock, "other programs have been writing it for ten seconds"))
+    }
+
+    /// Removes temporary files that killed programs have left. What cannot be removed is left to the next attempt.
+    pub(crate) fn remove_abandoned_parts(&self, name: &str) {
+        for part in parts_of(name) {
+            let path = self.directory.join(part);
+            if let Ok(file) = without_links().read(true).write(true).open(&path)
+                && file.try_lock().is_ok()
+                && is_same_file(&file, &path)
+            {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+}
+
+/// So many programs can write one file at a path at the same time. The last one that is done wins.
+const PARTS_MAX: usize = 4;
+const PART_TRIES_MAX: usize = 1000;
+
+/// The names of temporary files of a file: short ones, because the name of the file may be as long as names can be.
+fn parts_of(name: &str) -> impl Iterator<Item = String> {
+    let crc = crc32c::crc32c(name.as_bytes());
+    (0..PARTS_MAX).map(move |number| format!(".{crc:08x}-{number}.bonfire-part"))
+}
+
+/// Whether an open file still has its name.
+fn is_same_file(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let (open, named) = (file.metadata().map(identity), fs::symlink_metadata(path).map(identity));
+        open.is_ok_and(|open| named.is_ok_and(|named| open == named))
+    }
+    #[cfg(not(unix))]
+    {
+        // A file that is open here cannot get another name's contents there.
+        let _ = file;
+        path.exists()
     }
 }
 
@@ -50,7 +111,7 @@ impl Disk for OsDisk {
         options.read(true).write(access == Access::Write);
         let opened = patiently(&[SHARING_VIOLATION], || options.open(&path));
         let is_file = match &opened {
-            Ok(file) => file.metadata()?.is_file(),
+            Ok(file) => retried(|| file.metadata())?.is_file(),
             // A link or a directory may also fail to open.
             Err(_) => fs::symlink_metadata(&path).map_or(true, |metadata| metadata.is_file()),
         };
@@ -63,13 +124,15 @@ impl Disk for OsDisk {
 
     fn create_new(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
-        let file =
-            patiently(&HELD, || OpenOptions::new().read(true).write(true).create_new(true).open(&path))?;
+        let mut options = private_file(OpenOptions::new());
+        options.read(true).write(true).create_new(true);
+        let file = patiently(&HELD, || options.open(&path))?;
         Ok(Box::new(OsFile::new(file, true)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.directory.join(from), self.directory.join(to));
+        keep_mode(&from, &to);
         patiently(&HELD, || fs::rename(&from, &to))?;
         make_name_durable(&to)
     }
@@ -81,19 +144,21 @@ impl Disk for OsDisk {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(if self.directory.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            &self.directory
-        })? {
-            let entry = entry?;
-            // The type of a link is "link": it is never followed.
-            if let Ok(name) = entry.file_name().into_string()
-                && entry.file_type()?.is_file()
-            {
-                names.push(name);
+        let directory = or_current(&self.directory);
+        // A listing that was interrupted begins anew: what comes after the interruption may be left out otherwise.
+        retried(|| {
+            names.clear();
+            for entry in fs::read_dir(directory)? {
+                let entry = entry?;
+                // The type of a link is "link": it is never followed.
+                if let Ok(name) = entry.file_name().into_string()
+                    && entry.file_type()?.is_file()
+                {
+                    names.push(name);
+                }
             }
-        }
+            Ok(())
+        })?;
         Ok(names)
     }
 
@@ -102,18 +167,24 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<DiskLock>> {
-        let mut options = without_links();
-        let file =
-            options.read(true).write(true).create(true).truncate(false).open(self.directory.join(name))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(DiskLock::new(OsLock(file)))),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            // Some network file systems have no locks; there the caller is alone, or was told.
-            Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
-                Ok(Some(DiskLock::new(())))
-            }
+        let mut options = private_file(without_links());
+        options.read(true).write(true).create(true).truncate(false);
+        let file = retried(|| options.open(self.directory.join(name)))?;
+        let locked = retried(|| match file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
             Err(fs::TryLockError::Error(error)) => Err(error),
+        });
+        match locked {
+            Ok(locked) => Ok(locked.then(|| DiskLock::new(OsLock(file)))),
+            // Some network file systems have no locks; there the caller is alone, or was told.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Some(DiskLock::new(()))),
+            Err(error) => Err(error),
         }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.directory)
     }
 }
 
@@ -149,14 +220,24 @@ const SHARING_VIOLATION: i32 = 32;
 /// What Windows says when somebody holds a file.
 const HELD: [i32; 2] = [SHARING_VIOLATION, 5];
 
+/// Makes a call again until no signal interrupts it.
+fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// On Windows a virus scanner or an indexer may hold a file for a moment: then the call is made again, for two seconds.
 fn patiently<T>(errors: &[i32], mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     if cfg!(not(windows)) {
-        return call();
+        return retried(call);
     }
     let mut pause = std::time::Duration::from_millis(1);
     loop {
-        match call() {
+        match retried(&mut call) {
             Err(error)
                 if error.raw_os_error().is_some_and(|error| errors.contains(&error))
                     && pause.as_secs() < 1 =>
@@ -169,12 +250,48 @@ fn patiently<T>(errors: &[i32], mut call: impl FnMut() -> io::Result<T>) -> io::
     }
 }
 
+/// On Unix, a directory of which other users of the machine see nothing.
+fn private_directory() -> fs::DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// On Unix, a file that other users of the machine cannot read.
+#[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+fn private_file(mut options: OpenOptions) -> OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// On Unix, gives a file that replaces another one the mode of that one, which its owner may have set. If that fails the
+/// file stays private.
+fn keep_mode(from: &Path, to: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::symlink_metadata(to)
+        && metadata.is_file()
+    {
+        let _ = fs::set_permissions(from, metadata.permissions());
+    }
+    #[cfg(not(unix))]
+    let _ = (from, to);
+}
+
+/// An empty path means the current directory.
+fn or_current(directory: &Path) -> &Path {
+    if directory.as_os_str().is_empty() { Path::new(".") } else { directory }
+}
+
 /// A directory is durable once it is synced. Windows has no such call: there the renamed file itself is flushed.
 fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(not(unix)) {
         return Ok(());
     }
-    File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.sync_all()
+    let directory = File::open(or_current(directory))?;
+    retried(|| directory.sync_all())
 }
 
 /// Windows: a flush of a file writes the log of its volume, and the new name with it.
@@ -203,7 +320,7 @@ impl OsFile {
 
 impl DiskFile for OsFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(retried(|| self.file.metadata())?.len())
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -223,7 +340,7 @@ impl DiskFile for OsFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check()?;
-        self.file.set_len(len)
+        retried(|| self.file.set_len(len))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -234,12 +351,12 @@ impl DiskFile for OsFile {
             let _ = self.file.set_modified(std::time::SystemTime::now());
         }
         // On macOS this asks the drive itself to write (F_FULLFSYNC).
-        self.file.sync_data().inspect_err(|_| self.poisoned.store(true, Ordering::Release))
+        retried(|| self.file.sync_data()).inspect_err(|_| self.poisoned.store(true, Ordering::Release))
     }
 
     fn stamp(&self) -> io::Result<u64> {
         use std::hash::{DefaultHasher, Hash, Hasher};
-        let metadata = self.file.metadata()?;
+        let metadata = retried(|| self.file.metadata())?;
         let mut hasher = DefaultHasher::new();
         (metadata.len(), metadata.modified()?).hash(&mut hasher);
         #[cfg(unix)]
@@ -256,5 +373,22 @@ impl DiskFile for OsFile {
         #[cfg(target_os = "linux")]
         rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_call_is_made_again_and_another_error_is_not() {
+        let mut calls = 0;
+        let done = retried(|| {
+            calls += 1;
+            if calls < 3 { Err(io::Error::from(ErrorKind::Interrupted)) } else { Ok(calls) }
+        });
+        assert_eq!(done.unwrap(), 3);
+        let failed = retried(|| Err::<(), _>(io::Error::from(ErrorKind::StorageFull)));
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
     }
 }

@@ -16,25 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Disk, DiskFile};
 
-/// How the names of temporary files end. They begin with a dot, which no name of a blob does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Temporary {
-    /// Of a store, which removes what a crash has left. Who writes one holds the lock of the store.
-    OfStore,
-    /// Of a file at a path, which nobody else touches.
-    #[cfg(not(target_arch = "wasm32"))]
-    OfPath,
-}
-
-impl Temporary {
-    pub(crate) fn ending(self) -> &'static str {
-        match self {
-            Self::OfStore => ".bonfire-tmp",
-            #[cfg(not(target_arch = "wasm32"))]
-            Self::OfPath => ".bonfire-part",
-        }
-    }
-}
+/// How the names of temporary files of a store end. They begin with a dot, which no name of a blob does. Their writer holds
+/// the lock of the store, so the next one that holds it removes what a crash has left.
+pub(crate) const TEMPORARY: &str = ".bonfire-tmp";
 
 /// The check of a written file before it takes its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,38 +40,79 @@ pub fn bytes_to_border(offset: u64) -> usize {
 /// The longest single write. Progress does not move during a write.
 const PIECE_BYTES_MAX: usize = 8 * WRITE_BORDER_BYTES;
 
-/// Puts `parts` into the file `name`, and returns the stamp of the new file. `written` hears of every piece.
+/// Puts `parts` into the file `name`, and returns the stamp of the new file. Calls `written` with the length of every piece.
 pub(crate) fn publish(
     disk: &dyn Disk,
     name: &str,
     parts: &[impl AsRef<[u8]>],
-    kind: Temporary,
     check: WriteCheck,
     written: &dyn Fn(u64),
 ) -> Result<u64, PublishError> {
-    let (temporary, file) = create_temporary(disk, kind)?;
-    let filled = fill(&*file, parts, check, written)
-        .and_then(|()| file.stamp().map_err(PublishError::at("look at")))
-        .and_then(|stamp| disk.rename(&temporary, name).map(|()| stamp).map_err(PublishError::at("replace")));
-    drop(file);
-    if filled.is_err() {
-        // The error that matters is the first one.
-        let _ = disk.remove(&temporary);
-    }
-    let stamp = filled?;
-    disk.sync_dir().map_err(PublishError::at("make the name durable of"))?;
+    let Prepared { temporary, stamp } = prepare(disk, parts, check, written)?;
+    take_name(disk, &temporary, name)?;
     Ok(stamp)
 }
 
+/// Puts `parts` into a temporary file that its creator has locked, and gives it the name `name`. The lock ends after that.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn publish_part(
+    disk: &dyn Disk,
+    (temporary, file): (String, Box<dyn DiskFile>),
+    name: &str,
+    parts: &[impl AsRef<[u8]>],
+    written: &dyn Fn(u64),
+) -> Result<(), PublishError> {
+    fill(&*file, parts, WriteCheck::Sync, written).inspect_err(|_| drop(disk.remove(&temporary)))?;
+    take_name(disk, &temporary, name)
+}
+
+fn take_name(disk: &dyn Disk, temporary: &str, name: &str) -> Result<(), PublishError> {
+    disk.rename(temporary, name).map_err(|error| {
+        // The error that matters is the first one.
+        let _ = disk.remove(temporary);
+        PublishError::at("replace")(error)
+    })?;
+    disk.sync_dir().map_err(|error| PublishError {
+        has_replaced: true,
+        ..PublishError::at("make the name durable of")(error)
+    })
+}
+
+/// A durable file that has its contents and not its name.
+pub(crate) struct Prepared {
+    pub(crate) temporary: String,
+    pub(crate) stamp: u64,
+}
+
+/// Writes `parts` to a temporary file and makes it durable. An error leaves nothing.
+pub(crate) fn prepare(
+    disk: &dyn Disk,
+    parts: &[impl AsRef<[u8]>],
+    check: WriteCheck,
+    written: &dyn Fn(u64),
+) -> Result<Prepared, PublishError> {
+    let (temporary, file) = create_temporary(disk)?;
+    let filled =
+        fill(&*file, parts, check, written).and_then(|()| file.stamp().map_err(PublishError::at("look at")));
+    drop(file);
+    match filled {
+        Ok(stamp) => Ok(Prepared { temporary, stamp }),
+        Err(error) => {
+            let _ = disk.remove(&temporary);
+            Err(error)
+        }
+    }
+}
+
 /// A file that nobody else writes to: a name that is taken, by another process or as a leftover, is not touched.
-fn create_temporary(disk: &dyn Disk, kind: Temporary) -> Result<(String, Box<dyn DiskFile>), PublishError> {
+fn create_temporary(disk: &dyn Disk) -> Result<(String, Box<dyn DiskFile>), PublishError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     #[cfg(not(target_arch = "wasm32"))]
     let process = std::process::id();
     #[cfg(target_arch = "wasm32")]
     let process = 0;
     loop {
-        let name = format!(".{process}-{}{}", NEXT.fetch_add(1, Ordering::Relaxed), kind.ending());
+        let name = format!(".{process}-{}{TEMPORARY}", NEXT.fetch_add(1, Ordering::Relaxed));
         match disk.create_new(&name) {
             Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -180,10 +205,12 @@ fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result
 pub(crate) struct PublishError {
     pub(crate) doing: &'static str,
     pub(crate) error: io::Error,
+    /// The new file has the name already.
+    pub(crate) has_replaced: bool,
 }
 
 impl PublishError {
     fn at(doing: &'static str) -> impl Fn(io::Error) -> Self {
-        move |error| Self { doing, error }
+        move |error| Self { doing, error, has_replaced: false }
     }
 }

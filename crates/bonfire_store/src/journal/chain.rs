@@ -13,6 +13,8 @@ pub(crate) struct Entry {
     pub(crate) since: u64,
     pub(crate) now: u64,
     pub(crate) time_ms: u64,
+    /// The place of this record among all saves and appends of the store.
+    pub(crate) order: u64,
     /// Of the table that the delta needs.
     pub(crate) table: Fingerprint,
     pub(crate) delta: Rope,
@@ -84,6 +86,7 @@ impl Chain {
             since: entry.since,
             now: entry.now,
             time_ms: entry.time_ms,
+            order: entry.order,
             payload_len: payload.len() as u64,
             link: self.link,
             payload_crc,

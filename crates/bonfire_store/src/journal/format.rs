@@ -8,8 +8,8 @@ pub(crate) const HEAD_BYTES: usize = 40;
 const HEAD_CHECKED_BYTES: usize = 36;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"BREC";
-pub(crate) const RECORD_HEADER_BYTES: usize = 60;
-const RECORD_CHECKED_BYTES: usize = 56;
+pub(crate) const RECORD_HEADER_BYTES: usize = 68;
+const RECORD_CHECKED_BYTES: usize = 64;
 /// The length of the record again, so that the last one is found from the end.
 pub(crate) const TRAILER_BYTES: usize = 8;
 /// What a record has besides its payload.
@@ -101,6 +101,8 @@ pub(crate) struct RecordHeader {
     pub(crate) now: u64,
     /// Milliseconds since the start of 1970; 0 if nobody knew.
     pub(crate) time_ms: u64,
+    /// The place of this record among all saves and appends of the store: larger is later.
+    pub(crate) order: u64,
     pub(crate) payload_len: u64,
     /// The checksum of what comes before: of the header of a record, or of the head.
     pub(crate) link: u32,
@@ -114,12 +116,12 @@ impl RecordHeader {
         bytes[..4].copy_from_slice(&RECORD_MAGIC);
         let flags = if self.has_table { FLAG_TABLE } else { 0 };
         bytes[4..8].copy_from_slice(&flags.to_le_bytes());
-        let numbers = [self.sequence, self.since, self.now, self.time_ms, self.payload_len];
-        for (place, number) in bytes[8..48].chunks_exact_mut(8).zip(numbers) {
+        let numbers = [self.sequence, self.since, self.now, self.time_ms, self.order, self.payload_len];
+        for (place, number) in bytes[8..56].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        bytes[48..52].copy_from_slice(&self.link.to_le_bytes());
-        bytes[52..56].copy_from_slice(&self.payload_crc.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.link.to_le_bytes());
+        bytes[60..64].copy_from_slice(&self.payload_crc.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..RECORD_CHECKED_BYTES]);
         bytes[RECORD_CHECKED_BYTES..].copy_from_slice(&crc.to_le_bytes());
         (bytes, crc)
@@ -149,9 +151,10 @@ impl RecordHeader {
             since: u64_at(header, 16),
             now: u64_at(header, 24),
             time_ms: u64_at(header, 32),
-            payload_len: u64_at(header, 40),
-            link: u32_at(header, 48),
-            payload_crc: u32_at(header, 52),
+            order: u64_at(header, 40),
+            payload_len: u64_at(header, 48),
+            link: u32_at(header, 56),
+            payload_crc: u32_at(header, 60),
         };
         Ok((decoded, crc))
     }
@@ -189,6 +192,7 @@ mod tests {
         since: 100,
         now: 160,
         time_ms: 1_700_000_000_000,
+        order: 9,
         payload_len: 5,
         link: 0x1234_5678,
         payload_crc: 0x9ABC_DEF0,

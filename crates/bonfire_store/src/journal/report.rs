@@ -93,6 +93,8 @@ pub struct JournalInfo {
     pub now: u64,
     /// When the last one was appended: time since the start of 1970, UTC.
     pub saved_at: Option<Duration>,
+    /// Its place among all saves and appends of the store.
+    pub(crate) order: u64,
 }
 
 /// The part of a journal that a load has used.

@@ -160,8 +160,8 @@ mod tests {
 
     fn entry(number: u64) -> Entry {
         let delta = Rope::from(Bytes::from(vec![number as u8; 10 * number as usize]));
-        let (table, time_ms) = (Fingerprint([1; 16]), 1000 + number);
-        Entry { since: 10 * number, now: 10 * number + 10, time_ms, table, delta }
+        let (table, time_ms, order) = (Fingerprint([1; 16]), 1000 + number, number);
+        Entry { since: 10 * number, now: 10 * number + 10, time_ms, order, table, delta }
     }
 
     /// A journal of so many records, and where each begins.
@@ -287,6 +287,7 @@ mod tests {
                 since: 0,
                 now: 1,
                 time_ms: 0,
+                order: 0,
                 payload_len,
                 link: HEAD.encode().1,
                 payload_crc: 0,

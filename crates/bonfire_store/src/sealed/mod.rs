@@ -34,8 +34,10 @@ use self::open::{BlobFront, SegmentOpener, no_key};
 use self::seal::SealOptions;
 pub use self::signature::{SigningKey, VerifyingKey};
 pub use self::suite::Suite;
-use crate::save_name::JournalName;
-use crate::store::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
+use crate::save_name::{JournalName, parse_last_number};
+use crate::store::{
+    Batch, BlobHead, Change, Payload, Precondition, Store, StoreFuture, Version, exists, is_sealed, missing,
+};
 
 /// Read first when a part is asked for: the header, and in most saves all that is open.
 const FIRST_READ_BYTES: u64 = 16 << 10;
@@ -177,35 +179,68 @@ impl<S: Store> Sealed<S> {
         let head = self.store.head(name).await?;
         let payload = self.get_payload(name).await?;
         let when = head.map_or(Precondition::Absent, |head| Precondition::Version(head.version));
-        self.put_sealed(name, payload, when, self.style()).await
+        self.put(name, payload, when).await
     }
 
-    async fn put_sealed(
+    /// Makes a batch in the store inside: new blobs are sealed, and blobs that are bound to their names are sealed again
+    /// when they get another one.
+    async fn change_sealed(&self, batch: Batch) -> Result<Vec<Option<Version>>> {
+        batch.check()?;
+        let mut sealed = SealedBatch::default();
+        for expectation in batch.expectations() {
+            sealed.inner = sealed.inner.with_expectation(expectation.clone());
+        }
+        for change in batch.changes() {
+            let before = sealed.inner.changes().len();
+            match change {
+                // A mark without contents holds no secret, and deleting saves needs no key.
+                Change::Put { name, payload } if payload.is_empty() && parse_last_number(name).is_some() => {
+                    sealed.put(name, payload.clone());
+                }
+                Change::Put { name, payload } => self.add_put(&mut sealed, name, payload, self.style())?,
+                Change::Append { name, .. } => {
+                    return Err(Error::unsupported(format!(
+                        "`{name}` is sealed and cannot be appended to: put all of it, or number its pieces"
+                    )));
+                }
+                Change::Copy { from, to } => self.add_copy(&mut sealed, from, to).await?,
+                Change::Rename { from, to } => self.add_rename(&mut sealed, from, to).await?,
+                Change::Remove { name } => self.add_removal(&mut sealed, name).await,
+            }
+            sealed.first_changes.push(before);
+        }
+        let versions = self.store.change(sealed.inner).await?;
+        if let Some(counter) = &self.seal.counter {
+            sealed.advances.iter().try_for_each(|(family, to)| counter.advance(family, *to))?;
+        }
+        Ok(sealed.first_changes.iter().map(|place| versions.get(*place).cloned().flatten()).collect())
+    }
+
+    fn add_put(
         &self,
+        batch: &mut SealedBatch,
         name: &str,
-        payload: Payload,
-        when: Precondition,
+        payload: &Payload,
         style: SealOptions,
-    ) -> Result<Version> {
+    ) -> Result<()> {
         self.seal.check_signer()?;
         if self.seal.counter.is_some() && JournalName::parse(name).is_some() {
             return Err(Error::unsupported(
                 "nobody would notice that the end of a journal is cut off, and older saves are refused here: save as a whole",
             ));
         }
-        let Some(counter) = &self.seal.counter else {
-            let blob = self.seal.seal(name, &payload, 0, style)?;
-            return self.store.put(name, Payload::from(blob).watched_as(&payload), when).await;
-        };
-        let CounterName { name: family, recovery } = CounterName::of(name);
-        let number = counter.newest(&family)?;
-        let number = number.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
-        let blob = self.seal.seal(name, &payload, number, style)?;
-        let version = self.store.put(name, Payload::from(blob).watched_as(&payload), when).await?;
-        if !recovery {
-            counter.advance(&family, number)?;
+        let mut number = 0;
+        if let Some(counter) = &self.seal.counter {
+            let CounterName { name: family, recovery } = CounterName::of(name);
+            let newest = counter.newest(&family)?.max(batch.newest(&family));
+            number = newest.checked_add(1).ok_or_else(|| Error::limit("the counter is at its end"))?;
+            if !recovery {
+                batch.advances.push((family, number));
+            }
         }
-        Ok(version)
+        let blob = self.seal.seal(name, payload, number, style)?;
+        batch.put(name, Payload::from(blob).watched_as(payload));
+        Ok(())
     }
 
     /// How blobs are sealed that are new here.
@@ -214,8 +249,12 @@ impl<S: Store> Sealed<S> {
     }
 
     /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away.
-    async fn put_again(&self, from: &str, to: &str) -> Result<()> {
+    async fn add_copy(&self, batch: &mut SealedBatch, from: &str, to: &str) -> Result<()> {
         let blob = self.store.get(from).await?;
+        if !is_sealed(&blob) {
+            batch.inner = std::mem::take(&mut batch.inner).copy(from, to);
+            return Ok(());
+        }
         let header = Header::decode(&blob)?;
         if header.signed && self.seal.signer.is_none() {
             return Err(Error::wrong_key(format!(
@@ -227,33 +266,69 @@ impl<S: Store> Sealed<S> {
         }
         let payload = Payload::from(self.seal.open(from, &blob)?).leave_open(header.open);
         let style = SealOptions { suite: header.suite, bound: header.bound || self.seal.bind_name };
-        self.put_sealed(to, payload, Precondition::Absent, style).await.map(drop)
+        batch.inner = std::mem::take(&mut batch.inner).expect(to, Precondition::Absent);
+        self.add_put(batch, to, &payload, style)
+    }
+
+    async fn add_rename(&self, batch: &mut SealedBatch, from: &str, to: &str) -> Result<()> {
+        let before = self.store.head(from).await?.ok_or_else(|| missing(from))?;
+        if from == to {
+            return Err(exists(to));
+        }
+        let start = self.store.get_range(from, 0..HEADER_BYTES as u64).await?;
+        // Another program may put a blob meanwhile that has another seal.
+        let inner = std::mem::take(&mut batch.inner).expect(from, Precondition::Version(before.version));
+        let header = match Header::decode(&start) {
+            Ok(header) => header,
+            // A newer build knows what it means to move it.
+            Err(error) if error.is_newer_format() => return Err(error),
+            // What is no sealed blob can be moved out of the way like any other.
+            Err(_) => {
+                batch.inner = inner.rename(from, to);
+                return Ok(());
+            }
+        };
+        let (old, new) = (CounterName::of(from), CounterName::of(to));
+        let counted_apart = self.seal.counter.is_some() && old.name != new.name;
+        if header.bound || self.seal.bind_name || counted_apart {
+            batch.inner = inner;
+            self.add_copy(batch, from, to).await?;
+            batch.inner = std::mem::take(&mut batch.inner).remove(from);
+            if counted_apart {
+                self.retire(batch, from, &header)?;
+            }
+            return Ok(());
+        }
+        batch.inner = inner.rename(from, to);
+        if self.seal.counter.is_some() && old.recovery && !new.recovery {
+            // Accepted: now it is one of the saves.
+            batch.advances.push((new.name, header.counter));
+        }
+        Ok(())
+    }
+
+    async fn add_removal(&self, batch: &mut SealedBatch, name: &str) {
+        if self.seal.counter.is_some() {
+            // Whatever it is, it goes.
+            let start = self.store.get_range(name, 0..HEADER_BYTES as u64).await;
+            if let Ok(header) = start.and_then(|start| Header::decode(&start)) {
+                let _ = self.retire(batch, name, &header);
+            }
+        }
+        batch.inner = std::mem::take(&mut batch.inner).remove(name);
     }
 
     /// If the blob of this header is the newest of its family: nothing that was there opens any more.
-    fn retire(&self, name: &str, header: &Header) -> Result<()> {
+    fn retire(&self, batch: &mut SealedBatch, name: &str, header: &Header) -> Result<()> {
         let (Some(counter), CounterName { name, recovery: false }) =
             (&self.seal.counter, CounterName::of(name))
         else {
             return Ok(());
         };
         if header.counter >= counter.newest(&name)? {
-            counter.advance(&name, header.counter.saturating_add(1))?;
+            batch.advances.push((name, header.counter.saturating_add(1)));
         }
         Ok(())
-    }
-
-    async fn remove_sealed(&self, name: &str) -> Result<bool> {
-        let header = match &self.seal.counter {
-            // Whatever it is, it goes.
-            Some(_) => self.store.get_range(name, 0..HEADER_BYTES as u64).await,
-            None => return self.store.remove(name).await,
-        };
-        let removed = self.store.remove(name).await?;
-        if let Ok(header) = header.and_then(|start| Header::decode(&start)) {
-            self.retire(name, &header)?;
-        }
-        Ok(removed)
     }
 
     async fn get_opened(&self, name: &str) -> Result<Bytes> {
@@ -344,37 +419,27 @@ impl<S: Store> Sealed<S> {
         let readable = if self.seal.can_open(&header)? { len } else { layout.open };
         Ok(BlobHead { len, readable, version: head.version.clone() })
     }
+}
 
-    async fn rename_sealed(&self, from: &str, to: &str) -> Result<()> {
-        let before = self.store.head(from).await?;
-        let start = self.store.get_range(from, 0..HEADER_BYTES as u64).await?;
-        let header = match Header::decode(&start) {
-            Ok(header) => header,
-            // A newer build knows what it means to move it.
-            Err(error) if error.is_newer_format() => return Err(error),
-            // What is no sealed blob can be moved out of the way like any other.
-            Err(_) => return self.store.rename(from, to).await,
-        };
-        let (old, new) = (CounterName::of(from), CounterName::of(to));
-        let counted_apart = self.seal.counter.is_some() && old.name != new.name;
-        if header.bound || self.seal.bind_name || counted_apart {
-            self.put_again(from, to).await?;
-            // Somebody may have put another one meanwhile, which is not to be removed.
-            if self.store.head(from).await? != before {
-                self.store.remove(to).await?;
-                return Err(Error::conflict(format!(
-                    "`{from}` is not what it was: somebody else has changed it"
-                )));
-            }
-            self.store.remove(from).await?;
-            return if counted_apart { self.retire(from, &header) } else { Ok(()) };
-        }
-        self.store.rename(from, to).await?;
-        match &self.seal.counter {
-            // Accepted: now it is one of the saves.
-            Some(counter) if old.recovery && !new.recovery => counter.advance(&new.name, header.counter),
-            _ => Ok(()),
-        }
+/// A batch for the store inside.
+#[derive(Default)]
+struct SealedBatch {
+    inner: Batch,
+    /// For each change, the place of the first one that it became.
+    first_changes: Vec<usize>,
+    /// Numbers that counters reach when the batch is made.
+    advances: Vec<(String, u64)>,
+}
+
+impl SealedBatch {
+    fn put(&mut self, name: &str, payload: Payload) {
+        self.inner = std::mem::take(&mut self.inner).put(name, payload);
+    }
+
+    /// The largest number that the batch gives to a family.
+    fn newest(&self, family: &str) -> u64 {
+        let of_family = self.advances.iter().filter(|(found, _)| found == family);
+        of_family.map(|(_, number)| *number).max().unwrap_or(0)
     }
 }
 
@@ -385,8 +450,8 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
 }
 
 impl<S: Store> Store for Sealed<S> {
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        Box::pin(self.put_sealed(name, payload, when, self.style()))
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        Box::pin(self.change_sealed(batch))
     }
 
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
@@ -403,34 +468,11 @@ impl<S: Store> Store for Sealed<S> {
         })
     }
 
-    fn append<'a>(&'a self, name: &'a str, _: u64, _: Payload) -> StoreFuture<'a, u64> {
-        Box::pin(async move {
-            Err(Error::unsupported(format!(
-                "`{name}` is sealed and cannot be appended to: put all of it, or number its pieces"
-            )))
-        })
-    }
-
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(self.head_opened(name))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.store.list(prefix)
-    }
-
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(self.remove_sealed(name))
-    }
-
-    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            // What was open stays open, and what was hidden stays hidden.
-            self.put_again(from, to).await
-        })
-    }
-
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.rename_sealed(from, to))
     }
 }

@@ -102,8 +102,11 @@ pub struct SaveInfo {
     pub slot: String,
     /// The name of its blob in the store, or its path.
     pub blob: String,
-    /// Which of the saves of the slot it is: later ones have larger numbers. 0 if it is in no slot.
+    /// Its number: later saves have larger ones, in all slots of a store, and no number is given twice. 0 if it is in no slot.
     pub generation: u64,
+    /// Larger than that of every save that was written, or appended to, before. Compare saves of different slots by this and
+    /// not by [`saved_at`](Self::saved_at): clocks jump.
+    pub order: u64,
     /// Whether it stays until it is unlocked.
     pub locked: bool,
     /// Whether it waits to be accepted or rejected.
@@ -141,6 +144,7 @@ impl SaveInfo {
             slot: name.slot.clone(),
             blob: name.to_string(),
             generation: name.generation,
+            order: order_of_save(name.generation),
             locked: name.kind == SaveKind::Locked,
             recovery: name.kind == SaveKind::Recovery,
             sealed: false,
@@ -189,6 +193,14 @@ impl SaveInfo {
             }
         }
     }
+}
+
+/// How many appends lie between two saves at most, for their order.
+const APPENDS_BITS: u32 = 20;
+
+/// The place of a save among all saves and appends of its store.
+pub(super) fn order_of_save(generation: u64) -> u64 {
+    generation << APPENDS_BITS
 }
 
 /// A slot, as a menu shows it.

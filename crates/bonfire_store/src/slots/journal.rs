@@ -1,10 +1,10 @@
 //! The journal of a save: what is appended, and what is read again.
 //!
-//! A save is at its place first, then comes its journal; and where a save goes, its journal has been copied before and is
-//! removed after. So whoever finds a save finds its journal, whatever stops this on the way. A journal without its save is
-//! of no use, and goes with the next save of the slot.
+//! A journal is begun and extended only while its save is the newest of its slot, and the store checks that in the same step.
+//! Where a save goes, its journal goes in the same step.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,13 +12,17 @@ use bonfire::engine::Rope;
 use bonfire::{Delta, Error, Result, Snapshot};
 use bytes::Bytes;
 
-use super::{Slots, WrittenSave};
+use super::details::order_of_save;
+use super::names::SlotNames;
+use super::write::{SaveContent, payload_of};
+use super::{Details, Slots, WrittenSave};
 use crate::journal::{
     AppendReport, Base, Chain, Entry, HEAD_BYTES, JournalBase, JournalHead, JournalInfo, JournalReplay,
     LostDelta, RECORD_HEADER_BYTES, RecordHeader, Scan, TRAILER_BYTES, count, replay, scan,
 };
+use crate::portable_name::check_slot;
 use crate::save_name::{JournalName, SaveKind, SaveName};
-use crate::store::{Payload, Precondition, missing, refuse_sealed};
+use crate::store::{Payload, RETRIES, missing, refuse_sealed};
 
 /// Journals that were begun here and can go on, by their names.
 pub(super) type OpenJournals = BTreeMap<String, OpenJournal>;
@@ -82,14 +86,17 @@ impl Slots {
     /// ```
     pub async fn append(&self, base: &JournalBase, delta: &Delta) -> Result<AppendReport> {
         let time = (self.clock)().map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let names = self.store_names().await?;
         let entry = Entry {
             since: delta.since(),
             now: delta.now(),
             time_ms: time,
+            order: self.next_order(names.newest()),
             table: delta.table().fingerprint(),
             delta: delta.to_bytes()?,
         };
-        self.append_entry(base, &entry, || delta.table().encode())
+        let names = names.of(self, &base.slot);
+        self.append_entry(base, &names, &entry, || delta.table().encode())
             .await
             .map_err(|error| error.in_key(&base.slot))
     }
@@ -97,10 +104,11 @@ impl Slots {
     async fn append_entry(
         &self,
         base: &JournalBase,
+        names: &SlotNames,
         entry: &Entry,
         table: impl FnOnce() -> Vec<u8>,
     ) -> Result<AppendReport> {
-        let names = self.names_of(&base.slot).await?;
+        check_slot(&base.slot)?;
         let save = base_of(&names.saves, base.generation)?;
         let name = save.journal();
         // Until this one is durable, the journal is not known to be whole.
@@ -109,12 +117,17 @@ impl Slots {
         let appended = match open {
             Some(OpenJournal { chain, layout, tick }) => {
                 let (record, chain) = self.next_record(&chain, entry, table)?;
-                let layout = match layout {
+                let (batch, layout) = match layout {
                     RecordLayout::OneBlob(len) => {
-                        RecordLayout::OneBlob(self.store.append(&name.to_string(), len, record.into()).await?)
+                        let after = RecordLayout::OneBlob(len + record.len() as u64);
+                        (names.batch().append(name.to_string(), len, record.into()), after)
                     }
-                    RecordLayout::BlobPerRecord => self.put_record(&name, chain.records, record).await?,
+                    RecordLayout::BlobPerRecord => {
+                        let blob = name.record(chain.records).to_string();
+                        (names.batch().put(blob, record.into()), layout)
+                    }
                 };
+                self.store.change(batch).await.map_err(changed_meanwhile)?;
                 OpenJournal { chain, layout, tick }
             }
             None if names.journals.iter().any(|journal| journal.is_of(save)) => {
@@ -127,18 +140,14 @@ impl Slots {
                 let (bytes, _) = self.read(save).await?;
                 let (chain, head) = Chain::begin(JournalHead { base: Base::of(&bytes), tick: base.tick });
                 let (record, chain) = self.next_record(&chain, entry, table)?;
-                let layout = self.begin(&name, head, record).await?;
+                let layout = self.begin(names, &name, head, record).await?;
                 OpenJournal { chain, layout, tick: base.tick }
             }
         };
-        // Somebody may have removed, locked or moved the save meanwhile, without what was just appended.
-        if self.store.head(&save.to_string()).await?.is_none() {
-            return Err(gone(base.generation));
-        }
         let (records, journal_bytes) = (appended.chain.records, appended.chain.bytes + HEAD_BYTES as u64);
         let full_save_due = self.compaction.is_due(records, journal_bytes, appended.chain.base_bytes);
         {
-            // Who goes on with a journal has left those of older saves behind.
+            // The journals of older saves do not go on.
             let mut journals = self.journals();
             let of_slot = |other: &JournalName| other.profile == name.profile && other.slot == name.slot;
             journals.retain(|other, _| JournalName::parse(other).is_some_and(|other| !of_slot(&other)));
@@ -174,23 +183,37 @@ impl Slots {
     }
 
     /// A new journal with its first record: in one blob, or in two where nothing can be appended.
-    async fn begin(&self, name: &JournalName, head: Bytes, record: Rope) -> Result<RecordLayout> {
+    async fn begin(
+        &self,
+        names: &SlotNames,
+        name: &JournalName,
+        head: Bytes,
+        record: Rope,
+    ) -> Result<RecordLayout> {
         let mut both = Rope::from(head.clone());
         record.parts().iter().for_each(|part| both.push(part.clone()));
-        match self.store.append(&name.to_string(), 0, both.into()).await {
-            Ok(len) => Ok(RecordLayout::OneBlob(len)),
+        let len = both.len() as u64;
+        match self.store.change(names.batch().append(name.to_string(), 0, both.into())).await {
+            Ok(_) => Ok(RecordLayout::OneBlob(len)),
             Err(error) if error.is_unsupported() => {
-                self.store.put(&name.to_string(), Payload::from(head), Precondition::Absent).await?;
-                self.put_record(name, 1, record).await
+                let batch = names.batch().put(name.to_string(), Payload::from(head));
+                let batch = batch.put(name.record(1).to_string(), record.into());
+                self.store.change(batch).await.map_err(changed_meanwhile)?;
+                Ok(RecordLayout::BlobPerRecord)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(changed_meanwhile(error)),
         }
     }
 
-    async fn put_record(&self, name: &JournalName, number: u64, record: Rope) -> Result<RecordLayout> {
-        let name = name.record(number).to_string();
-        self.store.put(&name, record.into(), Precondition::Absent).await?;
-        Ok(RecordLayout::BlobPerRecord)
+    /// The place of an append among all saves and appends: behind the save with the number `newest`, and behind all appends of
+    /// this process.
+    fn next_order(&self, newest: u64) -> u64 {
+        let last = self.last_order.load(Ordering::Relaxed);
+        // Whatever was appended, the next save is later.
+        let before_next = order_of_save(newest.saturating_add(1)) - 1;
+        let order = last.max(order_of_save(newest)).saturating_add(1).min(before_next);
+        self.last_order.store(order, Ordering::Relaxed);
+        order
     }
 
     /// A save with its journal, if it has one: the world as it was when the last delta was appended.
@@ -322,42 +345,69 @@ impl Slots {
 
     /// What the last record of a journal says, by a few small reads; `None` if there is no journal, or if nothing can be
     /// learned in this way.
-    pub(super) async fn journal_info(&self, save: &SaveName) -> Option<JournalInfo> {
+    pub(super) async fn journal_info(&self, save: &SaveName) -> Result<Option<JournalInfo>> {
         if save.kind == SaveKind::Value {
-            return None;
+            return Ok(None);
         }
         let name = save.journal();
         let text = name.to_string();
-        let head = self.store.head(&text).await.ok()??;
+        let Some(head) = self.store.head(&text).await? else { return Ok(None) };
         let header = if head.len <= HEAD_BYTES as u64 {
-            let last = *self.record_numbers(&name).await.ok()?.last()?;
+            let Some(&last) = self.record_numbers(&name).await?.last() else { return Ok(None) };
             let record = name.record(last).to_string();
-            self.store.get_range(&record, 0..RECORD_HEADER_BYTES as u64).await.ok()?
+            self.store.get_range(&record, 0..RECORD_HEADER_BYTES as u64).await?
         } else {
-            let trailer =
-                self.store.get_range(&text, head.len - TRAILER_BYTES as u64..head.len).await.ok()?;
-            let len = u64::from_le_bytes(*trailer.first_chunk()?);
-            let start = head.len.checked_sub(len).filter(|start| *start >= HEAD_BYTES as u64)?;
-            self.store.get_range(&text, start..start + RECORD_HEADER_BYTES as u64).await.ok()?
+            let trailer = self.store.get_range(&text, head.len - TRAILER_BYTES as u64..head.len).await?;
+            let len = trailer.first_chunk().map_or(u64::MAX, |len| u64::from_le_bytes(*len));
+            let start = head.len.checked_sub(len).filter(|start| *start >= HEAD_BYTES as u64);
+            let Some(start) = start else { return Ok(None) };
+            self.store.get_range(&text, start..start + RECORD_HEADER_BYTES as u64).await?
         };
-        let (header, _) = RecordHeader::decode(&header).ok()?;
-        let RecordHeader { sequence, now, time_ms, .. } = header;
-        Some(JournalInfo { records: sequence, now, saved_at: time_of(time_ms) })
+        let Ok((header, _)) = RecordHeader::decode(&header) else { return Ok(None) };
+        let RecordHeader { sequence, now, time_ms, order, .. } = header;
+        Ok(Some(JournalInfo { records: sequence, now, saved_at: time_of(time_ms), order }))
     }
 
     /// Merges the newest save of a slot and its journal into one save, under the next number. Returns `None` if the save has
     /// no journal.
     ///
-    /// Deltas that [`load`](Self::load) reports as lost stay lost. [`Keep`](crate::Keep) decides when the old save and its
-    /// journal are pruned.
+    /// If a part of the save or of the journal cannot be read, this is an error and nothing changes. Deltas that
+    /// [`load`](Self::load) reports as lost stay lost. [`Keep`](crate::Keep) decides when the old save and its journal are
+    /// pruned.
     pub async fn merge_journal(&self, slot: &str) -> Result<Option<WrittenSave>> {
-        let loaded = self.load(slot).await?;
-        if let Some(skipped) = loaded.skipped.first() {
-            return Err(Error::corrupt(skipped).in_key(slot));
+        for _ in 0..RETRIES {
+            let names = self.store_names().await?;
+            let of_slot = names.of(self, slot);
+            let mut journal = Vec::new();
+            for blob in &of_slot.journals {
+                let head = self.store.head(&blob.to_string()).await?;
+                journal.extend(head.map(|head| (blob.to_string(), head.version)));
+            }
+            let loaded = self.load(slot).await?;
+            if let Some(skipped) = loaded.skipped.first() {
+                return Err(Error::corrupt(skipped).in_key(slot));
+            }
+            let Some(replay) = loaded.journal else { return Ok(None) };
+            let saved_at = replay.saved_at.or(loaded.info.saved_at);
+            let payload = payload_of(&Details::new().put_on(&loaded.snapshot, saved_at)?, &self.encode)?;
+            let bytes = payload.len();
+            let content = SaveContent::Merged(payload, &journal);
+            match self.put_after(&names, slot, &content, SaveKind::Free, 0).await {
+                Ok(placed) => return Ok(Some(self.finish_save(slot, placed, bytes).await)),
+                // Another program has saved or appended something since it was read.
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
         }
-        let Some(replay) = loaded.journal else { return Ok(None) };
-        let at = replay.saved_at.or(loaded.info.saved_at);
-        self.save_merged(slot, &loaded.snapshot, at).await.map(Some)
+        Err(Error::conflict(format!("`{slot}` changes faster than it can be merged")))
+    }
+}
+
+/// The error of an append whose slot another program has changed.
+fn changed_meanwhile(error: Error) -> Error {
+    match error.is_conflict() {
+        true => Error::conflict("the slot was changed by another program: save as a whole"),
+        false => error,
     }
 }
 

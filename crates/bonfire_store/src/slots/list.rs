@@ -28,9 +28,9 @@ impl Slots {
         self.list_if(|newest| newest != SaveKind::Value).await
     }
 
-    /// The slot that was saved to last: what "Continue" loads. Where there is no clock, the last by name.
+    /// The slot that was saved or appended to last: what "Continue" loads. The clock plays no part.
     pub async fn newest(&self) -> Result<Option<SlotInfo>> {
-        Ok(self.list().await?.into_iter().max_by_key(|slot| slot.newest.saved_at))
+        Ok(self.list().await?.into_iter().max_by_key(|slot| slot.newest.order))
     }
 
     /// All slots with values, by name: see [`save_value`](Self::save_value).
@@ -132,9 +132,14 @@ impl Slots {
                 break;
             }
         }
-        if let Some(journal) = self.journal_info(save).await {
-            info.saved_at = journal.saved_at.or(info.saved_at);
-            info.journal = Some(journal);
+        match self.journal_info(save).await {
+            Ok(Some(journal)) => {
+                info.saved_at = journal.saved_at.or(info.saved_at);
+                info.order = info.order.max(journal.order);
+                info.journal = Some(journal);
+            }
+            Ok(None) => {}
+            Err(error) => drop(info.problem.get_or_insert(error)),
         }
         if info.sealed && info.problem.is_some() {
             info.problem = Some(Error::wrong_key("it is sealed, and no key at hand opens it"));

@@ -3,45 +3,43 @@
 use bonfire::{Error, Result};
 
 use super::keep::SaveHealth;
-use super::recovery::pending;
 use super::write::SaveContent;
 use super::{Slots, WrittenSave};
-use crate::portable_name::{check_case, check_slot};
+use crate::portable_name::check_slot;
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::{Payload, Precondition, missing};
+use crate::store::{Batch, missing};
 
 impl Slots {
-    /// Deletes a slot with all its saves; false if there was none. A slot with a locked save is refused.
+    /// Deletes a slot with all its saves, in one step; false if there was none. A slot with a locked save is refused.
     pub async fn delete_slot(&self, slot: &str) -> Result<bool> {
-        let saves = self.saves_of(slot).await?;
-        if let Some(locked) = saves.iter().find(|save| save.kind == SaveKind::Locked) {
-            return Err(is_locked(locked));
-        }
-        // The newest last: until then the slot means what it meant.
-        for save in saves.iter().rev() {
-            self.delete_save(save).await?;
-        }
-        Ok(!saves.is_empty())
+        let deleted = self.delete_chosen(slot, |names| {
+            match names.saves.iter().find(|save| save.kind == SaveKind::Locked) {
+                Some(locked) => Err(is_locked(locked)),
+                None => Ok(names.saves.clone()),
+            }
+        });
+        Ok(!deleted.await?.is_empty())
     }
 
-    /// Deletes all saves of a slot that are not locked, also those for after a crash, and returns how many.
+    /// Deletes all saves of a slot that are not locked, also those for after a crash, in one step. Returns how many.
     pub async fn delete_saves(&self, slot: &str) -> Result<u64> {
-        let mut deleted = 0;
-        // The newest last: until then the slot means what it meant.
-        for save in self.saves_of(slot).await?.iter().rev().filter(|save| save.kind != SaveKind::Locked) {
-            deleted += u64::from(self.delete_save(save).await?);
-        }
-        Ok(deleted)
+        let free = |save: &&SaveName| save.kind != SaveKind::Locked;
+        let deleted =
+            self.delete_chosen(slot, |names| Ok(names.saves.iter().filter(free).cloned().collect()));
+        Ok(deleted.await?.len() as u64)
     }
 
     /// Deletes one save; false if there was none. A locked one is refused.
     pub async fn delete_generation(&self, slot: &str, generation: u64) -> Result<bool> {
-        match self.find(slot, generation).await {
-            Ok(save) if save.kind == SaveKind::Locked => Err(is_locked(&save)),
-            Ok(save) => self.delete_save(&save).await,
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        let deleted = self.delete_chosen(slot, |names| {
+            let is_meant =
+                |save: &&SaveName| save.generation == generation && save.kind != SaveKind::Recovery;
+            match names.saves.iter().find(is_meant) {
+                Some(save) if save.kind == SaveKind::Locked => Err(is_locked(save)),
+                save => Ok(save.into_iter().cloned().collect()),
+            }
+        });
+        Ok(!deleted.await?.is_empty())
     }
 
     /// Keeps a save from being deleted, and from being loaded by the name of its slot, until it is unlocked.
@@ -55,67 +53,42 @@ impl Slots {
     }
 
     async fn set_kind(&self, slot: &str, generation: u64, kind: SaveKind) -> Result<()> {
-        let saves = self.saves_of(slot).await?;
-        let of_kind = |kind| saves.iter().find(|save| save.generation == generation && save.kind == kind);
-        let other = if kind == SaveKind::Locked { SaveKind::Free } else { SaveKind::Locked };
-        match (of_kind(kind), of_kind(other)) {
-            (None, Some(save)) => {
-                self.store.rename(&save.to_string(), &save.with_kind(kind).to_string()).await
+        let changed = self.change(slot, |_, names| {
+            let of_kind =
+                |kind| names.saves.iter().find(|save| save.generation == generation && save.kind == kind);
+            let other = if kind == SaveKind::Locked { SaveKind::Free } else { SaveKind::Locked };
+            match (of_kind(kind), of_kind(other)) {
+                (Some(_), _) => Ok(Batch::new()),
+                (None, Some(save)) => Ok(names.rename(names.batch(), save, &save.with_kind(kind))),
+                (None, None) if of_kind(SaveKind::Value).is_some() => {
+                    Err(Error::misuse("a value cannot be locked").in_key(slot))
+                }
+                (None, None) => Err(missing(&self.name(slot, generation, SaveKind::Free).to_string())),
             }
-            (Some(_), None) => Ok(()),
-            // A store that renames in two steps was stopped between them.
-            (Some(done), Some(left)) => self.remove_copy(&left.to_string(), &done.to_string()).await,
-            (None, None) if of_kind(SaveKind::Value).is_some() => {
-                Err(Error::misuse("a value cannot be locked").in_key(slot))
-            }
-            (None, None) => Err(missing(&self.name(slot, generation, SaveKind::Free).to_string())),
+        });
+        if changed.await?.is_none() {
+            // It is so already. An earlier call may have failed to make it durable.
+            self.store.change(Batch::new()).await?;
         }
+        Ok(())
     }
 
-    async fn remove_copy(&self, copy: &str, of: &str) -> Result<()> {
-        if self.store.get(copy).await? != self.store.get(of).await? {
-            return Err(Error::conflict(format!(
-                "`{copy}` and `{of}` have the same number and are not the same"
-            )));
-        }
-        self.store.remove(copy).await.map(drop)
-    }
-
-    /// Gives a slot another name that no slot has yet, with all its saves. They move one by one, the newest last: after a
-    /// crash on the way both names have saves, the old one still has the newest, and calling it again finishes.
+    /// Gives a slot another name that no slot has yet, with all its saves and their journals, in one step. If the call
+    /// fails, or the machine stops, all of them have the old name or all of them have the new one.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_slot(to)?;
-        let saves = self.saves_of(from).await?;
-        // Says that what is in the new slot is ours. No slot has such a name.
-        let mark = format!("{}{from}.{to}.renaming", self.prefix());
-        let begun = self.store.head(&mark).await?.is_some();
-        if saves.is_empty() && !begun {
-            return Err(missing(from));
-        }
-        let all = self.list_names(&self.prefix()).await?;
-        let slots = || all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
-        check_case(to, slots())?;
-        if !begun {
-            if slots().any(|slot| slot == to) {
+        let renamed = self.change(from, |names, of_slot| {
+            if of_slot.saves.is_empty() {
+                return Err(missing(from));
+            }
+            if !names.of(self, to).saves.is_empty() {
                 return Err(Error::conflict(format!("there is a slot `{to}` already")));
             }
-            self.store.put(&mark, Payload::default(), Precondition::Absent).await?;
-        }
-        let mut moved = begun;
-        for save in saves.iter().rev() {
-            let renamed = self.move_save(save, &save.in_slot(to)).await;
-            if renamed.is_err() && !moved {
-                // As if it had never begun.
-                let _ = self.store.remove(&mark).await;
-            }
-            renamed?;
-            moved = true;
-        }
-        // What a crash on the way has left: the saves of these are in the new slot.
-        for journal in self.names_of(from).await?.journals {
-            self.store.remove(&journal.to_string()).await?;
-        }
-        self.store.remove(&mark).await.map(drop)
+            names.check_new(self, to, of_slot.saves[0].kind)?;
+            let moved = |batch, save: &SaveName| of_slot.rename(batch, save, &save.in_slot(to));
+            Ok(of_slot.saves.iter().fold(names.batch(), moved))
+        });
+        renamed.await.map(drop)
     }
 
     /// Copies the save that a load would take into another slot, which may have saves already. Where that one is damaged,
@@ -143,38 +116,43 @@ impl Slots {
         let kind = if save.kind == SaveKind::Value { SaveKind::Value } else { SaveKind::Free };
         // Only what is whole is worth a copy.
         let (_, info, _) = self.open(&save, &self.open_options()).await?;
-        let waiting = pending(&self.saves_of(to).await?).cloned();
-        let mut placed = self.put_next(to, SaveContent::CopyOf(&save), kind).await?;
-        if let Some(recovery) = waiting {
-            // The player has not played on: what waits is still newer than anything that was.
-            let newer = recovery.with_generation(placed.generation + 1);
-            if let Err(error) = self.move_save(&recovery, &newer).await {
-                placed.later_error.get_or_insert(error);
-            }
-        }
+        let placed = self.put_next(to, SaveContent::CopyOf(&save), kind).await?;
         Ok(self.finish_with_pruning(to, placed, info.bytes).await)
     }
 
     /// Deletes the saves of a slot that are not to be kept, and returns their numbers. Every save does this.
     pub async fn prune(&self, slot: &str) -> Result<Vec<u64>> {
+        self.prune_except(slot, None).await
+    }
+
+    /// Prunes the slot, and spares the save with a number: other programs may have saved so often meanwhile that it is not
+    /// among the newest any more, and its own call must not delete it.
+    pub(super) async fn prune_except(&self, slot: &str, spared: Option<u64>) -> Result<Vec<u64>> {
         let names = self.names_of(slot).await?;
-        self.remove_orphans(&names).await?;
-        let mut saves = names.saves;
-        saves.retain(|save| save.kind == SaveKind::Free || save.kind == SaveKind::Value);
-        if saves.len() <= self.keep.count() {
+        let may_go = |save: &SaveName| save.kind == SaveKind::Free || save.kind == SaveKind::Value;
+        let saves: Vec<SaveName> = names.saves.iter().filter(|save| may_go(save)).cloned().collect();
+        let mut too_old = Vec::new();
+        if saves.len() > self.keep.count() {
+            let mut conditions = Vec::with_capacity(saves.len());
+            for save in &saves {
+                conditions.push(self.condition(save).await?);
+            }
+            too_old = self.keep.too_old(&conditions).into_iter().map(|place| saves[place].clone()).collect();
+            too_old.retain(|save| Some(save.generation) != spared);
+        }
+        if too_old.is_empty() && names.orphans().next().is_none() {
             return Ok(Vec::new());
         }
-        let mut conditions = Vec::with_capacity(saves.len());
-        for save in &saves {
-            conditions.push(self.condition(save).await?);
-        }
         let mut pruned = Vec::new();
-        // The oldest first: whatever stops this, the newest are there.
-        for place in self.keep.too_old(&conditions).into_iter().rev() {
-            if self.delete_save(&saves[place]).await? {
-                pruned.push(saves[place].generation);
-            }
-        }
+        self.change(slot, |names, of_slot| {
+            // Another program may have deleted or locked some of them.
+            let saves: Vec<SaveName> =
+                too_old.iter().filter(|save| of_slot.saves.contains(save)).cloned().collect();
+            pruned = saves.iter().rev().map(|save| save.generation).collect();
+            let orphans = of_slot.orphans().fold(names.batch(), |batch, blob| batch.remove(blob.to_string()));
+            Ok(if saves.is_empty() { orphans } else { names.delete(orphans, &saves) })
+        })
+        .await?;
         Ok(pruned)
     }
 

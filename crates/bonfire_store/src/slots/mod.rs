@@ -1,22 +1,23 @@
 //! Saves as players know them: slots with names, several saves in each, and what a menu shows of them.
 //!
 //! A save is one blob of a [`Store`], and its name says all that may change after it was written: which slot and profile
-//! it belongs to, which number it has, and whether it is locked. So every change is one step of the store, and a crash
-//! leaves the state before it or the state after. A save may have a journal beside it, which belongs to it: `journal`,
-//! `journal_blobs`.
+//! it belongs to, which number it has, and whether it is locked. A save may have a journal beside it (`journal`). Every
+//! change of saves and their journals is one [step of the store](Store::change), which expects the names that it was made
+//! for (`names`). So a crash leaves the state before it or the state after, and two programs never mix their saves.
 
 mod details;
 mod journal;
-mod journal_blobs;
 mod keep;
 mod list;
 mod load;
 mod manage;
+mod names;
 mod recovery;
 mod value;
 mod write;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub struct Slots {
     damaged: Arc<Mutex<BTreeSet<String>>>,
     /// Journals that can go on.
     journals: Arc<Mutex<OpenJournals>>,
+    /// The place of the last append of this process among all saves and appends.
+    last_order: Arc<AtomicU64>,
     compaction: Compaction,
 }
 
@@ -96,6 +99,7 @@ impl Slots {
             clock: system_clock,
             damaged: Arc::default(),
             journals: Arc::default(),
+            last_order: Arc::default(),
             compaction: Compaction::default(),
         }
     }
@@ -161,6 +165,7 @@ impl Slots {
         SaveName::new(self.profile.as_deref(), slot, generation, kind)
     }
 
+    /// All saves whose names begin with `prefix`.
     async fn list_names(&self, prefix: &str) -> Result<Vec<SaveName>> {
         Ok(self.store.list(prefix).await?.iter().filter_map(|name| SaveName::parse(name)).collect())
     }

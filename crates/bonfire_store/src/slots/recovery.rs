@@ -31,10 +31,10 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
     ) -> Result<WrittenSave> {
-        let (PlacedSave { generation, later_error }, bytes) =
+        let (PlacedSave { generation }, bytes) =
             self.add(slot, snapshot, details, SaveKind::Recovery).await?;
         let removed = self.delete_recoveries(slot, generation).await;
-        Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error.or(removed.err()) })
+        Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: removed.err() })
     }
 
     /// The save for after a crash that waits in this slot, if there is one that is newer than all others.
@@ -69,11 +69,11 @@ impl Slots {
 
     /// Deletes the saves for after a crash that are older than `generation`.
     pub(super) async fn delete_recoveries(&self, slot: &str, generation: u64) -> Result<()> {
-        for save in self.saves_of(slot).await? {
-            if save.kind == SaveKind::Recovery && save.generation < generation {
-                self.delete_save(&save).await?;
-            }
-        }
-        Ok(())
+        self.delete_chosen(slot, |names| {
+            let is_older = |save: &&SaveName| save.kind == SaveKind::Recovery && save.generation < generation;
+            Ok(names.saves.iter().filter(is_older).cloned().collect())
+        })
+        .await
+        .map(drop)
     }
 }

@@ -1,16 +1,16 @@
 //! Writing saves: each under a number of its own, the newest with the largest.
 
-use std::time::Duration;
-
 use bonfire::engine::Rope;
 use bonfire::{EncodeOptions, Error, Result, Snapshot};
 
 use super::details::Details;
+use super::names::StoreNames;
+use super::recovery::pending;
 use super::{HEAD_BYTES_MAX, Slots};
 use crate::generation::next;
-use crate::portable_name::{check_case, check_slot};
-use crate::save_name::{JournalName, SaveKind, SaveName};
-use crate::store::{Payload, Precondition, RETRIES};
+use crate::portable_name::check_slot;
+use crate::save_name::{SaveKind, SaveName};
+use crate::store::{Payload, Precondition, RETRIES, Version};
 
 /// A save in a slot that is durable.
 #[derive(Clone, Debug)]
@@ -29,13 +29,13 @@ pub struct WrittenSave {
 /// A durable save whose slot is not pruned yet.
 pub(crate) struct PlacedSave {
     pub(super) generation: u64,
-    /// The first error since it became durable.
-    pub(super) later_error: Option<Error>,
 }
 
 /// The content of a new save.
 pub(super) enum SaveContent<'a> {
     Payload(Payload),
+    /// What another save and its journal led to when the blobs of the journal had these versions.
+    Merged(Payload, &'a [(String, Version)]),
     /// A copy of another save and its journal.
     CopyOf(&'a SaveName),
 }
@@ -89,13 +89,11 @@ impl Slots {
         placed: PlacedSave,
         bytes: u64,
     ) -> WrittenSave {
-        let PlacedSave { generation, later_error } = placed;
-        let mut saved = WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: later_error };
-        match self.prune(slot).await {
-            Ok(pruned) => saved.pruned = pruned,
-            Err(error) => drop(saved.prune_error.get_or_insert(error)),
-        }
-        saved
+        let (pruned, prune_error) = match self.prune_except(slot, Some(placed.generation)).await {
+            Ok(pruned) => (pruned, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        WrittenSave { generation: placed.generation, bytes, pruned, prune_error }
     }
 
     /// Adds a save under the next number.
@@ -112,7 +110,7 @@ impl Slots {
         Ok((self.put_next(slot, SaveContent::Payload(payload), kind).await?, bytes))
     }
 
-    /// Puts a save under the next number of its slot.
+    /// Puts a save under the next number.
     pub(super) async fn put_next(
         &self,
         slot: &str,
@@ -122,42 +120,20 @@ impl Slots {
         check_slot(slot)?;
         let (mut taken, mut misuses) = (0, 0);
         for _ in 0..RETRIES {
-            let names = self.store.list("").await?;
-            let all: Vec<SaveName> = names.iter().filter_map(|name| SaveName::parse(name)).collect();
-            let slots = all.iter().filter(|save| save.profile == self.profile).map(|save| save.slot.as_str());
-            check_case(slot, slots)?;
-            if let Some(profile) = &self.profile {
-                check_case(profile, all.iter().filter_map(|save| save.profile.as_deref()))?;
-            }
-            let here = || all.iter().filter(|save| save.profile == self.profile && save.slot == slot);
-            if here().any(|save| (save.kind == SaveKind::Value) != (kind == SaveKind::Value)) {
-                return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
-            }
-            // The number of a journal whose save is gone is not given again: it would be the journal of the new one.
-            let journals = names.iter().filter_map(|name| JournalName::parse(name));
-            let journals = journals.filter(|name| name.profile == self.profile && name.slot == slot);
-            let newest = here().map(|save| save.generation).chain(journals.map(|name| name.generation)).max();
-            let generation = next(newest.max(Some(taken)))?;
-            let name = self.name(slot, generation, kind);
-            let put = match &content {
-                SaveContent::Payload(payload) => {
-                    self.store.put(&name.to_string(), payload.clone(), Precondition::Absent).await.map(drop)
-                }
-                SaveContent::CopyOf(from) => self.copy_save(from, &name).await,
-            };
+            let names = self.store_names().await?;
+            let put = self.put_after(&names, slot, &content, kind, taken).await;
             match put {
-                Ok(()) => {
-                    let placed = self.make_newest(name).await;
-                    // Numbers come again when all saves of a slot are gone: what was appended to the one before is not part of this one.
-                    let newest = self.name(slot, placed.generation, kind).journal();
-                    self.journals().remove(&newest.to_string());
-                    return Ok(placed);
+                Ok(placed) => return Ok(placed),
+                Err(error) if error.is_conflict() => {
+                    // Another program was faster. Or something that is no save has the name: a directory, a link.
+                    if self.store_names().await?.is_same(&names) {
+                        taken = names.next(&names.of(self, slot), taken)?;
+                    }
                 }
-                // Somebody else took the number, or something that is no save has the name: a directory, a link, the
-                // same letters in other case.
-                Err(error) if error.is_conflict() => taken = generation,
+                // The same letters in other case.
                 Err(error) if error.is_misuse() && misuses < 8 => {
-                    (taken, misuses) = (generation, misuses + 1);
+                    names.check_new(self, slot, kind)?;
+                    (taken, misuses) = (names.next(&names.of(self, slot), taken)?, misuses + 1);
                 }
                 Err(error) => return Err(error),
             }
@@ -165,61 +141,45 @@ impl Slots {
         Err(Error::conflict(format!("`{slot}` changes faster than it can be written")))
     }
 
-    /// Puts a copy of a save and of its journal under a name that nobody has yet.
-    async fn copy_save(&self, from: &SaveName, to: &SaveName) -> Result<()> {
-        self.copy_journal(from, to).await?;
-        let copied = self.store.copy(&from.to_string(), &to.to_string()).await;
-        if copied.is_err() && self.store.head(&to.to_string()).await.is_ok_and(|head| head.is_none()) {
-            let _ = self.remove_journal(to).await;
-        }
-        copied
-    }
-
-    /// Saves a save that was merged with its journal, with the details of the save.
-    pub(super) async fn save_merged(
+    /// Puts a save under the next number, if the store still has these names.
+    pub(super) async fn put_after(
         &self,
+        names: &StoreNames,
         slot: &str,
-        snapshot: &Snapshot,
-        saved_at: Option<Duration>,
-    ) -> Result<WrittenSave> {
-        let snapshot = Details::new().put_on(snapshot, saved_at)?;
-        let payload = payload_of(&snapshot, &self.encode)?;
-        let bytes = payload.len();
-        let placed = self.put_next(slot, SaveContent::Payload(payload), SaveKind::Free).await?;
-        Ok(self.finish_save(slot, placed, bytes).await)
-    }
-
-    /// Others may have saved while this one was written, and locked or pruned theirs: then its number is one of theirs, or
-    /// older. It gets a new one.
-    async fn make_newest(&self, mut save: SaveName) -> PlacedSave {
-        for _ in 0..RETRIES {
-            match self.renumbered(&save).await {
-                Ok(Some(newer)) => save = newer,
-                Ok(None) => break,
-                Err(error) if error.is_conflict() => {}
-                // Pruned already, by one that is newer.
-                Err(error) if error.is_not_found() => break,
-                Err(error) => return PlacedSave { generation: save.generation, later_error: Some(error) },
+        content: &SaveContent<'_>,
+        kind: SaveKind,
+        taken: u64,
+    ) -> Result<PlacedSave> {
+        names.check_new(self, slot, kind)?;
+        let of_slot = names.of(self, slot);
+        let generation = names.next(&of_slot, taken)?;
+        let name = self.name(slot, generation, kind);
+        let batch = match content {
+            SaveContent::Payload(payload) => names.batch().put(name.to_string(), payload.clone()),
+            SaveContent::Merged(payload, journal) => {
+                let batch = journal.iter().fold(names.batch(), |batch, (name, version)| {
+                    batch.expect(name.clone(), Precondition::Version(version.clone()))
+                });
+                batch.put(name.to_string(), payload.clone())
             }
-        }
-        PlacedSave { generation: save.generation, later_error: None }
-    }
-
-    /// The save under a new number, if it is not the newest of its slot.
-    async fn renumbered(&self, save: &SaveName) -> Result<Option<SaveName>> {
-        let others = self.saves_of(&save.slot).await?.into_iter().filter(|other| other != save);
-        let newest = others.map(|other| other.generation).max();
-        if newest < Some(save.generation) {
-            return Ok(None);
-        }
-        let renumbered = save.with_generation(next(newest)?);
-        self.move_save(save, &renumbered).await?;
-        Ok(Some(renumbered))
+            SaveContent::CopyOf(from) => {
+                let batch = names.of(self, &from.slot).copy(names.batch(), from, &name);
+                match pending(&of_slot.saves) {
+                    // The player has not played on: what waits is still newer than anything that was.
+                    Some(recovery) => {
+                        of_slot.rename(batch, recovery, &recovery.with_generation(next(Some(generation))?))
+                    }
+                    None => batch,
+                }
+            }
+        };
+        self.store.change(batch).await?;
+        Ok(PlacedSave { generation })
     }
 }
 
 /// A snapshot with its details as bytes, of which the head may be read by everybody.
-fn payload_of(snapshot: &Snapshot, options: &EncodeOptions) -> Result<Payload> {
+pub(super) fn payload_of(snapshot: &Snapshot, options: &EncodeOptions) -> Result<Payload> {
     let rope = snapshot.encode(options)?;
     let head = head_len(&rope)?;
     Ok(Payload::from(rope).leave_open(head))

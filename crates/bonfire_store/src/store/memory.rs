@@ -9,7 +9,7 @@ use bonfire::engine::AlignedBuf;
 use bonfire::{Error, Result};
 use bytes::Bytes;
 
-use super::{BlobHead, Payload, Precondition, Store, StoreFuture, Version};
+use super::{Batch, BlobHead, Change, Store, StoreFuture, Version, changed, check_expectations, exists};
 use crate::portable_name::{check_case, check_name};
 
 /// Blobs in memory: for tests, servers and tools. Clones are the same store.
@@ -22,6 +22,7 @@ struct Blobs {
     changes: u64,
 }
 
+#[derive(Clone)]
 struct Blob {
     bytes: Bytes,
     version: Version,
@@ -45,10 +46,51 @@ impl Blobs {
             here.copy_from_slice(part);
             rest = behind;
         }
+        Ok(self.insert(name, memory.share()))
+    }
+
+    fn insert(&mut self, name: &str, bytes: Bytes) -> Version {
         self.changes += 1;
         let version = Version::new(self.changes.to_string());
-        self.named.insert(name.to_owned(), Blob { bytes: memory.share(), version: version.clone() });
-        Ok(version)
+        self.named.insert(name.to_owned(), Blob { bytes, version: version.clone() });
+        version
+    }
+
+    /// Makes a change, and returns the version of the blob that it made or removed.
+    fn make(&mut self, change: &Change) -> Result<Option<Version>> {
+        match change {
+            Change::Put { name, payload } => self.set(name, payload.parts()).map(Some),
+            Change::Append { name, expected_len, payload } => {
+                let before = self.named.get(name).map(|blob| blob.bytes.clone()).unwrap_or_default();
+                if before.len() as u64 != *expected_len {
+                    return Err(changed(name));
+                }
+                let parts: Vec<Bytes> =
+                    std::iter::once(before).chain(payload.parts().iter().cloned()).collect();
+                self.set(name, &parts).map(|_| None)
+            }
+            Change::Copy { from, to } => {
+                let bytes = self.find(from)?.bytes.clone();
+                self.check_free(to)?;
+                Ok(Some(self.insert(to, bytes)))
+            }
+            Change::Rename { from, to } => {
+                let blob = self.find(from)?.clone();
+                self.check_free(to)?;
+                self.named.remove(from);
+                let version = blob.version.clone();
+                self.named.insert(to.clone(), blob);
+                Ok(Some(version))
+            }
+            Change::Remove { name } => Ok(self.named.remove(name).map(|blob| blob.version)),
+        }
+    }
+
+    fn check_free(&self, name: &str) -> Result<()> {
+        if self.named.contains_key(name) {
+            return Err(exists(name));
+        }
+        check_case(name, self.named.keys().map(String::as_str))
     }
 }
 
@@ -62,57 +104,28 @@ impl MemoryStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put_now(&self, name: &str, payload: &Payload, when: &Precondition) -> Result<Version> {
-        check_name(name)?;
+    fn change_now(&self, batch: &Batch) -> Result<Vec<Option<Version>>> {
+        batch.check()?;
         let mut blobs = self.blobs();
-        let there = blobs.named.get(name).map(|blob| &blob.version);
-        let allowed = match when {
-            Precondition::None => true,
-            Precondition::Absent => there.is_none(),
-            Precondition::Version(wanted) => there == Some(wanted),
-        };
-        if !allowed {
-            return Err(Error::conflict(format!(
-                "`{name}` is not what it was: somebody else has changed it"
-            )));
+        let names: Vec<String> = blobs.named.keys().cloned().collect();
+        let version = |name: &str| Ok(blobs.named.get(name).map(|blob| blob.version.clone()));
+        check_expectations(batch.expectations(), &names, version)?;
+        // Until all of them are made, nobody sees any.
+        let mut after = Blobs { named: blobs.named.clone(), changes: blobs.changes };
+        let versions = batch.changes().iter().map(|change| after.make(change)).collect::<Result<_>>()?;
+        *blobs = after;
+        for change in batch.changes() {
+            if let Change::Put { payload, .. } | Change::Append { payload, .. } = change {
+                payload.add_written(payload.len());
+            }
         }
-        let version = blobs.set(name, payload.parts())?;
-        payload.add_written(payload.len());
-        Ok(version)
-    }
-
-    fn append_now(&self, name: &str, expected_len: u64, payload: &Payload) -> Result<u64> {
-        check_name(name)?;
-        let mut blobs = self.blobs();
-        let before = blobs.named.get(name).map(|blob| blob.bytes.clone()).unwrap_or_default();
-        if before.len() as u64 != expected_len {
-            let len = before.len();
-            return Err(Error::conflict(format!("`{name}` has {len} bytes and not {expected_len}")));
-        }
-        let parts: Vec<Bytes> = std::iter::once(before).chain(payload.parts().iter().cloned()).collect();
-        blobs.set(name, &parts)?;
-        payload.add_written(payload.len());
-        Ok(expected_len + payload.len())
-    }
-
-    fn rename_now(&self, from: &str, to: &str) -> Result<()> {
-        check_name(to)?;
-        let mut blobs = self.blobs();
-        blobs.find(from)?;
-        if blobs.named.contains_key(to) {
-            return Err(Error::conflict(format!("`{to}` is there already")));
-        }
-        check_case(to, blobs.named.keys().map(String::as_str))?;
-        if let Some(blob) = blobs.named.remove(from) {
-            blobs.named.insert(to.to_owned(), blob);
-        }
-        Ok(())
+        Ok(versions)
     }
 }
 
 impl Store for MemoryStore {
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-        Box::pin(async move { self.put_now(name, &payload, &when) })
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        Box::pin(async move { self.change_now(&batch) })
     }
 
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
@@ -126,10 +139,6 @@ impl Store for MemoryStore {
             let (start, end) = (clamp(range.start), clamp(range.end));
             Ok(bytes.slice(start..end.max(start)))
         })
-    }
-
-    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
-        Box::pin(async move { self.append_now(name, expected_len, &payload) })
     }
 
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
@@ -148,16 +157,5 @@ impl Store for MemoryStore {
             let blobs = self.blobs();
             Ok(blobs.named.keys().filter(|name| name.starts_with(prefix)).cloned().collect())
         })
-    }
-
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            check_name(name)?;
-            Ok(self.blobs().named.remove(name).is_some())
-        })
-    }
-
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.rename_now(from, to) })
     }
 }

@@ -1,5 +1,6 @@
 //! Named blobs, wherever they lie.
 
+mod batch;
 mod dir;
 mod memory;
 
@@ -13,6 +14,8 @@ use bonfire::engine::Rope;
 use bonfire::{Error, Result};
 use bytes::Bytes;
 
+pub use self::batch::{Batch, Change, Expectation};
+pub(crate) use self::batch::{changed, check_expectations, exists};
 pub use self::dir::DirStore;
 pub use self::memory::MemoryStore;
 use crate::thread_bounds::{MaybeSend, MaybeSync};
@@ -26,15 +29,22 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// A place for named blobs.
 ///
-/// A blob is replaced as a whole or not at all, and a call that has returned is durable. Names are checked with
-/// [`check_name`](crate::backend::check_name) before anything is touched; two names may not differ only in the case of their letters. What a store
-/// must do is written down as tests: the `conformance` feature.
+/// A blob is replaced as a whole or not at all, and a call that has returned is durable. A store checks names with
+/// [`check_name`](crate::backend::check_name) before it touches anything. Two names may not differ only in the case of their
+/// letters. The feature `conformance` has the tests that every store must pass.
 ///
 /// Backends on a local disk do their work on the thread that polls. [`Wait::wait`](crate::Wait::wait) turns any of
 /// these calls into a blocking one.
 pub trait Store: MaybeSend + MaybeSync {
-    /// Puts a blob there, if `when` allows. An error leaves what was there before.
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version>;
+    /// Makes all changes of a batch, or none if an expectation does not hold or a change is impossible.
+    ///
+    /// Returns a version for each change: of the blob that it made, or of the one that it removed. An append, and a removal of
+    /// a blob that is not there, give `None`. A batch without changes makes earlier changes durable whose call reported an error.
+    ///
+    /// If the call fails, the store holds the state before or the state after, and nothing in between. An append that
+    /// failed, or a crash, may leave a part of the bytes behind the expected length: frame and check them. A backend that
+    /// cannot append says so with [`Error::is_unsupported`](bonfire::Error::is_unsupported).
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>>;
 
     /// All of a blob, in memory that starts at a multiple of 64 if the backend can. [`Error::is_not_found`] if there is
     /// none.
@@ -45,43 +55,42 @@ pub trait Store: MaybeSend + MaybeSync {
     /// A part of a blob. What lies behind its end is left out.
     fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes>;
 
-    /// Adds to the end of a blob that is `expected_len` long, and returns the new length; at 0 it may be missing. An
-    /// append that failed, or a crash, may leave a part of the bytes behind `expected_len`: frame and check them. A
-    /// backend that cannot append says so with [`Error::is_unsupported`](bonfire::Error::is_unsupported).
-    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64>;
-
     /// What is known of a blob without reading it; `None` if there is none.
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>>;
 
     /// All names that begin with `prefix`, in order.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
 
-    /// Removes a blob; false if there was none.
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool>;
-
-    /// Puts the same bytes under another name that nobody has yet.
-    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+    /// Puts a blob, if `when` allows: [`Change::Put`].
+    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
         Box::pin(async move {
-            let payload = Payload::from(self.get(from).await?);
-            self.put(to, payload, Precondition::Absent).await.map(drop)
+            let versions = self.change(Batch::new().expect(name, when).put(name, payload)).await?;
+            versions.into_iter().next().flatten().ok_or_else(|| missing(name))
         })
     }
 
-    /// Gives a blob another name that nobody has yet. A backend without such a step copies and removes: then a crash
-    /// may leave both names, never none.
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+    /// Adds to the end of a blob that is `expected_len` long, and returns the new length: [`Change::Append`].
+    fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            let before = self.head(from).await?;
-            self.copy(from, to).await?;
-            // Somebody may have put another one meanwhile, which is not to be removed.
-            if self.head(from).await? != before {
-                self.remove(to).await?;
-                return Err(Error::conflict(format!(
-                    "`{from}` is not what it was: somebody else has changed it"
-                )));
-            }
-            self.remove(from).await.map(drop)
+            let len = expected_len.saturating_add(payload.len());
+            self.change(Batch::new().append(name, expected_len, payload)).await?;
+            Ok(len)
         })
+    }
+
+    /// Removes a blob; false if there was none.
+    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move { Ok(self.change(Batch::new().remove(name)).await?.iter().any(Option::is_some)) })
+    }
+
+    /// Puts the same bytes under another name that no blob has.
+    fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.change(Batch::new().copy(from, to)).await.map(drop) })
+    }
+
+    /// Gives a blob another name that no blob has.
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.change(Batch::new().rename(from, to)).await.map(drop) })
     }
 }
 
@@ -230,8 +239,8 @@ impl From<&'static [u8]> for Payload {
 macro_rules! pass_on {
     ($($pointer:ty),+) => {$(
         impl<S: Store + ?Sized> Store for $pointer {
-            fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
-                (**self).put(name, payload, when)
+            fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+                (**self).change(batch)
             }
             fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
                 (**self).get(name)
@@ -239,23 +248,11 @@ macro_rules! pass_on {
             fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
                 (**self).get_range(name, range)
             }
-            fn append<'a>(&'a self, name: &'a str, expected_len: u64, payload: Payload) -> StoreFuture<'a, u64> {
-                (**self).append(name, expected_len, payload)
-            }
             fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
                 (**self).head(name)
             }
             fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
                 (**self).list(prefix)
-            }
-            fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-                (**self).remove(name)
-            }
-            fn copy<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-                (**self).copy(from, to)
-            }
-            fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-                (**self).rename(from, to)
             }
         }
     )+};

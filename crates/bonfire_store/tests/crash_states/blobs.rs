@@ -12,24 +12,15 @@ use super::{GOES_ON_PERCENT, STATES, STATES_AGAIN, fail, report, times};
 /// Few enough that most steps meet a blob, enough that some do not.
 const NAMES: [&str; 5] = ["auto", "quick", "slot.1", "slot.2", "settings"];
 
-/// What is built on the directory, and what a crash may leave of it besides old and new.
-#[derive(Clone, Copy)]
-struct Kind {
-    on: fn(DirStore) -> Box<dyn Store>,
-    forgive: fn(&Promise<'_>, &mut Blobs),
+/// What is built on the directory.
+type On = fn(DirStore) -> Box<dyn Store>;
+
+fn plain(dir: DirStore) -> Box<dyn Store> {
+    Box::new(dir)
 }
 
-const PLAIN: Kind = Kind { on: |dir| Box::new(dir), forgive: |_, _| {} };
-
-const ROTATING: Kind = Kind { on: |dir| Box::new(Rotating::new(dir, 3)), forgive: forgive_half_renames };
-
-/// The states of a blob are renamed one by one, the newest last. Until then the new name has an older one.
-fn forgive_half_renames(promise: &Promise<'_>, found: &mut Blobs) {
-    if let Some(Step::Rename { from, to }) = promise.in_flight
-        && found.get(from) == promise.acknowledged.get(from)
-    {
-        found.remove(to);
-    }
+fn rotating(dir: DirStore) -> Box<dyn Store> {
+    Box::new(Rotating::new(dir, 3))
 }
 
 /// A step, and between which operations of the disk it was done.
@@ -68,23 +59,21 @@ struct Reopened {
 }
 
 /// Opens what a crash has left, and checks the promise.
-fn check(kind: Kind, state: &CrashState, promise: &Promise<'_>) -> Result<Reopened, String> {
+fn check(on: On, state: &CrashState, promise: &Promise<'_>) -> Result<Reopened, String> {
     let disk = state.crash_disk();
     let dir = DirStore::on(disk.clone()).map_err(|error| format!("it does not open: {error}"))?;
     litter(&dir, &disk)?;
-    let store = (kind.on)(dir);
+    let store = on(dir);
     let blobs = all_blobs(&*store)?;
-    let mut checked = blobs.clone();
-    (kind.forgive)(promise, &mut checked);
-    promise.check(&checked).map_err(|why| format!("{why}, while {:?}", promise.in_flight))?;
+    promise.check(&blobs).map_err(|why| format!("{why}, while {:?}", promise.in_flight))?;
     Ok(Reopened { disk, store, blobs })
 }
 
 /// Runs a script of random steps, lets it crash everywhere, and checks what is left.
-fn explore(kind: Kind, seed: u64, steps: usize, explorer: &mut Explorer) {
+fn explore(on: On, seed: u64, steps: usize, explorer: &mut Explorer) {
     let mut random = Random::new(seed);
     let (disk, mut blobs) = (CrashDisk::new(), Blobs::new());
-    let store = (kind.on)(DirStore::on(disk.clone()).expect("an empty disk"));
+    let store = on(DirStore::on(disk.clone()).expect("an empty disk"));
     let mut done = Vec::new();
     for _ in 0..steps {
         let step = random_step(&mut random, &NAMES, &blobs);
@@ -100,16 +89,16 @@ fn explore(kind: Kind, seed: u64, steps: usize, explorer: &mut Explorer) {
                 continue;
             }
             let reopened =
-                check(kind, &state, &promise).unwrap_or_else(|why| fail(seed, &disk, point.after(), &why));
+                check(on, &state, &promise).unwrap_or_else(|why| fail(seed, &disk, point.after(), &why));
             let goes_on = random.chance(GOES_ON_PERCENT);
             let step = goes_on.then(|| random_step(&mut random, &NAMES, &reopened.blobs));
-            explore_again(kind, seed, reopened, step, explorer);
+            explore_again(on, seed, reopened, step, explorer);
         }
     }
 }
 
 /// The store has just been opened after a crash. Lets it crash again during that, and during one more step.
-fn explore_again(kind: Kind, seed: u64, reopened: Reopened, step: Option<Step>, explorer: &mut Explorer) {
+fn explore_again(on: On, seed: u64, reopened: Reopened, step: Option<Step>, explorer: &mut Explorer) {
     let Reopened { disk, store, mut blobs } = reopened;
     let done: Vec<Done> = step.into_iter().map(|step| run(&disk, &*store, step, &mut blobs)).collect();
     if disk.operation_count() == 0 {
@@ -118,7 +107,7 @@ fn explore_again(kind: Kind, seed: u64, reopened: Reopened, step: Option<Step>, 
     for point in disk.crash_points() {
         let promise = promise_at(&done, point.after(), &blobs);
         for state in explorer.states(&point, STATES_AGAIN) {
-            if let Err(why) = check(kind, &state, &promise) {
+            if let Err(why) = check(on, &state, &promise) {
                 fail(seed, &disk, point.after(), &format!("in a second crash: {why}"));
             }
         }
@@ -129,7 +118,7 @@ fn explore_again(kind: Kind, seed: u64, reopened: Reopened, step: Option<Step>, 
 fn every_crash_leaves_the_old_blob_or_the_new_one() {
     let mut explorer = Explorer::new(6);
     for seed in 0..180 * times() {
-        explore(PLAIN, seed, 14, &mut explorer);
+        explore(plain, seed, 14, &mut explorer);
     }
     report("blobs", &explorer, 65_000);
 }
@@ -138,7 +127,7 @@ fn every_crash_leaves_the_old_blob_or_the_new_one() {
 fn every_crash_leaves_the_newest_state_of_a_rotating_blob() {
     let mut explorer = Explorer::new(7);
     for seed in 0..60 * times() {
-        explore(ROTATING, 1_000_000 + seed, 14, &mut explorer);
+        explore(rotating, 1_000_000 + seed, 14, &mut explorer);
     }
     report("rotating blobs", &explorer, 24_000);
 }
@@ -158,7 +147,7 @@ fn a_large_blob_is_replaced_as_a_whole() {
     for point in disk.crash_points() {
         let promise = promise_at(&done, point.after(), &blobs);
         for state in explorer.states(&point, 20) {
-            if let Err(why) = check(PLAIN, &state, &promise) {
+            if let Err(why) = check(plain, &state, &promise) {
                 fail(7, &disk, point.after(), &why);
             }
         }

@@ -144,11 +144,8 @@ fn promise_at<'d>(done: &'d [Done], operations: usize, at_last: &'d View) -> Pro
     let Some(done) = done.iter().find(|done| operations < done.to) else {
         return Promise { before: at_last, in_flight: None, slots: &SLOTS };
     };
-    let renames = match done.deed {
-        Deed::Rename(from, to) => Some((from, to)),
-        _ => None,
-    };
-    let in_flight = InFlight { deed: &done.deed, renames, after: &done.after };
+    let is_one_step = !matches!(done.deed, Deed::Save(..) | Deed::Merge(_) | Deed::Copy(..));
+    let in_flight = InFlight { deed: &done.deed, is_one_step, after: &done.after };
     Promise { before: &done.before, in_flight: (done.from < operations).then_some(in_flight), slots: &SLOTS }
 }
 
@@ -273,10 +270,7 @@ fn explore_again(
             500 => Deed::Save(SLOTS[0], next),
             _ => game.random_deed(random, life, next),
         };
-        // A crash may have left a save under two names: then a rename is refused, and nothing is lost.
-        if !matches!(deed, Deed::Lock(..) | Deed::Unlock(..) | Deed::Rename(..)) {
-            done.push(game.run(deed));
-        }
+        done.push(game.run(deed));
     }
     for point in game.disk.crash_points() {
         let promise = promise_at(&done, point.after(), &game.now);

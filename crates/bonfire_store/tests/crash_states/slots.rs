@@ -185,14 +185,14 @@ pub(super) struct Promise<'v> {
 #[derive(Clone, Copy)]
 pub(super) struct InFlight<'v> {
     pub(super) deed: &'v dyn std::fmt::Debug,
-    /// If it gives a slot another name.
-    pub(super) renames: Option<(&'v str, &'v str)>,
+    /// Whether it changes several saves, or one save in several ways, in one step.
+    pub(super) is_one_step: bool,
     pub(super) after: &'v View,
 }
 
 impl Promise<'_> {
     pub(super) fn check(&self, found: &View) -> std::result::Result<(), String> {
-        let Some(InFlight { deed, renames, after }) = self.in_flight else {
+        let Some(InFlight { deed, is_one_step, after }) = self.in_flight else {
             return if found == self.before {
                 Ok(())
             } else {
@@ -218,20 +218,11 @@ impl Promise<'_> {
             return wrong("a save was lost on its way");
         }
         let loads = |view: &View, slot: &str| view.loaded.get(slot).copied();
-        if let Some((from, to)) = renames {
-            // Saves move one by one, the newest last: until then the old name has it.
-            let newest =
-                self.before.of(from).max_by_key(|(generation, _)| *generation).map(|(_, number)| number);
-            let has = |slot: &str| found.of(slot).any(|(_, number)| Some(number) == newest);
-            let has_moved = found.of(from).next().is_none() && has(to);
-            if !has(from) && !has_moved {
-                return wrong("the newest save has gone before the others");
-            }
-            let loaded = loads(self.before, from);
-            if loads(found, from) != loaded && loads(found, to) != loaded {
-                return wrong("neither name loads what the old one did");
-            }
-            return Ok(());
+        if is_one_step {
+            return match found == self.before || found == after {
+                true => Ok(()),
+                false => wrong("a half-done change"),
+            };
         }
         let is_old_or_new =
             |slot: &str| [loads(self.before, slot), loads(after, slot)].contains(&loads(found, slot));
@@ -254,11 +245,9 @@ struct Done {
 
 impl Done {
     fn in_flight(&self) -> InFlight<'_> {
-        let renames = match self.deed {
-            Deed::Rename(from, to) => Some((from, to)),
-            _ => None,
-        };
-        InFlight { deed: &self.deed, renames, after: &self.after }
+        let is_one_step =
+            matches!(self.deed, Deed::Rename(..) | Deed::Remove(_) | Deed::Lock(..) | Deed::Unlock(..));
+        InFlight { deed: &self.deed, is_one_step, after: &self.after }
     }
 }
 
@@ -336,9 +325,6 @@ fn explore_again(
     deed: Option<Deed>,
     explorer: &mut Explorer,
 ) {
-    // A crash may have left a save free and locked, or under two names: then a rename is refused, and nothing is lost.
-    let deed =
-        deed.filter(|deed| !matches!(deed, Deed::Lock(..) | Deed::Unlock(..) | Deed::AcceptRecovery(_)));
     let done: Vec<Done> = deed.into_iter().map(|deed| run(disk, slots, deed, found.clone())).collect();
     if disk.operation_count() == 0 {
         return;

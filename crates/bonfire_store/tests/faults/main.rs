@@ -117,7 +117,10 @@ fn each_trial(mut check: impl FnMut(&Trial)) -> usize {
 #[test]
 fn errors_are_reported_and_nothing_else_is() {
     let trials = each_trial(|trial| {
-        assert_eq!(trial.result.is_err(), trial.went_wrong(), "{}: {:?}", trial.what(), trial.result);
+        // A rename is done when the list of changes is durable: the next call finishes what fails after that.
+        let may_be_finished_later = matches!(trial.step, Step::Rename { .. }) && trial.result.is_ok();
+        let expected = trial.went_wrong() && !may_be_finished_later;
+        assert_eq!(trial.result.is_err(), expected, "{}: {:?}", trial.what(), trial.result);
         if let Err(error) = &trial.result {
             assert!(error.is_io() && !error.is_not_found(), "{}: {error}", trial.what());
         }
@@ -160,7 +163,7 @@ fn an_error_before_the_name_is_taken_leaves_the_old_blob() {
 #[test]
 fn nothing_is_left_over() {
     each_trial(|trial| {
-        if trial.plan.repeat == Repeat::Once {
+        if trial.plan.repeat == Repeat::Once && !matches!(trial.step, Step::Rename { .. }) {
             blobs_of(&trial.store, &trial.crash).unwrap_or_else(|why| panic!("{}: {why}", trial.what()));
         }
         let again = DirStore::on(trial.disk.clone()).expect("healed");

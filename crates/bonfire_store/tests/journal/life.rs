@@ -150,5 +150,5 @@ fn profiles_have_journals_of_their_own() {
     append(&alice, &bases[1], 6..=6);
     assert_eq!([&game, &alice, &bob].map(|slots| loads(slots, "auto")), [1, 6, 3]);
     assert_eq!(game.profiles().wait().unwrap(), ["alice", "bob"]);
-    assert!(store.list("alice.auto.00000001.journal").wait().unwrap().len() == 1);
+    assert!(store.list("alice.auto.00000002.journal").wait().unwrap().len() == 1);
 }

@@ -122,7 +122,7 @@ fn a_journal_of_another_save_is_refused_and_named() {
     append(&slots, &first, 2..=2);
     save(&slots, "quick", 50);
     let journal = store.get("auto.00000001.journal").wait().unwrap();
-    store.put("quick.00000001.journal", Payload::from(journal), Precondition::Absent).wait().unwrap();
+    store.put("quick.00000002.journal", Payload::from(journal), Precondition::Absent).wait().unwrap();
     let loaded = slots.load("quick").wait().unwrap();
     super::assert_is(&loaded, 50, "the save alone");
     let journal = loaded.journal.unwrap();
@@ -173,14 +173,15 @@ fn what_is_appended_to_a_sealed_save_is_sealed() {
 }
 
 #[test]
-fn a_number_that_comes_again_begins_a_journal_of_its_own() {
+fn no_number_comes_again_and_no_delta_reaches_another_save() {
     for (what, store) in stores() {
         let slots = slots(store);
         let before = save(&slots, "auto", 1);
         append(&slots, &before, 2..=3);
         slots.delete_slot("auto").wait().unwrap();
         let base = save(&slots, "auto", 1);
-        assert_eq!(base.generation, before.generation, "{what}");
+        assert!(base.generation > before.generation, "{what}");
+        assert!(slots.append(&before, &delta(3, 4)).wait().unwrap_err().is_conflict(), "{what}");
         append(&slots, &base, 2..=2);
         assert_eq!(loads(&slots, "auto"), 2, "{what}");
     }

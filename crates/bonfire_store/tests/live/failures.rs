@@ -129,7 +129,7 @@ fn panics_are_errors_and_the_thread_goes_on() {
         submit_load(&saver, "quick".into(), options, |_, _| -> Result<u32> { panic!("in the migration") });
     assert!(load.wait().unwrap_err().to_string().contains("in the migration"));
     let save = saver.save(SaveTarget::blob(Panicking, "a"), world(1), Details::new());
-    assert!(save.wait().unwrap_err().to_string().contains("no put"));
+    assert!(save.wait().unwrap_err().to_string().contains("no change"));
     assert_eq!(saver.status().failures, 1);
     assert_eq!(loaded(&saver, "quick"), 1);
 }
@@ -156,13 +156,11 @@ fn a_world_that_is_too_large_is_refused_when_its_turn_comes() {
 struct Panicking;
 
 impl Store for Panicking {
-    fn put<'a>(
-        &'a self,
-        _: &'a str,
-        _: bonfire_store::Payload,
-        _: bonfire_store::Precondition,
-    ) -> bonfire_store::backend::StoreFuture<'a, bonfire_store::Version> {
-        panic!("no put")
+    fn change(
+        &self,
+        _: bonfire_store::Batch,
+    ) -> bonfire_store::backend::StoreFuture<'_, Vec<Option<bonfire_store::Version>>> {
+        panic!("no change")
     }
     fn get<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, bytes::Bytes> {
         unsupported()
@@ -174,14 +172,6 @@ impl Store for Panicking {
     ) -> bonfire_store::backend::StoreFuture<'a, bytes::Bytes> {
         unsupported()
     }
-    fn append<'a>(
-        &'a self,
-        _: &'a str,
-        _: u64,
-        _: bonfire_store::Payload,
-    ) -> bonfire_store::backend::StoreFuture<'a, u64> {
-        unsupported()
-    }
     fn head<'a>(
         &'a self,
         _: &'a str,
@@ -191,11 +181,8 @@ impl Store for Panicking {
     fn list<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, Vec<String>> {
         unsupported()
     }
-    fn remove<'a>(&'a self, _: &'a str) -> bonfire_store::backend::StoreFuture<'a, bool> {
-        unsupported()
-    }
 }
 
 fn unsupported<'a, T: Send + 'a>() -> bonfire_store::backend::StoreFuture<'a, T> {
-    Box::pin(async { Err(Error::unsupported("nothing but a put")) })
+    Box::pin(async { Err(Error::unsupported("nothing but a change")) })
 }

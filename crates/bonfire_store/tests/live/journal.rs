@@ -50,13 +50,13 @@ fn a_handle_is_complete_when_the_delta_is_durable() {
 fn no_save_takes_the_place_of_one_that_a_delta_comes_after() {
     let (saver, gate, _) = held();
     let first = saver.save("auto", world(1), Details::new());
-    // Whoever asks for this knows the number before the save has one.
-    let appended = saver.append(JournalBase::new("auto", 1, 1), delta(1, 2));
+    // The save that the disk is held in has the number 1. So this one will be 2.
+    let appended = saver.append(JournalBase::new("auto", 2, 1), delta(1, 2));
     let second = saver.save("auto", world(5), Details::new());
     gate.open();
     assert!(!first.wait().unwrap().coalesced);
     assert_eq!(appended.wait().unwrap().record, 1);
-    assert_eq!(second.wait().unwrap().generation, Some(2));
+    assert_eq!(second.wait().unwrap().generation, Some(3));
     assert_eq!(number(&saver.load("auto").wait().unwrap().snapshot), 5);
 }
 
@@ -123,7 +123,7 @@ fn only_a_save_in_a_slot_that_nobody_replaced_has_a_journal() {
     let elsewhere = saver.save(SaveTarget::blob(MemoryStore::new(), "copy"), world(1), Details::new());
     gate.open();
     assert!(first.wait().unwrap().journal_base(1).is_none(), "another world was saved in its place");
-    assert_eq!(second.wait().unwrap().journal_base(2), Some(JournalBase::new("auto", 1, 2)));
+    assert_eq!(second.wait().unwrap().journal_base(2), Some(JournalBase::new("auto", 2, 2)));
     assert!(elsewhere.wait().unwrap().journal_base(1).is_none());
 }
 

@@ -40,7 +40,7 @@ fn only_the_newest_of_several_waiting_saves_is_written() {
     let reports = handles.map(|handle| handle.wait().unwrap());
     assert_eq!(reports.each_ref().map(|report| report.coalesced), [true, true, false]);
     for report in reports {
-        assert_eq!((report.generation, report.entities), (Some(1), 20));
+        assert_eq!((report.generation, report.entities), (Some(2), 20));
         assert_eq!(report.target, SaveTarget::from("quick"));
         assert!(report.pruned.is_empty() && report.prune_error.is_none());
     }
@@ -74,7 +74,7 @@ fn the_newer_save_has_the_place_of_the_older_one() {
     gate.open();
     assert!(saver.finish(std::time::Duration::MAX));
     let expected =
-        ["first.00000001.bonfire", "a.00000001.bonfire", "b.00000001.bonfire", "b.00000002.bonfire"];
+        ["first.00000001.bonfire", "a.00000002.bonfire", "b.00000003.bonfire", "b.00000004.bonfire"];
     assert_eq!(gate.named(), expected);
     assert_eq!((loaded(&saver, "a"), loaded(&saver, "b")), (2, 2));
 }

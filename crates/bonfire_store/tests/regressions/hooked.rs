@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use bonfire::{Error, Result};
-use bonfire_store::backend::StoreFuture;
-use bonfire_store::{BlobHead, MemoryStore, Payload, Precondition, Store, Version};
+use bonfire_store::backend::{Change, StoreFuture};
+use bonfire_store::{Batch, BlobHead, MemoryStore, Store, Version};
 use bytes::Bytes;
 
 type Hook = Box<dyn FnMut(&str, &str) -> Option<Error> + Send>;
@@ -30,10 +30,18 @@ impl Hooked {
     }
 }
 impl Store for Hooked {
-    fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
         Box::pin(async move {
-            self.call("put", name)?;
-            self.inner.put(name, payload, when).await
+            for change in batch.changes() {
+                match change {
+                    Change::Put { name, .. } => self.call("put", name)?,
+                    Change::Append { name, .. } => self.call("append", name)?,
+                    Change::Copy { from, .. } => self.call("copy", from)?,
+                    Change::Rename { from, .. } => self.call("rename", from)?,
+                    Change::Remove { name } => self.call("remove", name)?,
+                }
+            }
+            self.inner.change(batch).await
         })
     }
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
@@ -48,12 +56,6 @@ impl Store for Hooked {
             self.inner.get_range(name, range).await
         })
     }
-    fn append<'a>(&'a self, name: &'a str, n: u64, payload: Payload) -> StoreFuture<'a, u64> {
-        Box::pin(async move {
-            self.call("append", name)?;
-            self.inner.append(name, n, payload).await
-        })
-    }
     fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
         Box::pin(async move {
             self.call("head", name)?;
@@ -64,18 +66,6 @@ impl Store for Hooked {
         Box::pin(async move {
             self.call("list", prefix)?;
             self.inner.list(prefix).await
-        })
-    }
-    fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            self.call("remove", name)?;
-            self.inner.remove(name).await
-        })
-    }
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            self.call("rename", from)?;
-            self.inner.rename(from, to).await
         })
     }
 }

@@ -131,6 +131,12 @@ impl CrashDisk {
         Self(Arc::new(Mutex::new(inner)))
     }
 
+    /// The files as programs see them.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let inner = self.inner();
+        inner.names.iter().map(|(name, file)| (name.clone(), inner.files[*file].clone())).collect()
+    }
+
     /// What was asked of the disk so far. Reading is not recorded.
     pub fn operations(&self) -> Vec<Operation> {
         self.inner().operations.clone()

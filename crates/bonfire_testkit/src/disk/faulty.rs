@@ -33,19 +33,26 @@ pub enum Fault {
     Io,
     /// `ENOSPC`: the disk is full. A write has written a part.
     Full,
+    /// `EMFILE`: the program has too many files open. Only calls that open one fail.
+    TooManyFiles,
     /// A read or a write does a part of what it was asked for, and says so. Other calls do not know it.
     Short,
     /// `EINTR`: a signal came first. Nothing was done. Repeated, every second call is interrupted: real signals end.
+    /// Only reads and writes: disks make the other calls again themselves.
     Interrupted,
 }
 
 impl Fault {
-    /// All of them.
+    /// All of them but those that another one stands for.
     pub const ALL: [Self; 4] = [Self::Io, Self::Full, Self::Short, Self::Interrupted];
 
     /// Whether `call` can fail in this way.
     fn applies(self, call: Call) -> bool {
-        self != Self::Short || matches!(call, Call::Read | Call::Write)
+        match self {
+            Self::Short | Self::Interrupted => matches!(call, Call::Read | Call::Write),
+            Self::TooManyFiles => matches!(call, Call::Open | Call::Create | Call::List | Call::Lock),
+            Self::Io | Self::Full => true,
+        }
     }
 
     /// Whether nobody but the loop that reads or writes may notice.
@@ -55,7 +62,9 @@ impl Fault {
 
     fn error(self) -> io::Error {
         match self {
-            Self::Io => io::Error::other("the disk is broken"),
+            // The code matters: it says that the disk cannot read, and must not be taken for damage.
+            Self::Io => io::Error::from_raw_os_error(5),
+            Self::TooManyFiles => io::Error::from_raw_os_error(24),
             Self::Full => ErrorKind::StorageFull.into(),
             Self::Short | Self::Interrupted => ErrorKind::Interrupted.into(),
         }

@@ -133,6 +133,9 @@ impl Promise<'_> {
             Some(Step::Rename { from, to }) if !found.contains_key(from) && !found.contains_key(to) => {
                 Err(format!("`{from}` has vanished on its way to `{to}`"))
             }
+            Some(Step::Rename { from, to }) if found.contains_key(from) && found.contains_key(to) => {
+                Err(format!("`{from}` has a second name, `{to}`"))
+            }
             _ => Ok(()),
         }
     }
