@@ -1,0 +1,77 @@
+//! Real faults: worker processes save through the public API while strace makes their system calls fail or kills them. A
+//! checker compares what they leave with a log of what was acknowledged.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | `operation`, `world` | scripts of the workers, and worlds that carry a number |
+//! | `subject`, `chunk_subject`, `app_subject`, `play` | the worker process: operations on the public API |
+//! | `log` | the log of acknowledgements, outside of the directory under test |
+//! | `model`, `check`, `view` | what may be there, what was answered, what is there |
+//! | `strace`, `runner` | processes with faults, and what comes after them |
+//! | `report` | counts and violations |
+//!
+//! It has no test harness: a worker process is this program again, and must make no disk calls but its own. Arguments that
+//! do not begin with a dash choose parts or workers by name.
+
+#[cfg(target_os = "linux")]
+mod app_subject;
+#[cfg(target_os = "linux")]
+mod check;
+#[cfg(target_os = "linux")]
+mod chunk_subject;
+#[cfg(target_os = "linux")]
+mod log;
+#[cfg(target_os = "linux")]
+mod model;
+#[cfg(target_os = "linux")]
+mod operation;
+#[cfg(target_os = "linux")]
+mod play;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod runner;
+#[cfg(target_os = "linux")]
+mod strace;
+#[cfg(target_os = "linux")]
+mod subject;
+#[cfg(target_os = "linux")]
+mod view;
+#[cfg(target_os = "linux")]
+mod world;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("NOT RUN: strace needs Linux");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    use operation::Worker;
+
+    if strace::run_worker() {
+        return;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        println!("real_faults: test");
+        return;
+    }
+    if !strace::is_installed() {
+        println!("NOT RUN: strace is not installed");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs strace");
+        return;
+    }
+    let chosen: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| *chosen == name);
+    let only = std::env::var("BONFIRE_FAULTS_ONLY").ok();
+    let mut report = report::Report::default();
+    let workers: Vec<Worker> = Worker::ALL
+        .into_iter()
+        .filter(|worker| is_chosen(worker.name()))
+        .filter(|worker| only.as_ref().is_none_or(|only| only.split(' ').next() == Some(worker.name())))
+        .collect();
+    runner::run_all(&workers, only.as_deref(), &mut report);
+    report.print();
+    assert!(report.violations() == 0, "{} violations", report.violations());
+}
