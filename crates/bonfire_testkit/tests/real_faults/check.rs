@@ -68,7 +68,7 @@ fn is_same_step(one: &Operation, other: &Operation) -> bool {
     match (one, other) {
         (Operation::Save(slot, a), Operation::Save(of, b))
         | (Operation::Tick(slot, a), Operation::Tick(of, b))
-        | (Operation::Recovery(slot, a), Operation::Recovery(of, b)) => slot == of && a % 1000 == b % 1000,
+        | (Operation::Recovery(slot, a), Operation::Recovery(of, b)) => slot == of && a / 10 == b / 10,
         _ => one == other,
     }
 }
@@ -98,6 +98,12 @@ pub(crate) struct Walk {
 struct Numbers {
     store_wide: bool,
     largest: BTreeMap<String, u64>,
+}
+
+impl Numbers {
+    fn forget_slots(&mut self) {
+        self.largest.retain(|slot, _| slot.is_empty());
+    }
 }
 
 impl Walk {
@@ -138,7 +144,9 @@ impl Walk {
         if outcome.is_err() {
             self.remember(operation);
         }
-        if !self.lost_track {
+        if self.lost_track {
+            self.numbers.forget_slots();
+        } else {
             self.judge(operation, entry.attempt, outcome);
         }
     }

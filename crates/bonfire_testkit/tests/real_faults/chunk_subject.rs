@@ -60,7 +60,7 @@ impl ChunkSubject {
             edit.put((x, 0), cells(number, x));
         }
         edit.put(extra(number), cells(number, 9));
-        edit.remove(extra(number.wrapping_sub(2)));
+        edit.remove(extra(number.wrapping_sub(20)));
         edit.commit(Durability::Synced).map(|_| Answer::default())
     }
 

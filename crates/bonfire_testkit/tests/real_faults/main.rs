@@ -36,6 +36,8 @@ mod strace;
 #[cfg(target_os = "linux")]
 mod subject;
 #[cfg(target_os = "linux")]
+mod two_processes;
+#[cfg(target_os = "linux")]
 mod view;
 #[cfg(target_os = "linux")]
 mod world;
@@ -49,7 +51,7 @@ fn main() {
 fn main() {
     use operation::Worker;
 
-    if strace::run_worker() {
+    if strace::run_worker() || two_processes::run_half() {
         return;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -71,7 +73,11 @@ fn main() {
         .filter(|worker| is_chosen(worker.name()))
         .filter(|worker| only.as_ref().is_none_or(|only| only.split(' ').next() == Some(worker.name())))
         .collect();
-    runner::run_all(&workers, only.as_deref(), &mut report);
+    let ground = runner::Ground::new();
+    runner::run_all(&workers, &ground, only.as_deref(), &mut report);
+    if is_chosen("two-processes") {
+        two_processes::run_all(&ground, only.as_deref(), &mut report);
+    }
     report.print();
     assert!(report.violations() == 0, "{} violations", report.violations());
 }

@@ -258,8 +258,10 @@ fn accept(worker: Worker, state: &State, slot: &str) -> Effect {
 
 /// Locks or unlocks the newest save of a kind. Further attempts mean the same save as the first.
 fn set_kind(worker: Worker, state: &State, slot: &str, attempt: usize, (from, to): (Kind, Kind)) -> Effect {
-    let done = attempt > 1 && state.newest(slot, to).is_some();
-    let mut effect = if done { Effect::step(state.clone()) } else { Effect::refused(Refusal::Any) };
+    let mut effect = Effect::refused(Refusal::Any);
+    if attempt > 1 && state.newest(slot, to).is_some() {
+        effect = Effect { refusal: effect.refusal, ..Effect::step(state.clone()) };
+    }
     let Some(place) = state.newest(slot, from) else { return effect };
     let mut saves = state.saves(slot).to_vec();
     let world = saves[place].world;

@@ -174,32 +174,32 @@ impl Worker {
         matches!(self, Self::Chunks | Self::SealedChunks)
     }
 
-    /// Returns the script of this worker. Worlds have different numbers, and later ones larger.
+    /// Returns the script of this worker. Later worlds have larger numbers. The last digit counts attempts.
     pub(crate) fn script(self) -> Vec<Operation> {
         let text = match self {
             Self::Slots | Self::Sealed | Self::Bound => {
-                "open|save auto 10|save auto 11|load auto|lock auto|save auto 12|save auto 13|load auto|\
-                 unlock auto|save auto 14|copy auto kept|rename auto old|load old|save auto 15|\
-                 recovery auto 16|accept auto|load auto|prune old|delete-oldest old|delete kept|\
-                 rename old kept|load kept|save kept 17|load kept"
+                "open|save auto 100|save auto 110|load auto|lock auto|save auto 120|save auto 130|load auto|\
+                 unlock auto|save auto 140|copy auto kept|rename auto old|load old|save auto 150|\
+                 recovery auto 160|accept auto|load auto|prune old|delete-oldest old|delete kept|\
+                 rename old kept|load kept|save kept 170|load kept"
             }
             Self::Journal | Self::SealedJournal => {
-                "open|save auto 30|tick auto 31|tick auto 32|load auto|save auto 50|tick auto 60|\
-                 tick auto 70|tick auto 80|load auto|copy auto kept|load kept|rename auto old|load old|\
-                 merge old|load old|save old 90|tick old 91|lock old|load old|delete kept|\
-                 rename old kept|save kept 95|tick kept 96|load kept"
+                "open|save auto 300|tick auto 310|tick auto 320|load auto|save auto 500|tick auto 600|\
+                 tick auto 700|tick auto 800|load auto|copy auto kept|load kept|rename auto old|load old|\
+                 merge old|load old|save old 900|tick old 910|lock old|load old|delete kept|\
+                 rename old kept|save kept 950|tick kept 960|load kept"
             }
             Self::Value | Self::Path => {
-                "open|save world 10|load world|save world 11|save world 12|load world|save world 13|\
-                 save world 14|load world"
+                "open|save world 100|load world|save world 110|save world 120|load world|save world 130|\
+                 save world 140|load world"
             }
             Self::Chunks | Self::SealedChunks => {
-                "open|save world 1|save world 2|load world|save world 3|compact|load world|save world 4|\
-                 open|load world|save world 5|compact|open|save world 6|load world"
+                "open|save world 10|save world 20|load world|save world 30|compact|load world|save world 40|\
+                 open|load world|save world 50|compact|open|save world 60|load world"
             }
             Self::Autosave => {
-                "open|tick autosave 1|tick autosave 2|save quick 3|tick autosave 4|load autosave|\
-                 tick autosave 5|save quick 6|load quick|tick autosave 7|load autosave"
+                "open|tick autosave 10|tick autosave 20|save quick 30|tick autosave 40|load autosave|\
+                 tick autosave 50|save quick 60|load quick|tick autosave 70|load autosave"
             }
         };
         script(text)

@@ -52,7 +52,8 @@ pub(crate) struct Job {
 /// What all runs of a worker share.
 pub(crate) struct Ground {
     clean: BTreeMap<Worker, BTreeSet<String>>,
-    store_wide: bool,
+    /// Whether numbers are unique over all slots.
+    pub(crate) store_wide: bool,
 }
 
 impl Ground {
@@ -62,6 +63,11 @@ impl Ground {
             (worker, view::clean_patterns(worker, &directory_in(root.path(), worker)))
         });
         Self { clean: clean.into(), store_wide: view::numbers_are_store_wide() }
+    }
+
+    /// The patterns of the names in a directory of this worker.
+    pub(crate) fn clean(&self, worker: Worker) -> &BTreeSet<String> {
+        &self.clean[&worker]
     }
 }
 
@@ -129,13 +135,12 @@ fn sample(mut jobs: Vec<Job>, count: usize, random: &mut Random) -> Vec<Job> {
 }
 
 /// Runs workers with faults: a sample at scale 1, everything at scale 100.
-pub(crate) fn run_all(workers: &[Worker], only: Option<&str>, report: &mut Report) {
-    let ground = Ground::new();
+pub(crate) fn run_all(workers: &[Worker], ground: &Ground, only: Option<&str>, report: &mut Report) {
     let count = RUNS * bonfire_testkit::scale() as usize;
     let mut random = Random::new(SEED);
     let mut jobs = Vec::new();
     for worker in workers {
-        let all = all_jobs(*worker, report, &ground);
+        let all = all_jobs(*worker, report, ground);
         println!("{}: {} runs are possible", worker.name(), all.len());
         match only {
             Some(only) => jobs.extend(all.into_iter().filter(|job| fault_text(job).contains(only))),
@@ -152,7 +157,7 @@ pub(crate) fn run_all(workers: &[Worker], only: Option<&str>, report: &mut Repor
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = run(job, &ground);
+                    let found = run(job, ground);
                     let fault = format!("{} {}", job.injection.call, job.injection.fault);
                     let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     report.add(job.worker.name(), &fault, found);
@@ -255,7 +260,7 @@ fn look(
     lines.push(format!("found: {}", view.state));
     walk.line = lines.len();
     let is_possible = walk.compare(&view);
-    let left = view::leftovers(directory, &ground.clean[&worker], &view, ground.store_wide);
+    let left = view::leftovers(directory, ground.clean(worker), &view, ground.store_wide);
     // Nothing opens the directory of a path: there, the next save removes what is left.
     if !left.is_empty() && (worker != Worker::Path || moment == Moment::AtLast) {
         let when = if moment == Moment::AfterOpen { "after an open" } else { "after the next save" };
@@ -275,13 +280,13 @@ fn go_on(worker: Worker, directory: &Path, unfinished: &[Operation], target_firs
     let mut script = vec![Operation::Open];
     for operation in unfinished {
         if let (Operation::Rename(_, to), true) = (operation, target_first) {
-            script.push(Operation::Save(to.clone(), 900));
+            script.push(Operation::Save(to.clone(), 9000));
         }
         script.push(operation.clone());
     }
-    script.extend([Operation::Save(slot.to_owned(), 901), Operation::Load(slot.to_owned())]);
+    script.extend([Operation::Save(slot.to_owned(), 9010), Operation::Load(slot.to_owned())]);
     if worker.has_journals() {
-        script.extend([902, 903].map(|world| Operation::Tick(slot.to_owned(), world)));
+        script.extend([9020, 9030].map(|world| Operation::Tick(slot.to_owned(), world)));
         script.push(Operation::Load(slot.to_owned()));
     }
     if worker.is_chunks() {
