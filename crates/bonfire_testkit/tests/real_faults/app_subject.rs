@@ -41,9 +41,9 @@ impl AppSubject {
         let mut app = App::new();
         app.add_plugins(BonfirePlugin::new().slots(slots).autosave(autosave).policy(SavePolicy::Journal));
         app.persist::<Number>();
-        (0..ENTITIES).for_each(|_| drop(app.world_mut().spawn(Number(0))));
+        app.world_mut().spawn_batch((0..ENTITIES).map(|_| Number(0)));
         let outcomes = Outcomes::default();
-        let told = Arc::clone(&outcomes);
+        let seen = Arc::clone(&outcomes);
         app.add_observer(move |done: On<SaveFinished>| {
             let outcome = match &done.result {
                 Ok(report) => Ok(Answer {
@@ -53,7 +53,7 @@ impl AppSubject {
                 }),
                 Err(error) => Err(error.clone()),
             };
-            told.lock().expect("no panic in an observer").push(outcome);
+            seen.lock().expect("no panic in an observer").push(outcome);
         });
         Ok(Self { app, outcomes })
     }
@@ -87,7 +87,7 @@ impl AppSubject {
         self.saves().autosave.enabled = false;
         self.finish()?;
         let outcome = self.outcomes.lock().expect("no panic in an observer").pop();
-        outcome.unwrap_or_else(|| Err(Error::custom("SILENCE: no event tells how the save ended")))
+        outcome.unwrap_or_else(|| Err(Error::custom("SILENCE: the save has no event")))
     }
 
     fn load(&mut self, slot: &str) -> Result<Answer> {

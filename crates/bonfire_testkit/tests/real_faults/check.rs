@@ -20,6 +20,7 @@ pub(crate) enum Rule {
     Leftover,
     StillFails,
     Mixture,
+    Continue,
     Ended,
 }
 
@@ -36,6 +37,7 @@ impl Rule {
             Self::Leftover => "files are left over",
             Self::StillFails => "a call fails though the fault is gone",
             Self::Mixture => "a world mixes two saves",
+            Self::Continue => "\"Continue\" does not load the slot that was saved to last",
             Self::Ended => "the worker panicked or hung",
         }
     }
@@ -298,6 +300,8 @@ impl Walk {
     fn note_number(&mut self, operation: &Operation, answer: &Answer) {
         let Some(number) = answer.number else { return };
         let slot = match operation {
+            // The slot of the autosave is a journal: the number is that of the save that it belongs to.
+            Operation::Save(slot, _) if slot == "autosave" => return,
             Operation::Save(slot, _) | Operation::Recovery(slot, _) | Operation::Merge(slot) => slot,
             Operation::Copy(_, slot) => slot,
             _ => return,

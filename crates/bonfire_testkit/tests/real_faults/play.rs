@@ -9,8 +9,11 @@ use crate::subject::{self, Subject};
 /// How often a worker makes a call that fails.
 pub(crate) const ATTEMPTS: usize = 3;
 
-/// A worker ends its script after so many operations that failed in all attempts. The model could not tell more.
+/// A worker ends its script after so many operations that failed in all attempts. This bounds the states of the model.
 const FAILED_MAX: usize = 3;
+
+/// The worlds that a worker saves into the target of a failed rename have larger numbers.
+const IN_TARGET: u64 = 8000;
 
 /// A worker that plays scripts on a directory.
 pub(crate) struct Player<'a> {
@@ -20,11 +23,13 @@ pub(crate) struct Player<'a> {
     subject: Option<Box<dyn Subject>>,
     step: usize,
     failed: usize,
+    /// After a failed rename, the worker saves into the target slot before it repeats the rename.
+    pub(crate) target_first: bool,
 }
 
 impl<'a> Player<'a> {
     pub(crate) fn new(worker: Worker, directory: &'a Path, log: &'a mut Log) -> Self {
-        Self { worker, directory, log, subject: None, step: 0, failed: 0 }
+        Self { worker, directory, log, subject: None, step: 0, failed: 0, target_first: false }
     }
 
     /// Performs all operations in order. Ends early if the directory cannot be opened.
@@ -40,8 +45,13 @@ impl<'a> Player<'a> {
     pub(crate) fn step(&mut self, operation: &Operation) -> bool {
         self.step += 1;
         let operation = self.subject.as_ref().map_or(operation.clone(), |subject| subject.resolve(operation));
-        if (1..=ATTEMPTS).any(|attempt| self.attempt(&nth(&operation, attempt), attempt).is_ok()) {
-            return true;
+        for attempt in 1..=ATTEMPTS {
+            if self.attempt(&nth(&operation, attempt), attempt).is_ok() {
+                return true;
+            }
+            if let (Operation::Rename(_, to), 1, true) = (&operation, attempt, self.target_first) {
+                let _ = self.attempt(&Operation::Save(to.clone(), IN_TARGET + self.step as u64), 1);
+            }
         }
         self.failed += usize::from(!matches!(operation, Operation::Load(_)));
         if operation == Operation::Open || self.failed >= FAILED_MAX {
@@ -87,7 +97,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// A further attempt saves a world of its own, so that the checker can tell which attempt left it.
+/// A further attempt saves a world of its own, so that the checker knows which attempt left it.
 fn nth(operation: &Operation, attempt: usize) -> Operation {
     let more = attempt as u64 - 1;
     match operation {

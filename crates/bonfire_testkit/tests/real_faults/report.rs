@@ -17,7 +17,7 @@ pub(crate) struct Violation {
 /// Examples of one kind that are printed in full.
 const EXAMPLES: usize = 2;
 /// Further examples of one kind that are printed as a line.
-const NAMES: usize = 12;
+const NAMES: usize = 30;
 /// Lines of the log that are printed up to the line that matters, and after it.
 const BEFORE: usize = 12;
 const AFTER: usize = 3;
@@ -27,14 +27,41 @@ pub(crate) struct Report {
     workers: BTreeMap<String, usize>,
     faults: BTreeMap<String, usize>,
     violations: Vec<Violation>,
+    remarks: BTreeMap<String, usize>,
+    messages: BTreeMap<String, usize>,
 }
 
+/// If this variable is set, the report ends with the messages of all errors.
+const MESSAGES: &str = "BONFIRE_FAULTS_MESSAGES";
+
 impl Report {
+    /// Counts the message of an error. Numbers do not make two messages different.
+    pub(crate) fn message(&mut self, message: String) {
+        let mut text = String::new();
+        for letter in message.chars() {
+            match letter.is_ascii_digit() {
+                true if text.ends_with('#') => {}
+                true => text.push('#'),
+                false => text.push(letter),
+            }
+        }
+        *self.messages.entry(text).or_default() += 1;
+    }
+
+    /// Counts something that breaks no rule and is worth a look.
+    pub(crate) fn remark(&mut self, remark: String) {
+        *self.remarks.entry(remark).or_default() += 1;
+    }
+
     /// Counts a run and its violations.
     pub(crate) fn add(&mut self, worker: &str, fault: &str, found: impl IntoIterator<Item = Violation>) {
         *self.workers.entry(worker.to_owned()).or_default() += 1;
         *self.faults.entry(fault.to_owned()).or_default() += 1;
         self.violations.extend(found);
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.workers.values().sum()
     }
 
     pub(crate) fn violations(&self) -> usize {
@@ -48,11 +75,9 @@ impl Report {
         };
         println!("\nruns by worker: {}", counts(&self.workers));
         println!("runs by fault: {}", counts(&self.faults));
-        println!(
-            "runs in all: {}, violations: {}",
-            self.workers.values().sum::<usize>(),
-            self.violations.len()
-        );
+        println!("runs in all: {}, violations: {}", self.runs(), self.violations.len());
+        println!("\nremarks, which are no violations:");
+        self.remarks.iter().for_each(|(remark, count)| println!("{count} times: {remark}"));
         let mut groups: BTreeMap<(Rule, &str, &str), Vec<&Violation>> = BTreeMap::new();
         for violation in &self.violations {
             let Finding { rule, verb, .. } = violation.finding;
@@ -71,6 +96,14 @@ impl Report {
             for violation in violations.iter().skip(EXAMPLES).take(NAMES) {
                 println!("-- {}: {}", violation.fault, violation.finding.what);
             }
+            let more = violations.len().saturating_sub(EXAMPLES + NAMES);
+            if more > 0 {
+                println!("-- and {more} more");
+            }
+        }
+        if std::env::var_os(MESSAGES).is_some() {
+            println!("\nmessages:");
+            self.messages.iter().for_each(|(message, count)| println!("{count} times: {message}"));
         }
         if let Some(first) = self.violations.first() {
             println!(

@@ -17,11 +17,12 @@ use crate::report::{Report, Violation};
 use crate::strace::{self, CALLS, Injection};
 use crate::view;
 
-/// The seed of the sample.
-pub(crate) const SEED: u64 = 1;
+/// Runs of each worker at scale 1. At scale 100 there is no sample.
+const RUNS: usize = 50;
+const ALL_AT_SCALE: u32 = 100;
 
-/// Runs of each worker at scale 1.
-const RUNS: usize = 40;
+/// The seed of the sample.
+const SEED: &str = "BONFIRE_FAULTS_SEED";
 
 /// Threads that run workers.
 const THREADS: usize = 2;
@@ -31,8 +32,8 @@ pub(crate) fn place() -> TempDir {
     tempfile::Builder::new().prefix("real-faults-").tempdir().expect("a place for files")
 }
 
-/// Makes the directory under test. Workers with slots create it themselves.
-fn directory_in(root: &Path, worker: Worker) -> PathBuf {
+/// Returns the directory under test. Workers with slots create it themselves; for others it is made here.
+pub(crate) fn prepare(root: &Path, worker: Worker) -> PathBuf {
     let directory = root.join("saves");
     if worker == Worker::Path || worker.is_chunks() {
         std::fs::create_dir_all(&directory).expect("a place for files");
@@ -60,7 +61,7 @@ impl Ground {
     pub(crate) fn new() -> Self {
         let clean = Worker::ALL.map(|worker| {
             let root = place();
-            (worker, view::clean_patterns(worker, &directory_in(root.path(), worker)))
+            (worker, view::clean_patterns(worker, &prepare(root.path(), worker)))
         });
         Self { clean: clean.into(), store_wide: view::numbers_are_store_wide() }
     }
@@ -74,8 +75,8 @@ impl Ground {
 /// Runs a worker without a fault and returns a job for every call that it makes, every error, once and for ever.
 fn all_jobs(worker: Worker, report: &mut Report, ground: &Ground) -> Vec<Job> {
     let root = place();
-    let directory = directory_in(root.path(), worker);
-    let ended = strace::run(worker, root.path(), None);
+    let directory = prepare(root.path(), worker);
+    let ended = strace::run(worker, root.path(), None, false);
     let (lines, walk) = check(worker, root.path(), &ended, Trouble::None, false, ground);
     report.add(
         worker.name(),
@@ -136,14 +137,16 @@ fn sample(mut jobs: Vec<Job>, count: usize, random: &mut Random) -> Vec<Job> {
 
 /// Runs workers with faults: a sample at scale 1, everything at scale 100.
 pub(crate) fn run_all(workers: &[Worker], ground: &Ground, only: Option<&str>, report: &mut Report) {
-    let count = RUNS * bonfire_testkit::scale() as usize;
-    let mut random = Random::new(SEED);
+    let scale = bonfire_testkit::scale();
+    let count = if scale < ALL_AT_SCALE { RUNS * scale as usize } else { usize::MAX };
+    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = Random::new(seed);
     let mut jobs = Vec::new();
     for worker in workers {
         let all = all_jobs(*worker, report, ground);
         println!("{}: {} runs are possible", worker.name(), all.len());
         match only {
-            Some(only) => jobs.extend(all.into_iter().filter(|job| fault_text(job).contains(only))),
+            Some(only) => jobs.extend(all.into_iter().filter(|job| fault_text(job).starts_with(only))),
             None => jobs.extend(sample(all, count, &mut random)),
         }
     }
@@ -160,12 +163,17 @@ pub(crate) fn run_all(workers: &[Worker], ground: &Ground, only: Option<&str>, r
                     let found = run(job, ground);
                     let fault = format!("{} {}", job.injection.call, job.injection.fault);
                     let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    report.add(job.worker.name(), &fault, found);
+                    report.add(job.worker.name(), &fault, found.violations);
+                    found.remarks.into_iter().for_each(|remark| report.remark(remark));
+                    found.messages.into_iter().for_each(|message| report.message(message));
+                    if report.runs().is_multiple_of(1000) {
+                        println!("{} runs, {} violations", report.runs(), report.violations());
+                    }
                 }
             });
         }
     });
-    println!("{} runs with a fault in {} s", jobs.len(), start.elapsed().as_secs());
+    println!("{} runs with a fault, seed {seed}, in {} s", jobs.len(), start.elapsed().as_secs());
 }
 
 /// The text that names a job, and by which it can be had again.
@@ -174,17 +182,33 @@ pub(crate) fn fault_text(job: &Job) -> String {
     format!("{} {}{after}", job.worker.name(), job.injection)
 }
 
-/// Runs one job. Returns the violations.
-fn run(job: &Job, ground: &Ground) -> Vec<Violation> {
+/// The outcome of one job.
+struct Found {
+    violations: Vec<Violation>,
+    /// Things that break no rule and are worth a look.
+    remarks: Vec<String>,
+    /// The messages of all errors.
+    messages: Vec<String>,
+}
+
+/// Runs one job.
+fn run(job: &Job, ground: &Ground) -> Found {
     let root = place();
-    directory_in(root.path(), job.worker);
-    let ended = strace::run(job.worker, root.path(), Some(&job.injection));
+    prepare(root.path(), job.worker);
+    let ended = strace::run(job.worker, root.path(), Some(&job.injection), job.target_first);
     let trouble = match (job.injection.is_kill(), job.injection.forever) {
         (true, _) => Trouble::None,
         (_, true) => Trouble::Forever,
         _ => Trouble::Once,
     };
     let (mut lines, walk) = check(job.worker, root.path(), &ended, trouble, job.target_first, ground);
+    let (_, entries) = log::read(&root.path().join("log"));
+    let remarks = remarks(job, &entries);
+    let messages = entries.iter().filter_map(|entry| {
+        let failure = entry.outcome.as_ref()?.as_ref().err()?;
+        Some(format!("{}: {} ({})", entry.operation.verb(), failure.message, failure.predicates.join(",")))
+    });
+    let messages = messages.collect();
     let hit = ended.trace.iter().find(|line| line.contains("INJECTED") || line.contains("killed"));
     lines.push(format!("the fault: {}", hit.map_or("not met", |hit| hit.as_str())));
     let fault = fault_text(job);
@@ -194,7 +218,31 @@ fn run(job: &Job, ground: &Ground) -> Vec<Violation> {
         finding,
         lines: lines.clone(),
     };
-    walk.findings.into_iter().map(violation).collect()
+    Found { violations: walk.findings.into_iter().map(violation).collect(), remarks, messages }
+}
+
+/// Errors that a store could have spared its caller.
+fn remarks(job: &Job, entries: &[Entry]) -> Vec<String> {
+    let Injection { call, fault, .. } = &job.injection;
+    let mut remarks = Vec::new();
+    for entry in entries {
+        let (verb, Some(Err(failure))) = (entry.operation.verb(), &entry.outcome) else { continue };
+        if *fault == "EINTR" && failure.is("io") && !failure.is("not-found") {
+            remarks.push(format!("EINTR at {call} makes `{verb}` fail"));
+        }
+        let says_sync =
+            failure.message.contains("sync failed") || failure.message.contains("an earlier sync");
+        if says_sync && !["fsync", "fdatasync"].contains(call) {
+            remarks.push(format!(
+                "{}: {fault} at {call}, then `{verb}`: {}",
+                job.worker.name(),
+                failure.message
+            ));
+        }
+    }
+    remarks.sort();
+    remarks.dedup();
+    remarks
 }
 
 /// Follows the log of a worker, looks at the directory, goes on, and looks again. Returns all lines, too.
@@ -236,13 +284,13 @@ fn check(
 
 /// When the checker looks at the directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Moment {
+pub(crate) enum Moment {
     AfterOpen,
     AtLast,
 }
 
 /// Looks at the directory. Returns whether its state was possible.
-fn look(
+pub(crate) fn look(
     worker: Worker,
     directory: &Path,
     walk: &mut Walk,
@@ -271,7 +319,12 @@ fn look(
 
 /// Another process goes on: it repeats what failed or was stopped, saves, and loads. It runs in this process, which
 /// injects nothing.
-fn go_on(worker: Worker, directory: &Path, unfinished: &[Operation], target_first: bool) -> Vec<String> {
+pub(crate) fn go_on(
+    worker: Worker,
+    directory: &Path,
+    unfinished: &[Operation],
+    target_first: bool,
+) -> Vec<String> {
     let slot = match worker {
         Worker::Autosave => "autosave",
         _ if worker.lists_saves() => "auto",

@@ -24,12 +24,14 @@ use crate::play::Player;
 const WORKER: &str = "BONFIRE_FAULTS_WORKER";
 const DIRECTORY: &str = "BONFIRE_FAULTS_DIRECTORY";
 const LOG: &str = "BONFIRE_FAULTS_LOG";
+const TARGET_FIRST: &str = "BONFIRE_FAULTS_TARGET_FIRST";
 
 /// A worker that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The calls that are made to fail, with the errors that make sense for each. `EINTR` fails one call only: the standard
-/// library repeats an interrupted call for ever.
+/// library repeats an interrupted call for ever. `write` is not among them, because workers write nothing with it but
+/// their log.
 pub(crate) const CALLS: [(&str, &[&str]); 19] = [
     ("openat", &["EIO", "EMFILE", "EACCES", "EROFS", "EINTR"]),
     ("pread64", &["EIO", "EINTR"]),
@@ -89,11 +91,17 @@ pub(crate) struct Ended {
     pub(crate) trace: Vec<String>,
 }
 
-/// Whether strace can be started.
-pub(crate) fn is_installed() -> bool {
+/// Says why strace cannot be used, if it cannot.
+pub(crate) fn problem() -> Option<String> {
     let mut command = Command::new("strace");
-    let status = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    let version = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        return Some("strace is not installed".to_owned());
+    }
+    let root = crate::runner::place();
+    let mut command = worker_command(Worker::Path, root.path(), false);
+    let worker = Killed(start_stopped(command.stderr(Stdio::null())));
+    attach(&worker.0, root.path(), None).err()
 }
 
 /// Plays the script of a worker, if this process is one. Returns whether it is.
@@ -106,7 +114,9 @@ pub(crate) fn run_worker() -> bool {
     // Systems that allow only a parent to trace must hear that this process agrees. Others have no such call.
     let _ = set_ptracer(PTracer::Any);
     kill_process(getpid(), Signal::STOP).expect("a process can stop itself");
-    Player::new(worker, &directory, &mut log).play(&worker.script());
+    let mut player = Player::new(worker, &directory, &mut log);
+    player.target_first = std::env::var_os(TARGET_FIRST).is_some();
+    player.play(&worker.script());
     true
 }
 
@@ -123,14 +133,21 @@ pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Runs a worker in `root`, with a fault if one is given. The directory under test is `root/saves`.
-pub(crate) fn run(worker: Worker, root: &Path, injection: Option<&Injection>) -> Ended {
-    let errors = File::create(root.join("stderr")).expect("a place for files");
+fn worker_command(worker: Worker, root: &Path, target_first: bool) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(WORKER, worker.name()).env(DIRECTORY, root.join("saves")).env(LOG, root.join("log"));
-    let child = start_stopped(command.stderr(errors));
+    if target_first {
+        command.env(TARGET_FIRST, "1");
+    }
+    command
+}
+
+/// Runs a worker in `root`, with a fault if one is given. The directory under test is `root/saves`.
+pub(crate) fn run(worker: Worker, root: &Path, injection: Option<&Injection>, target_first: bool) -> Ended {
+    let errors = File::create(root.join("stderr")).expect("a place for files");
+    let child = start_stopped(worker_command(worker, root, target_first).stderr(errors));
     let mut child = Killed(child);
-    let mut strace = Killed(attach(&child.0, root, injection));
+    let mut strace = attach(&child.0, root, injection).expect("strace could attach before");
     let (status, hung) = wait(&mut child.0);
     drop(child);
     let _ = strace.0.wait();
@@ -150,7 +167,7 @@ pub(crate) fn run(worker: Worker, root: &Path, injection: Option<&Injection>) ->
 }
 
 /// Attaches strace to a stopped process, and lets the process go on.
-fn attach(child: &Child, root: &Path, injection: Option<&Injection>) -> Child {
+fn attach(child: &Child, root: &Path, injection: Option<&Injection>) -> Result<Killed, String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-o"]).arg(root.join("trace")).args(["-p", &child.id().to_string()]);
     match injection {
@@ -164,15 +181,17 @@ fn attach(child: &Child, root: &Path, injection: Option<&Injection>) -> Child {
         }
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut strace = command.spawn().expect("strace is installed");
+    let mut strace = Killed(command.spawn().expect("strace is installed"));
     // It says so when the next call of the process will be traced.
-    let mut lines = BufReader::new(strace.stderr.take().expect("it is piped")).lines();
+    let mut lines = BufReader::new(strace.0.stderr.take().expect("it is piped")).lines();
     let said: Vec<String> = lines.by_ref().take(1).map_while(Result::ok).collect();
-    assert!(said.iter().any(|line| line.contains("attached")), "strace cannot attach: {said:?}");
+    if !said.iter().any(|line| line.contains("attached")) {
+        return Err(format!("strace cannot attach: {}", said.join(" ")));
+    }
     kill_process(pid(child), Signal::CONT).expect("it is stopped");
-    // Nobody fills the pipe: without a fault strace says nothing more than that the process has ended.
+    // A full pipe would stop strace.
     std::thread::spawn(move || lines.for_each(drop));
-    strace
+    Ok(strace)
 }
 
 /// Waits for the end of a process. Returns its exit code, and whether it hung.

@@ -1,8 +1,8 @@
 //! Two processes save, append, rename, copy and delete in the same slots at the same time, without faults.
 //!
-//! The two logs are explained if there is one order of all operations that fits: an operation that ended before another
-//! began comes first, the model gives every answer in the log, and the last state is the one in the directory. The search
-//! goes through all pairs of positions in the two logs and carries the possible states along.
+//! The two logs are explained if one order of all operations fits. An operation that ended before another began comes
+//! first. The model gives every answer in the log, and the last state is the one in the directory. The search goes through
+//! all pairs of positions in the two logs and carries the possible states along.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -229,7 +229,7 @@ fn explain(worker: Worker, a: &[Call], b: &[Call], view: &View) -> Option<Findin
     let mut furthest = (0, 0);
     for i in 0..=a.len() {
         for j in 0..=b.len() {
-            let points = with_reads(worker, std::mem::take(&mut grid[i][j]), [a.get(i), b.get(j)]);
+            let points = with_reads(std::mem::take(&mut grid[i][j]), [a.get(i), b.get(j)]);
             if !points.is_empty() && i + j >= furthest.0 + furthest.1 {
                 furthest = (i, j);
             }
@@ -279,8 +279,7 @@ fn overlaps(call: &Call, others: &[Call]) -> bool {
 }
 
 /// Adds the points at which a process that copies or merges has read and not yet written.
-fn with_reads(worker: Worker, points: BTreeSet<Point>, next: [Option<&Call>; 2]) -> BTreeSet<Point> {
-    let mut all = points;
+fn with_reads(mut all: BTreeSet<Point>, next: [Option<&Call>; 2]) -> BTreeSet<Point> {
     for (half, call) in next.into_iter().enumerate() {
         let Some(Operation::Copy(from, _) | Operation::Merge(from)) = call.map(|call| &call.operation) else {
             continue;
@@ -296,7 +295,6 @@ fn with_reads(worker: Worker, points: BTreeSet<Point>, next: [Option<&Call>; 2])
             .collect();
         all.extend(read);
     }
-    let _ = worker;
     all
 }
 

@@ -1,4 +1,4 @@
-//! Small worlds that carry a number, by which the checker tells saves apart.
+//! Small worlds that carry a number. The checker distinguishes saves by it.
 
 use bonfire::engine::{DeltaSchema, SnapshotWriter};
 use bonfire::{Delta, EntityId, Error, Persist, Registry, Result, Snapshot};
