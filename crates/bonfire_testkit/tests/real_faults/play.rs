@@ -98,7 +98,7 @@ impl<'a> Player<'a> {
 }
 
 /// A further attempt saves a world of its own, so that the checker knows which attempt left it.
-fn nth(operation: &Operation, attempt: usize) -> Operation {
+pub(crate) fn nth(operation: &Operation, attempt: usize) -> Operation {
     let more = attempt as u64 - 1;
     match operation {
         Operation::Save(slot, world) => Operation::Save(slot.clone(), world + more),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::check::{Rule, Trouble, Walk};
 use crate::log::{self, Entry, Log};
 use crate::operation::{Operation, Worker};
-use crate::play::Player;
+use crate::play::{Player, nth};
 use crate::report::{Report, Violation};
 use crate::strace::{self, CALLS, Injection};
 use crate::view;
@@ -48,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) injection: Injection,
     /// After a stopped rename, the next process saves into the target slot before it repeats the rename.
     pub(crate) target_first: bool,
+    /// The verb of the operation that makes the call.
+    verb: String,
 }
 
 /// What all runs of a worker share.
@@ -98,9 +100,10 @@ fn all_jobs(worker: Worker, report: &mut Report, ground: &Ground) -> Vec<Job> {
         }
         let mut add = |fault: &'static str, forever: bool| {
             let injection = Injection { call: call.call, fault, nth: call.nth, forever };
-            let is_rename = call.during.starts_with("rename");
+            let verb = call.during.split(' ').next().unwrap_or_default();
+            let is_rename = verb == "rename";
             for target_first in [false, true].into_iter().take(1 + usize::from(is_rename)) {
-                jobs.push(Job { worker, injection: injection.clone(), target_first });
+                jobs.push(Job { worker, injection: injection.clone(), target_first, verb: verb.to_owned() });
             }
         };
         add("KILL", false);
@@ -115,7 +118,7 @@ fn all_jobs(worker: Worker, report: &mut Report, ground: &Ground) -> Vec<Job> {
     jobs
 }
 
-/// Chooses jobs by seed. Every call and fault of the worker comes before any comes twice.
+/// Chooses jobs by seed. Every operation is killed, fails once and fails for ever before any of that comes twice.
 fn sample(mut jobs: Vec<Job>, count: usize, random: &mut Random) -> Vec<Job> {
     if jobs.len() <= count {
         return jobs;
@@ -126,7 +129,7 @@ fn sample(mut jobs: Vec<Job>, count: usize, random: &mut Random) -> Vec<Job> {
     let mut met = BTreeMap::new();
     let mut ranked: Vec<(usize, Job)> = Vec::new();
     for job in jobs {
-        let kind = (job.injection.call, job.injection.is_kill(), job.injection.forever);
+        let kind = (job.verb.clone(), job.injection.is_kill(), job.injection.forever);
         let rank = met.entry(kind).or_insert(0);
         *rank += 1;
         ranked.push((*rank, job));
@@ -335,7 +338,8 @@ pub(crate) fn go_on(
         if let (Operation::Rename(_, to), true) = (operation, target_first) {
             script.push(Operation::Save(to.clone(), 9000));
         }
-        script.push(operation.clone());
+        // A world of its own: the one of the failed call may be there.
+        script.push(nth(operation, 6));
     }
     script.extend([Operation::Save(slot.to_owned(), 9010), Operation::Load(slot.to_owned())]);
     if worker.has_journals() {
