@@ -5,54 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::log::{Answer, Entry, Failure, Outcome};
 use crate::model::{State, effect};
 use crate::operation::{Operation, Worker};
+use crate::report::{Finding, Rule};
 use crate::view::View;
-
-/// A rule that was broken. The text is the heading in the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
-    OlderWorld,
-    IoIsDamage,
-    UnexplainedError,
-    ImpossibleSuccess,
-    StateLost,
-    RenameUnfinished,
-    NumberTwice,
-    Leftover,
-    StillFails,
-    Mixture,
-    Continue,
-    Ended,
-}
-
-impl Rule {
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::OlderWorld => "a load returned Ok with a world that is not the acknowledged one",
-            Self::IoIsDamage => "an I/O error is reported as damage (`is_corrupt`)",
-            Self::UnexplainedError => "a call failed with an error that nothing explains",
-            Self::ImpossibleSuccess => "a call succeeded that must be refused",
-            Self::StateLost => "the saves are neither those before nor those after the stopped call",
-            Self::RenameUnfinished => "a stopped rename cannot be finished by calling it again",
-            Self::NumberTwice => "a number was acknowledged twice, or numbers went back",
-            Self::Leftover => "files are left over",
-            Self::StillFails => "a call fails though the fault is gone",
-            Self::Mixture => "a world mixes two saves",
-            Self::Continue => "\"Continue\" does not load the slot that was saved to last",
-            Self::Ended => "the worker panicked or hung",
-        }
-    }
-}
-
-/// A broken rule in one run.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) rule: Rule,
-    /// The verb of the operation.
-    pub(crate) verb: &'static str,
-    pub(crate) what: String,
-    /// The line of the log at which it was found, from 1.
-    pub(crate) line: usize,
-}
 
 /// How calls may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bonfire_store::{Details, DirStore, JournalBase, Slots, Wait};
 
-use crate::check::{Finding, Rule};
-use crate::report::{Report, Violation};
-use crate::runner::place;
+use crate::aftermath::place;
+use crate::report::{Finding, Report, Rule, Violation};
 use crate::world;
 
 /// Seconds since 1970 on the clock of the player.

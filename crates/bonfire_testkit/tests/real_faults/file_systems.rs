@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::check::{Finding, Trouble, Walk};
+use crate::aftermath::{Ground, Moment, go_on, look, place, prepare};
+use crate::check::{Trouble, Walk};
 use crate::log::{self, Log};
 use crate::operation::{Operation, Worker, script};
 use crate::play::Player;
-use crate::report::{Report, Violation};
-use crate::runner::{Ground, Moment, go_on, look, place, prepare};
+use crate::report::{Finding, Report, Violation};
 
 const WORKERS: [Worker; 6] =
     [Worker::Slots, Worker::Journal, Worker::SealedJournal, Worker::Value, Worker::Chunks, Worker::Autosave];

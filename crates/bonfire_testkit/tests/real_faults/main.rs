@@ -7,13 +7,24 @@
 //! | `subject`, `chunk_subject`, `app_subject`, `play` | the worker process: operations on the public API |
 //! | `log` | the log of acknowledgements, outside of the directory under test |
 //! | `model`, `check`, `view` | what may be there, what was answered, what is there |
-//! | `strace`, `runner` | processes with faults, and what comes after them |
+//! | `strace`, `runner` | processes with faults: all, or a sample |
+//! | `aftermath` | what they leave, and another worker that goes on |
 //! | `two_processes`, `file_systems`, `clock` | trouble without strace |
-//! | `report` | counts and violations |
+//! | `report` | the rules, counts and violations |
 //!
 //! It has no test harness: a worker process is this program again, and must make no disk calls but its own. Arguments that
-//! do not begin with a dash choose parts or workers by name.
+//! do not begin with a dash choose workers or parts by name: `cargo test --test real_faults -- journal two-processes`.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `BONFIRE_TEST_SCALE` | 1: a sample. 100: every call, every error, once and for ever, and 1000 rounds of two processes |
+//! | `BONFIRE_FAULTS_SEED` | the seed of the sample, 1 by default |
+//! | `BONFIRE_FAULTS_ONLY` | one run, as the report names it |
+//! | `BONFIRE_FAULTS_MESSAGES` | print the messages of all errors |
+//! | `TMPDIR` | where the directories lie, and so which file system is tested |
 
+#[cfg(target_os = "linux")]
+mod aftermath;
 #[cfg(target_os = "linux")]
 mod app_subject;
 #[cfg(target_os = "linux")]
@@ -80,7 +91,7 @@ fn main() -> std::process::ExitCode {
         .filter(|worker| is_chosen(worker.name()))
         .filter(|worker| only.as_ref().is_none_or(|only| only.split(' ').next() == Some(worker.name())))
         .collect();
-    let ground = runner::Ground::new();
+    let ground = aftermath::Ground::new();
     runner::run_all(&workers, &ground, only.as_deref(), &mut report);
     if is_chosen("two-processes") {
         two_processes::run_all(&ground, only.as_deref(), &mut report);

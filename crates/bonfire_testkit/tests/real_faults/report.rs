@@ -2,7 +2,52 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Finding, Rule};
+/// A rule that was broken. The text is the heading in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rule {
+    OlderWorld,
+    IoIsDamage,
+    UnexplainedError,
+    ImpossibleSuccess,
+    StateLost,
+    RenameUnfinished,
+    NumberTwice,
+    Leftover,
+    StillFails,
+    Mixture,
+    Continue,
+    Ended,
+}
+
+impl Rule {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::OlderWorld => "a load returned Ok with a world that is not the acknowledged one",
+            Self::IoIsDamage => "an I/O error is reported as damage (`is_corrupt`)",
+            Self::UnexplainedError => "a call failed with an error that nothing explains",
+            Self::ImpossibleSuccess => "a call succeeded that must be refused",
+            Self::StateLost => "the saves are neither those before nor those after the stopped call",
+            Self::RenameUnfinished => "a stopped rename cannot be finished by calling it again",
+            Self::NumberTwice => "a number was acknowledged twice, or numbers went back",
+            Self::Leftover => "files are left over",
+            Self::StillFails => "a call fails though the fault is gone",
+            Self::Mixture => "a world mixes two saves",
+            Self::Continue => "\"Continue\" does not load the slot that was saved to last",
+            Self::Ended => "the worker panicked or hung",
+        }
+    }
+}
+
+/// A broken rule in one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) rule: Rule,
+    /// The verb of the operation.
+    pub(crate) verb: &'static str,
+    pub(crate) what: String,
+    /// The line of the log at which it was found, from 1.
+    pub(crate) line: usize,
+}
 
 /// A broken rule, with the run that broke it.
 #[derive(Clone, Debug)]
@@ -89,7 +134,9 @@ impl Report {
                 let Violation { fault, finding, lines, .. } = violation;
                 println!("-- {fault}: {}", finding.what);
                 let end = (finding.line + AFTER).min(lines.len());
-                let start = finding.line.saturating_sub(BEFORE).min(end);
+                // With two processes, every line may be the reason.
+                let before = if fault.starts_with("two") { lines.len() } else { BEFORE };
+                let start = finding.line.saturating_sub(before).min(end);
                 lines[start..end].iter().for_each(|line| println!("   {line}"));
                 lines.last().filter(|_| end < lines.len()).iter().for_each(|line| println!("   .. {line}"));
             }

@@ -1,21 +1,20 @@
-//! Runs workers with faults, checks what they leave, goes on, and checks again.
+//! Runs workers with faults: all of them, or a sample.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use bonfire_testkit::disk::Random;
-use tempfile::TempDir;
 
-use crate::check::{Rule, Trouble, Walk};
-use crate::log::{self, Entry, Log};
-use crate::operation::{Operation, Worker};
-use crate::play::{Player, nth};
-use crate::report::{Report, Violation};
+use crate::aftermath::{Ground, check, place, prepare};
+use crate::check::Trouble;
+use crate::log::{self, Entry};
+use crate::operation::Worker;
+use crate::report::{Finding, Report, Rule, Violation};
 use crate::strace::{self, CALLS, Injection};
-use crate::view;
 
 /// Runs of each worker at scale 1. At scale 100 there is no sample.
 const RUNS: usize = 50;
@@ -27,20 +26,6 @@ const SEED: &str = "BONFIRE_FAULTS_SEED";
 /// Threads that run workers.
 const THREADS: usize = 2;
 
-/// Makes a place for the files of one run.
-pub(crate) fn place() -> TempDir {
-    tempfile::Builder::new().prefix("real-faults-").tempdir().expect("a place for files")
-}
-
-/// Returns the directory under test. Workers with slots create it themselves; for others it is made here.
-pub(crate) fn prepare(root: &Path, worker: Worker) -> PathBuf {
-    let directory = root.join("saves");
-    if worker == Worker::Path || worker.is_chunks() {
-        std::fs::create_dir_all(&directory).expect("a place for files");
-    }
-    directory
-}
-
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
@@ -50,28 +35,6 @@ pub(crate) struct Job {
     pub(crate) target_first: bool,
     /// The verb of the operation that makes the call.
     verb: String,
-}
-
-/// What all runs of a worker share.
-pub(crate) struct Ground {
-    clean: BTreeMap<Worker, BTreeSet<String>>,
-    /// Whether numbers are unique over all slots.
-    pub(crate) store_wide: bool,
-}
-
-impl Ground {
-    pub(crate) fn new() -> Self {
-        let clean = Worker::ALL.map(|worker| {
-            let root = place();
-            (worker, view::clean_patterns(worker, &prepare(root.path(), worker)))
-        });
-        Self { clean: clean.into(), store_wide: view::numbers_are_store_wide() }
-    }
-
-    /// The patterns of the names in a directory of this worker.
-    pub(crate) fn clean(&self, worker: Worker) -> &BTreeSet<String> {
-        &self.clean[&worker]
-    }
 }
 
 /// Runs a worker without a fault and returns a job for every call that it makes, every error, once and for ever.
@@ -163,7 +126,8 @@ pub(crate) fn run_all(workers: &[Worker], ground: &Ground, only: Option<&str>, r
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = run(job, ground);
+                    let found = catch_unwind(AssertUnwindSafe(|| run(job, ground)));
+                    let found = found.unwrap_or_else(|panic| Found::of_panic(job, &*panic));
                     let fault = format!("{} {}", job.injection.call, job.injection.fault);
                     let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     report.add(job.worker.name(), &fault, found.violations);
@@ -194,6 +158,18 @@ struct Found {
     messages: Vec<String>,
 }
 
+impl Found {
+    /// Something panicked in this process: the store, while the checker looked or another worker went on.
+    fn of_panic(job: &Job, panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let what = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned();
+        let finding = Finding { rule: Rule::Ended, verb: "open", what, line: 0 };
+        let (worker, fault) = (job.worker.name().to_owned(), fault_text(job));
+        let violation = Violation { worker, fault, finding, lines: Vec::new() };
+        Self { violations: vec![violation], remarks: Vec::new(), messages: Vec::new() }
+    }
+}
+
 /// Runs one job.
 fn run(job: &Job, ground: &Ground) -> Found {
     let root = place();
@@ -206,13 +182,16 @@ fn run(job: &Job, ground: &Ground) -> Found {
     };
     let (mut lines, walk) = check(job.worker, root.path(), &ended, trouble, job.target_first, ground);
     let (_, entries) = log::read(&root.path().join("log"));
-    let remarks = remarks(job, &entries);
+    let mut remarks = remarks(job, &entries);
     let messages = entries.iter().filter_map(|entry| {
         let failure = entry.outcome.as_ref()?.as_ref().err()?;
         Some(format!("{}: {} ({})", entry.operation.verb(), failure.message, failure.predicates.join(",")))
     });
     let messages = messages.collect();
     let hit = ended.trace.iter().find(|line| line.contains("INJECTED") || line.contains("killed"));
+    if hit.is_none() {
+        remarks.push(format!("{}: the fault was not met", job.worker.name()));
+    }
     lines.push(format!("the fault: {}", hit.map_or("not met", |hit| hit.as_str())));
     let fault = fault_text(job);
     let violation = |finding| Violation {
@@ -246,111 +225,4 @@ fn remarks(job: &Job, entries: &[Entry]) -> Vec<String> {
     remarks.sort();
     remarks.dedup();
     remarks
-}
-
-/// Follows the log of a worker, looks at the directory, goes on, and looks again. Returns all lines, too.
-fn check(
-    worker: Worker,
-    root: &Path,
-    ended: &strace::Ended,
-    trouble: Trouble,
-    target_first: bool,
-    ground: &Ground,
-) -> (Vec<String>, Walk) {
-    let (mut lines, entries) = log::read(&root.join("log"));
-    let mut walk = Walk::new(worker, trouble, ground.store_wide);
-    entries.iter().zip(1..).for_each(|(entry, line)| walk.take(entry, line));
-    walk.end();
-    if let Some(problem) = &ended.problem {
-        walk.find_here(Rule::Ended, problem.clone());
-    }
-    walk.trouble = Trouble::None;
-    let directory = root.join("saves");
-    let unfinished = walk.unfinished.clone();
-    let rename = unfinished.iter().find(|operation| matches!(operation, Operation::Rename(..)));
-    let was_possible = look(worker, &directory, &mut walk, Moment::AfterOpen, ground, &mut lines);
-    walk.is_split = !was_possible && rename.is_some() && !target_first;
-    let after = go_on(worker, &directory, &unfinished, target_first);
-    let entries = log::parse(&after);
-    entries.iter().zip(lines.len() + 1..).for_each(|(entry, line)| walk.take(entry, line));
-    lines.extend(after);
-    let fails = |entry: &Entry| {
-        Some(&entry.operation) == rename && entry.outcome.as_ref().is_some_and(Result::is_err)
-    };
-    if let Some(rename) = rename.filter(|_| walk.is_split && entries.iter().any(fails)) {
-        walk.find(Rule::RenameUnfinished, rename, format!("`{rename}` fails on a healthy disk"));
-    }
-    walk.end();
-    look(worker, &directory, &mut walk, Moment::AtLast, ground, &mut lines);
-    (lines, walk)
-}
-
-/// When the checker looks at the directory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
-    AfterOpen,
-    AtLast,
-}
-
-/// Looks at the directory. Returns whether its state was possible.
-pub(crate) fn look(
-    worker: Worker,
-    directory: &Path,
-    walk: &mut Walk,
-    moment: Moment,
-    ground: &Ground,
-    lines: &mut Vec<String>,
-) -> bool {
-    let view = match view::look(worker, directory) {
-        Ok(view) => view,
-        Err(error) => {
-            walk.find_here(Rule::StateLost, format!("the checker cannot load everything: {error}"));
-            return false;
-        }
-    };
-    lines.push(format!("found: {}", view.state));
-    walk.line = lines.len();
-    let is_possible = walk.compare(&view);
-    let left = view::leftovers(directory, ground.clean(worker), &view, ground.store_wide);
-    // Nothing opens the directory of a path: there, the next save removes what is left.
-    if !left.is_empty() && (worker != Worker::Path || moment == Moment::AtLast) {
-        let when = if moment == Moment::AfterOpen { "after an open" } else { "after the next save" };
-        walk.find_here(Rule::Leftover, format!("{when}: {}", left.join(", ")));
-    }
-    is_possible
-}
-
-/// Another process goes on: it repeats what failed or was stopped, saves, and loads. It runs in this process, which
-/// injects nothing.
-pub(crate) fn go_on(
-    worker: Worker,
-    directory: &Path,
-    unfinished: &[Operation],
-    target_first: bool,
-) -> Vec<String> {
-    let slot = match worker {
-        Worker::Autosave => "autosave",
-        _ if worker.lists_saves() => "auto",
-        _ => "world",
-    };
-    let mut script = vec![Operation::Open];
-    for operation in unfinished {
-        if let (Operation::Rename(_, to), true) = (operation, target_first) {
-            script.push(Operation::Save(to.clone(), 9000));
-        }
-        // A world of its own: the one of the failed call may be there.
-        script.push(nth(operation, 6));
-    }
-    script.extend([Operation::Save(slot.to_owned(), 9010), Operation::Load(slot.to_owned())]);
-    if worker.has_journals() {
-        script.extend([9020, 9030].map(|world| Operation::Tick(slot.to_owned(), world)));
-        script.push(Operation::Load(slot.to_owned()));
-    }
-    if worker.is_chunks() {
-        script.extend([Operation::Compact, Operation::Open, Operation::Load(slot.to_owned())]);
-    }
-    let mut log = Log::Memory(Vec::new());
-    Player::new(worker, directory, &mut log).play(&script);
-    let Log::Memory(lines) = log else { unreachable!("it is in memory") };
-    lines
 }

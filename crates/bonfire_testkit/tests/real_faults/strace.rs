@@ -98,7 +98,7 @@ pub(crate) fn problem() -> Option<String> {
     if !version.is_ok_and(|status| status.success()) {
         return Some("strace is not installed".to_owned());
     }
-    let root = crate::runner::place();
+    let root = crate::aftermath::place();
     let mut command = worker_command(Worker::Path, root.path(), false);
     let worker = Killed(start_stopped(command.stderr(Stdio::null())));
     attach(&worker.0, root.path(), None).err()

@@ -12,13 +12,12 @@ use std::time::Duration;
 use bonfire_testkit::disk::Random;
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::check::{Finding, Rule};
+use crate::aftermath::{Ground, place};
 use crate::log::{self, Entry, Log, Outcome};
 use crate::model::{Effect, State, effect};
 use crate::operation::{Operation, Worker};
 use crate::play::Player;
-use crate::report::{Report, Violation};
-use crate::runner::{Ground, place};
+use crate::report::{Finding, Report, Rule, Violation};
 use crate::strace::{self, Killed};
 use crate::view::{self, View};
 
