@@ -96,6 +96,9 @@ impl Walk {
             return;
         };
         self.in_flight = None;
+        // Another process that repeats a stopped call makes a further attempt, too.
+        let repeats = self.unfinished.iter().any(|other| is_same_step(other, operation));
+        let attempt = if repeats { entry.attempt.max(2) } else { entry.attempt };
         self.unfinished.retain(|other| !is_same_step(other, operation));
         if outcome.is_err() {
             self.remember(operation);
@@ -103,7 +106,7 @@ impl Walk {
         if self.lost_track {
             self.numbers.forget_slots();
         } else {
-            self.judge(operation, entry.attempt, outcome);
+            self.judge(operation, attempt, outcome);
         }
     }
 

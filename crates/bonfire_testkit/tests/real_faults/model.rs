@@ -226,6 +226,10 @@ pub(crate) fn effect(
         Operation::DeleteOldest(slot) => delete_oldest(state, slot),
         // All or nothing.
         Operation::Rename(from, to) => match (state.saves(from), state.saves(to)) {
+            // A call before this one may have done it. To say so again is as good as to find nothing.
+            ([], [_, ..]) if attempt > 1 => {
+                Effect { refusal: Some(Refusal::NotFound), ..Effect::step(state.clone()) }
+            }
             ([], _) => Effect::refused(Refusal::NotFound),
             (saves, []) => Effect::step(state.with(from, Vec::new()).with(to, saves.to_vec())),
             _ => Effect::refused(Refusal::Conflict),
