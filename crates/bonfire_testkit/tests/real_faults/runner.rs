@@ -185,7 +185,8 @@ fn run(job: &Job, ground: &Ground) -> Found {
     let mut remarks = remarks(job, &entries);
     let messages = entries.iter().filter_map(|entry| {
         let failure = entry.outcome.as_ref()?.as_ref().err()?;
-        Some(format!("{}: {} ({})", entry.operation.verb(), failure.message, failure.predicates.join(",")))
+        let message = failure.message.replace(&*root.path().to_string_lossy(), "ROOT");
+        Some(format!("{}: {message} ({})", entry.operation.verb(), failure.predicates.join(",")))
     });
     let messages = messages.collect();
     let hit = ended.trace.iter().find(|line| line.contains("INJECTED") || line.contains("killed"));
