@@ -116,6 +116,9 @@ pub(crate) fn run_all(workers: &[Worker], ground: &Ground, only: Option<&str>, r
             None => jobs.extend(sample(all, count, &mut random)),
         }
     }
+    if let Some(only) = only.filter(|_| jobs.is_empty() && !workers.is_empty()) {
+        println!("NOT RUN: no run is named `{only}`");
+    }
     // Long and short workers side by side.
     for place in (1..jobs.len()).rev() {
         jobs.swap(place, random.below(place + 1));
