@@ -277,7 +277,9 @@ impl Walk {
     /// Where numbers count in each slot, they begin again in a slot that may be empty or have another's saves.
     fn forget_numbers(&mut self, operation: &Operation) {
         match operation {
-            Operation::Delete(slot) => drop(self.numbers.largest.remove(slot)),
+            Operation::Delete(slot) | Operation::DeleteOldest(slot) => {
+                self.numbers.largest.remove(slot);
+            }
             Operation::Rename(from, to) => {
                 self.numbers.largest.remove(from);
                 self.numbers.largest.remove(to);
