@@ -122,7 +122,7 @@ fn a_save_has_what_the_tick_did_and_is_complete_when_it_is_durable() {
     app.update();
     assert!(!save.is_complete() && save.wait_timeout(Duration::ZERO).is_none());
     drop(held);
-    assert_eq!(save.wait().unwrap().generation, Some(1));
+    assert_eq!(save.wait().unwrap().generation, Some(2));
     settle(&mut app);
     assert_eq!(heard(&mut app), ["saved slot `quick`", "saved slot `other`"]);
     assert_eq!(saved_score(&app, "quick"), 7);

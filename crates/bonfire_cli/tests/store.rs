@@ -84,21 +84,21 @@ fn verify_checks_every_save() {
     let saves = saves();
     let run = bonfire("verify", saves.path(), &[]);
     assert_eq!((run.code, run.stdout.lines().count()), (Some(0), 6), "{run:?}");
-    assert!(run.stdout.contains("alice.quick.00000001.bonfire: ok: 5 entities"), "{run:?}");
+    assert!(run.stdout.contains("alice.quick.00000006.bonfire: ok: 5 entities"), "{run:?}");
 
-    let path = saves.path().join("town.00000001.bonfire");
+    let path = saves.path().join("town.00000004.bonfire");
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     let run = bonfire("verify", saves.path(), &[]);
     assert_eq!(run.code, Some(1));
-    assert!(run.stdout.contains("town.00000001.bonfire: damaged: "), "{run:?}");
+    assert!(run.stdout.contains("town.00000004.bonfire: damaged: "), "{run:?}");
     assert_eq!(bonfire("ls", saves.path(), &[]).code, Some(0), "heads are whole");
     let verdicts = bonfire("verify", saves.path(), &["--json"]).json();
     let damaged: Vec<_> =
         verdicts.as_array().unwrap().iter().filter(|verdict| verdict["result"] != "ok").collect();
-    assert_eq!((damaged.len(), &damaged[0]["file"]), (1, &json!("town.00000001.bonfire")));
+    assert_eq!((damaged.len(), &damaged[0]["file"]), (1, &json!("town.00000004.bonfire")));
 
     std::fs::write(&path, &bytes[..middle]).unwrap();
     let run = bonfire("ls", saves.path(), &[]);
@@ -121,7 +121,7 @@ fn slots_are_changed_as_the_game_would() {
     refused(slots("rm", saves, &["quick", "--save", "2"]), "there is no save 2 of `quick`");
     fine(slots("unlock", saves, &["quick", "1"]));
     let restored = slots("restore", saves, &["quick", "1"]);
-    assert_eq!(restored.stdout, "save 1 of `quick` is now also save 4, the newest\n");
+    assert_eq!(restored.stdout, "save 1 of `quick` is now also save 7, the newest\n");
     fine(slots("rename", saves, &["quick", "slow"]));
     refused(slots("rename", saves, &["slow", "town"]), "already");
     refused(slots("rename", saves, &["slow", "../escape"]), "cannot be a name");
@@ -131,7 +131,7 @@ fn slots_are_changed_as_the_game_would() {
         let run = bonfire("ls", saves, &[slot, "--json"]).json();
         run.as_array().unwrap().iter().map(|save| save["save"].as_u64().unwrap()).collect()
     };
-    assert_eq!((numbers("slow"), numbers("copy")), (vec![4, 3, 1], vec![1]));
+    assert_eq!((numbers("slow"), numbers("copy")), (vec![7, 3, 1], vec![8]));
     fine(slots("rm", saves, &["slow"]));
     assert_eq!(bonfire("ls", saves, &["slow"]).code, Some(2));
     fine(bonfire("verify", saves, &[]));
@@ -161,18 +161,18 @@ fn sealed_saves_show_what_was_left_open() {
     assert!(run.part("hidden")[0].contains("sealed") && !run.stdout.contains("secret"), "{run:?}");
     // Bound to its name: without the key nobody can seal it again under another one.
     for change in
-        [slots("lock", saves.path(), &["open", "1"]), slots("rename", saves.path(), &["open", "other"])]
+        [slots("lock", saves.path(), &["open", "2"]), slots("rename", saves.path(), &["open", "other"])]
     {
         assert_eq!((change.code, change.stderr.contains("none of the keys")), (Some(2), true), "{change:?}");
     }
-    assert_eq!(slots("lock", saves.path(), &["hidden", "1"]).code, Some(0), "not bound");
-    let restored = slots("restore", saves.path(), &["open", "1"]);
+    assert_eq!(slots("lock", saves.path(), &["hidden", "3"]).code, Some(0), "not bound");
+    let restored = slots("restore", saves.path(), &["open", "2"]);
     assert_eq!(
         (restored.code, restored.stderr.contains("none of the keys")),
         (Some(2), true),
         "{restored:?}"
     );
-    let sealed = saves.path().join("open.00000001.bonfire");
+    let sealed = saves.path().join("open.00000002.bonfire");
     for command in ["info", "show", "verify"] {
         let run = run_on(command, &sealed, &[]);
         assert_eq!(run.code, Some(2), "{run:?}");
@@ -197,15 +197,15 @@ fn with_the_key_sealed_saves_are_like_others() {
             "{run:?}"
         );
         assert!(bonfire("ls", saves.path(), &key).stdout.contains("A secret"));
-        let shown = run_on("show", &saves.path().join("hidden.00000001.bonfire"), &key);
+        let shown = run_on("show", &saves.path().join("hidden.00000003.bonfire"), &key);
         assert_eq!((shown.code, shown.stdout.contains("Dolly")), (Some(0), true), "{shown:?}");
-        for slot in ["open", "hidden"] {
-            let restored = slots("restore", saves.path(), &[slot, "1", key[0], key[1]]);
+        for (slot, save) in [("open", "2"), ("hidden", "3")] {
+            let restored = slots("restore", saves.path(), &[slot, save, key[0], key[1]]);
             assert_eq!(restored.code, Some(0), "{restored:?}");
         }
     }
     assert!(!bonfire("info", saves.path(), &[]).stdout.contains("secret"), "what was hidden stays hidden");
-    let copy = std::fs::read(saves.path().join("open.00000003.bonfire")).unwrap();
+    let copy = std::fs::read(saves.path().join("open.00000004.bonfire")).unwrap();
     assert!(bonfire_store::backend::is_sealed(&copy), "a copy of a sealed save is sealed");
     let key = ["--key-file", raw.to_str().unwrap()];
     assert_eq!(slots("rename", saves.path(), &["open", "moved", key[0], key[1]]).code, Some(0));

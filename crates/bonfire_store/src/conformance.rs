@@ -320,7 +320,8 @@ fn refused_batch(store: &dyn Store) {
     let change = || Batch::new().put("a", Payload::from(bytes(10, 5))).remove("d");
     let version = store.head("a").wait().unwrap().unwrap().version;
     put(store, "a", bytes(1000, 1));
-    let refusals: [(Batch, fn(&Error) -> bool, &str); 9] = [
+    type Refusal = (Batch, fn(&Error) -> bool, &'static str);
+    let refusals: [Refusal; 9] = [
         (change().rename("none", "new"), Error::is_not_found, "rename of nothing"),
         (change().copy("none", "new"), Error::is_not_found, "copy of nothing"),
         (change().rename("b", "c"), Error::is_conflict, "rename over another"),

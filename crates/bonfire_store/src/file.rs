@@ -13,15 +13,8 @@ pub(crate) fn failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::
     move |error| Error::io(format_args!("cannot {what} `{}`", path.display()), error)
 }
 
-/// An error of writing. A directory that is missing is not a save that is missing.
 fn write_failed<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
-    move |error| {
-        let error = match error.kind() {
-            std::io::ErrorKind::NotFound => std::io::Error::other("its directory does not exist"),
-            _ => error,
-        };
-        Error::io_write(format_args!("cannot {what} `{}`", path.display()), error)
-    }
+    move |error| Error::io_write(format_args!("cannot {what} `{}`", path.display()), error)
 }
 
 /// Puts the bytes at `path`.

@@ -8,7 +8,7 @@ use super::checkpoint_frames::{NewCheckpoint, WrittenCheckpoint};
 use super::checkpoint_state::{CheckpointState, TableChanges};
 use super::chunk_file::ChunkFile;
 use super::frame_scanner::FrameScanner;
-use super::names::io_error;
+use super::names::{read_error, write_error};
 use super::write_commit::Committed;
 use super::writer_state::WriterState;
 use crate::Durability;
@@ -79,7 +79,7 @@ impl ChunkFile {
     }
 
     fn write_table_and_header(&self, writer: &mut WriterState, checkpoint: WrittenCheckpoint) -> Result<()> {
-        let failed = io_error("write the table of", &self.name);
+        let failed = write_error(&*self.disk, "write the table of", &self.name);
         let (file, count) = {
             let state = self.state();
             let chunks = state.indices.of(FrameKind::Chunk);
@@ -149,7 +149,7 @@ impl ChunkFile {
     /// Returns where the first frame begins that lies behind `table_end`. `None` if the chain of frames is broken before it.
     fn boundary_behind(&self, data_start: u64, table_end: u64) -> Result<Option<u64>> {
         let file = self.state().file.clone();
-        let failed = io_error("read", &self.name);
+        let failed = read_error(&*self.disk, "read", &self.name);
         let mut source = FrameScanner::new(&*file).map_err(&failed)?;
         let mut at = data_start;
         while at < table_end {

@@ -7,6 +7,7 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
 use super::indices::Indices;
+use super::names::path_of;
 use super::seal::Seal;
 use super::writer_state::WriterState;
 use crate::format::{Flags, Header};
@@ -105,13 +106,11 @@ impl ChunkFile {
         let Some(writer) = writer.as_mut() else {
             return Err(Error::misuse(format!("`{}` is open for reading only, or closed", self.name)));
         };
-        if writer.poisoned {
-            return Err(Error::io(
-                format_args!("cannot save to `{}`", self.name),
-                std::io::Error::other(
-                    "an earlier sync failed, so what the disk has is not known: open the world again",
-                ),
-            ));
+        if let Some(why) = writer.poisoned {
+            return Err(Error::poisoned(format!(
+                "cannot save to `{}`: {why}, so what the disk holds is not known: open the world again",
+                path_of(&*self.disk, &self.name)
+            )));
         }
         work(writer)
     }

@@ -32,9 +32,9 @@ pub(super) fn read_place(
 
 /// Returns the error for a frame that is not what was written.
 pub(super) fn damaged(key: FrameKey, why: &str) -> Error {
-    Error::corrupt(format!("the {} at {} is damaged: {why}", key.kind.name(), key.pos))
+    Error::corrupt(format!("the {} is damaged: {why}", key.describe()))
 }
 
 fn failed(key: FrameKey, error: std::io::Error) -> Error {
-    Error::io(format_args!("cannot read the {} at {}", key.kind.name(), key.pos), error)
+    Error::io(format_args!("cannot read the {}", key.describe()), error)
 }

@@ -15,15 +15,33 @@ pub(super) fn temporary_name(name: &str) -> String {
 
 /// Takes the lock of a world. Fails if another writer holds it.
 pub(super) fn take_lock(disk: &dyn Disk, name: &str) -> Result<DiskLock> {
-    let lock = disk.lock(&lock_name(name)).map_err(io_error("lock", name))?;
+    let lock = disk.lock(&lock_name(name)).map_err(write_error(disk, "lock", name))?;
     lock.ok_or_else(|| {
         Error::conflict(format!("`{name}` is open for writing already, here or in another process"))
     })
 }
 
-/// Returns a function that says what could not be done with a world.
-pub(super) fn io_error<'n>(what: &'n str, name: &'n str) -> impl Fn(std::io::Error) -> Error + 'n {
-    move |error| Error::io(format_args!("cannot {what} `{name}`"), error)
+/// Returns the path of a world for messages, or its name on a disk without paths.
+pub(super) fn path_of(disk: &dyn Disk, name: &str) -> String {
+    disk.path().map_or_else(|| name.to_owned(), |path| path.join(name).display().to_string())
+}
+
+/// Returns a function that makes the error of a read that failed.
+pub(super) fn read_error<'n>(
+    disk: &'n dyn Disk,
+    what: &'n str,
+    name: &'n str,
+) -> impl Fn(std::io::Error) -> Error + 'n {
+    move |error| Error::io(format_args!("cannot {what} `{}`", path_of(disk, name)), error)
+}
+
+/// Returns a function that makes the error of a write that failed.
+pub(super) fn write_error<'n>(
+    disk: &'n dyn Disk,
+    what: &'n str,
+    name: &'n str,
+) -> impl Fn(std::io::Error) -> Error + 'n {
+    move |error| Error::io_write(format_args!("cannot {what} `{}`", path_of(disk, name)), error)
 }
 
 /// Returns the error of a caller that reads or writes a sealed world without a key.

@@ -11,7 +11,7 @@ use super::entity_section::EntitySection;
 use super::frame_reader::read_place;
 use super::frame_writer::FrameWriter;
 use super::indices::Indices;
-use super::names::{io_error, take_lock, temporary_name};
+use super::names::{read_error, take_lock, temporary_name, write_error};
 use super::recover::{Repair, recover};
 use super::replay::digest;
 use super::seal::Seal;
@@ -66,11 +66,11 @@ impl NewFile<'_> {
         let temporary = temporary_name(self.name);
         match self.disk.remove(&temporary) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io_error("replace", &temporary)(error));
+                return Err(write_error(self.disk, "replace", &temporary)(error));
             }
             _ => {}
         }
-        let file = self.disk.create_new(&temporary).map_err(io_error("create", &temporary))?;
+        let file = self.disk.create_new(&temporary).map_err(write_error(self.disk, "create", &temporary))?;
         let written = self.fill(&*file, old, change, progress).and_then(|fresh| self.verify(&*file, fresh));
         match written {
             Ok(fresh) => Ok((file, fresh)),
@@ -91,7 +91,7 @@ impl NewFile<'_> {
         progress: FrameProgress<'_>,
     ) -> Result<WrittenFile> {
         change.check_key(self.name, self.seal.as_deref(), &self.seal_info)?;
-        let failed = io_error("write", self.name);
+        let failed = write_error(self.disk, "write", self.name);
         let kept = frames_to_keep(old, change);
         let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
@@ -123,7 +123,7 @@ impl NewFile<'_> {
         new: &mut NewContent,
         copied: &mut dyn FnMut(u64),
     ) -> Result<()> {
-        let failed = io_error("write", self.name);
+        let failed = write_error(self.disk, "write", self.name);
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
             match read_place(old.file, *key, *place, &mut bytes) {
@@ -165,7 +165,7 @@ impl NewFile<'_> {
             };
             let data = sealed.as_deref().unwrap_or(&frame.data);
             let written = out.frame(frame.key, frame.tag, self.generation, data);
-            new.note(frame.key, written.map_err(io_error("write", self.name))?);
+            new.note(frame.key, written.map_err(write_error(self.disk, "write", self.name))?);
             new.entities.add(frame.key, data);
         }
         Ok(())
@@ -213,7 +213,7 @@ impl NewFile<'_> {
     /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
     fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
         let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
-        file.forget_cached().map_err(io_error("read back", self.name))?;
+        file.forget_cached().map_err(read_error(self.disk, "read back", self.name))?;
         let found = recover(file)?;
         if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
             return Err(wrong("its structure is damaged"));
@@ -229,15 +229,19 @@ impl NewFile<'_> {
         Ok(fresh)
     }
 
-    /// Gives a file that was written its name.
-    pub(super) fn publish(&self) -> Result<()> {
+    /// Gives a file that was written its name. The error says whether the name may be the new file's.
+    pub(super) fn publish(&self) -> Result<(), PublishError> {
         let temporary = temporary_name(self.name);
-        let renamed = self.disk.rename(&temporary, self.name).map_err(io_error("replace", self.name));
-        if renamed.is_err() {
+        if let Err(error) = self.disk.rename(&temporary, self.name) {
+            // A file that is still there did not get the name.
+            let may_have_name = self.disk.open(&temporary, Access::Read).is_err();
             let _ = self.disk.remove(&temporary);
+            let error = write_error(self.disk, "replace", self.name)(error);
+            return Err(PublishError { error, may_have_name });
         }
-        renamed?;
-        self.disk.sync_dir().map_err(io_error("make the name durable of", self.name))
+        let synced =
+            self.disk.sync_dir().map_err(write_error(self.disk, "make the name durable of", self.name));
+        synced.map_err(|error| PublishError { error, may_have_name: true })
     }
 
     /// Creates a file with some frames. It must not be there.
@@ -247,8 +251,15 @@ impl NewFile<'_> {
             return Err(Error::conflict(format!("`{}` is there already", self.name)));
         }
         drop(self.write(None, change, &mut |_, _| {})?);
-        self.publish()
+        self.publish().map_err(|failure| failure.error)
     }
+}
+
+/// A new file that did not get its name durably.
+pub(super) struct PublishError {
+    pub(super) error: Error,
+    /// Whether the name may mean the new file, now or after a crash.
+    pub(super) may_have_name: bool,
 }
 
 /// The frames of a file that a change leaves as they are, in the order in which a new file has them.

@@ -8,7 +8,7 @@ use bonfire_store::disk::{Access, Disk, DiskFile};
 use super::chunk_file::{ChunkFile, FileOptions, State};
 use super::frame_reader::read_place;
 use super::indices::Indices;
-use super::names::{io_error, take_lock, temporary_name};
+use super::names::{path_of, take_lock, temporary_name, write_error};
 use super::recover::{recover, recover_beside_a_writer};
 use super::report::OpenReport;
 use super::seal::{Seal, SealKey, info_of_file};
@@ -28,11 +28,15 @@ impl ChunkFile {
             Access::Read => None,
             Access::Write => Some(take_lock(&*disk, name)?),
         };
-        let file = disk.open(name, access).map_err(io_error("open", name))?;
-        let mut recovered = match access {
-            Access::Write => recover(&*file)?,
-            Access::Read => recover_beside_a_writer(&*file)?,
+        let file = disk.open(name, access).map_err(write_error(&*disk, "open", name))?;
+        let recovered = match access {
+            Access::Write => recover(&*file),
+            Access::Read => recover_beside_a_writer(&*file),
         };
+        let mut recovered = recovered.map_err(|error| match error.is_io() {
+            true => error.in_key(&path_of(&*disk, name)),
+            false => error,
+        })?;
         let mut report = std::mem::take(&mut recovered.report);
         let header = match recovered.header.take() {
             Some(header) => header,
@@ -62,11 +66,15 @@ impl ChunkFile {
     fn remove_stale(&self) -> Result<u32> {
         match self.disk.remove(&temporary_name(&self.name)) {
             Ok(()) => {
-                self.disk.sync_dir().map_err(io_error("remove a temporary file of", &self.name))?;
+                self.disk.sync_dir().map_err(write_error(
+                    &*self.disk,
+                    "remove a temporary file of",
+                    &self.name,
+                ))?;
                 Ok(1)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(io_error("remove a temporary file of", &self.name)(error)),
+            Err(error) => Err(write_error(&*self.disk, "remove a temporary file of", &self.name)(error)),
         }
     }
 

@@ -8,7 +8,7 @@ use bonfire_store::disk::Access;
 
 use super::chunk_file::{ChunkFile, State};
 use super::frame_reader::{damaged, read_place};
-use super::names::{io_error, no_key};
+use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
 use super::report::DamagedFrame;
 use super::seal::Seal;
@@ -77,6 +77,7 @@ impl ChunkFile {
                 Err(error) if error.is_corrupt() && self.access == Access::Read && self.is_outdated() => {
                     self.refresh()?;
                 }
+                Err(error) if error.is_io() => return Err(error.in_key(&path_of(&*self.disk, &self.name))),
                 Err(error) => return Err(error),
             }
         }
@@ -94,7 +95,8 @@ impl ChunkFile {
         if self.is_writable() {
             return Ok(());
         }
-        let file = self.disk.open(&self.name, Access::Read).map_err(io_error("open", &self.name))?;
+        let file =
+            self.disk.open(&self.name, Access::Read).map_err(read_error(&*self.disk, "open", &self.name))?;
         let recovered = recover_beside_a_writer(&*file)?;
         let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
         let mut state = self.state_mut();

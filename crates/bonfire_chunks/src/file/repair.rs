@@ -5,7 +5,7 @@ use bonfire::Result;
 use super::change::{Change, DATA_BYTES_MAX, NewFrame};
 use super::chunk_file::ChunkFile;
 use super::frame_writer::WRITE_BYTES;
-use super::names::io_error;
+use super::names::{read_error, write_error};
 use super::recover::{Recovered, Repair};
 use super::report::{DamagedFrame, OpenReport};
 use super::writer_state::WriterState;
@@ -38,7 +38,7 @@ impl ChunkFile {
     /// Cuts off what lies behind the last save, and writes the saves behind the last checkpoint once more: if a sync of them has
     /// failed before, the system believes that the disk has them.
     fn repair_tail(&self, writer: &mut WriterState, recovered: &Recovered) -> Result<()> {
-        let failed = io_error("repair", &self.name);
+        let failed = write_error(&*self.disk, "repair", &self.name);
         let file = self.state().file.clone();
         if file.len().map_err(&failed)? > recovered.end {
             file.set_len(recovered.end).map_err(&failed)?;
@@ -58,7 +58,7 @@ impl ChunkFile {
     /// The change that puts aside what is damaged, so that it is not taken for something that was never there.
     fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<Change> {
         let file = self.state().file.clone();
-        let len = file.len().map_err(io_error("read", &self.name))?;
+        let len = file.len().map_err(read_error(&*self.disk, "read", &self.name))?;
         let mut change = Change::default();
         // A hostile file may claim all of itself for each of many frames.
         let mut room = len;

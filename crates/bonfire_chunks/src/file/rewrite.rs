@@ -11,7 +11,7 @@ use super::checkpoint_state::CheckpointState;
 use super::chunk_file::{ChunkFile, ReadPin, State};
 use super::entity_section::EntitySection;
 use super::indices::Indices;
-use super::names::{io_error, take_lock, temporary_name};
+use super::names::{take_lock, temporary_name, write_error};
 use super::new_file::{FrameProgress, FramesToCopy, NewFile};
 use super::seal::Seal;
 use super::writer_state::WriterState;
@@ -110,10 +110,11 @@ impl ChunkFile {
             change,
             progress,
         )?;
-        if let Err(error) = new.publish() {
-            // Whether the name is the new file's after a crash is not known; until then it may be.
-            writer.poison();
-            return Err(error);
+        if let Err(failure) = new.publish() {
+            if failure.may_have_name {
+                writer.poison("the file that replaces it could not be named durably");
+            }
+            return Err(failure.error);
         }
         let mut state = self.state_mut();
         let checkpoint = CheckpointState::written(fresh.header.clone(), fresh.side, fresh.tail_start);
@@ -155,10 +156,10 @@ impl ChunkFile {
             match disk.remove(file) {
                 Ok(()) => was_there |= number == 0,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io_error("remove", file)(error)),
+                Err(error) => return Err(write_error(disk, "remove", file)(error)),
             }
         }
-        disk.sync_dir().map_err(io_error("remove", name))?;
+        disk.sync_dir().map_err(write_error(disk, "remove", name))?;
         Ok(was_there)
     }
 }
@@ -187,6 +188,6 @@ impl FileCopy<'_> {
             NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
         let old = FramesToCopy { file: &*file, indices: &indices, has_other_writer: self.has_other_writer };
         drop(new.write(Some(&old), change, progress)?);
-        new.publish()
+        new.publish().map_err(|failure| failure.error)
     }
 }

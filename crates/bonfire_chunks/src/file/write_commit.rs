@@ -9,7 +9,7 @@ use super::change::{Change, NewFrame};
 use super::checkpoint_frames::{CheckpointWriter, NewCheckpoint, WrittenCheckpoint};
 use super::chunk_file::{ChunkFile, State};
 use super::frame_writer::{FrameWriter, WRITE_BYTES};
-use super::names::io_error;
+use super::names::write_error;
 use super::replay::digest;
 use super::seal::Seal;
 use super::writer_state::WriterState;
@@ -45,7 +45,7 @@ impl ChunkFile {
         change.check_key(&self.name, target.seal.as_deref(), &target.seal_info)?;
         let written = self.write_buffered(writer, &target, change, checkpoint).map_err(|error| {
             writer.cut_off(&*target.file);
-            io_error("write", &self.name)(error)
+            write_error(&*self.disk, "write", &self.name)(error)
         })?;
         if durability == Durability::Synced {
             writer.sync_saves(&*target.file, &self.name, target.generation)?;

@@ -15,7 +15,8 @@ pub(super) struct WriterState {
     /// The generation of the last save that a sync has covered.
     pub(super) durable: u64,
     pub(super) checkpoint: CheckpointState,
-    pub(super) poisoned: bool,
+    /// Why nothing more is written through this file.
+    pub(super) poisoned: Option<&'static str>,
     /// Memory that the next save uses again.
     pub(super) buffer: Vec<u8>,
 }
@@ -27,7 +28,7 @@ impl WriterState {
             end: recovered.end,
             durable: recovered.generation,
             checkpoint: CheckpointState::recovered(header, recovered),
-            poisoned: false,
+            poisoned: None,
             buffer: Vec::new(),
         }
     }
@@ -37,15 +38,16 @@ impl WriterState {
         (self.checkpoint, self.end, self.durable) = (checkpoint, end, generation);
     }
 
-    pub(super) fn poison(&mut self) {
-        self.poisoned = true;
+    /// Refuses all later writes, because what the disk holds is not known.
+    pub(super) fn poison(&mut self, why: &'static str) {
+        self.poisoned.get_or_insert(why);
     }
 
     /// Syncs the file. After a sync that failed, the content of the disk is not known: nothing more is written through this
     /// file.
     pub(super) fn sync(&mut self, file: &dyn DiskFile, name: &str) -> Result<()> {
         file.sync().map_err(|error| {
-            self.poison();
+            self.poison("an earlier sync failed");
             Error::io(format_args!("cannot make `{name}` durable; open it again to go on"), error)
         })
     }
@@ -61,7 +63,7 @@ impl WriterState {
     /// for a part of it.
     pub(super) fn cut_off(&mut self, file: &dyn DiskFile) {
         if file.set_len(self.end).is_err() {
-            self.poison();
+            self.poison("a save that failed could not be cut off");
         }
     }
 }

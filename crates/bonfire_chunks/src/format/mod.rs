@@ -106,6 +106,14 @@ impl FrameKey {
     pub(crate) fn new(kind: FrameKind, pos: ChunkPos) -> Self {
         Self { kind, pos }
     }
+
+    /// The frame for messages: what it holds, and of which chunk if it belongs to one.
+    pub(crate) fn describe(self) -> String {
+        match self.kind {
+            FrameKind::Settings | FrameKind::Schema => self.kind.name().to_owned(),
+            kind => format!("{} at {}", kind.name(), self.pos),
+        }
+    }
 }
 
 /// How the data of a frame is to be read.

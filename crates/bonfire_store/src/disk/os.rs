@@ -50,7 +50,11 @@ impl OsDisk {
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     // Another program may have taken it for abandoned before it was locked.
                     Ok(file) => {
-                        if file.try_lock().is_ok() && is_same_file(&file, &path) {
+                        let is_own = file.try_lock().is_ok()
+                            && is_same_file(&file, &path).inspect_err(|_| {
+                                let _ = fs::remove_file(&path);
+                            })?;
+                        if is_own {
                             return Ok((part, Box::new(OsFile::new(file, true))));
                         }
                     }
@@ -69,7 +73,7 @@ impl OsDisk {
             let path = self.directory.join(part);
             if let Ok(file) = without_links().read(true).write(true).open(&path)
                 && file.try_lock().is_ok()
-                && is_same_file(&file, &path)
+                && is_same_file(&file, &path).unwrap_or(false)
             {
                 let _ = fs::remove_file(&path);
             }
@@ -88,19 +92,21 @@ fn parts_of(name: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether an open file still has its name.
-fn is_same_file(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        let (open, named) = (file.metadata().map(identity), fs::symlink_metadata(path).map(identity));
-        open.is_ok_and(|open| named.is_ok_and(|named| open == named))
+        match retried(|| fs::symlink_metadata(path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            named => Ok(identity(named?) == identity(retried(|| file.metadata())?)),
+        }
     }
     #[cfg(not(unix))]
     {
         // A file that is open here cannot get another name's contents there.
         let _ = file;
-        path.exists()
+        path.try_exists()
     }
 }
 

@@ -31,11 +31,6 @@ impl View {
     fn numbers(&self) -> BTreeSet<u64> {
         self.saves.values().copied().collect()
     }
-    /// The saves of a slot: the number in the slot, and the one inside.
-    fn of(&self, slot: &str) -> impl Iterator<Item = (u64, u64)> {
-        let of = move |((found, _, _), _): &(&(String, u64, Kind), &u64)| found == slot;
-        self.saves.iter().filter(of).map(|((_, generation, _), number)| (*generation, *number))
-    }
     /// The numbers of a slot's saves of some kind, in the slot.
     pub(super) fn generations(&self, slot: &str, kind: Kind) -> Vec<u64> {
         let of = |(found, _, found_kind): &&(String, u64, Kind)| found == slot && *found_kind == kind;

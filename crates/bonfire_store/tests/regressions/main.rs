@@ -5,6 +5,7 @@ mod common;
 #[path = "../sealed_support/mod.rs"]
 mod sealed_support;
 
+mod faults;
 mod hooked;
 mod sealed;
 mod slots;

@@ -11,7 +11,7 @@ use crate::check::{Trouble, Walk};
 use crate::log::{self, Log};
 use crate::operation::{Operation, Worker, script};
 use crate::play::Player;
-use crate::report::{Finding, Report, Violation};
+use crate::report::{Finding, Report, Rule, Violation};
 
 const WORKERS: [Worker; 6] =
     [Worker::Slots, Worker::Journal, Worker::SealedJournal, Worker::Value, Worker::Chunks, Worker::Autosave];
@@ -184,10 +184,13 @@ fn read_only(worker: Worker, ground: &Ground, report: &mut Report) -> Option<Fou
         let first = lines.iter().find(|line| line.contains(": error")).cloned().unwrap_or_default();
         report.remark(format!("{}: a read-only file system: {}", worker.name(), after_time(&first)));
     }
-    for line in lines.iter().filter(|line| line.contains("1 done save") && line.contains(": error")) {
-        report.remark(format!("{}: a read-only file system: {}", worker.name(), after_time(line)));
+    let refused = |line: &&String| line.contains(": error") && !line.contains("read-only");
+    let wrong = lines.iter().find(refused).map(|line| after_time(line));
+    let (lines, mut findings) = finish(worker, &directory, walk, lines, ground);
+    if let Some(what) = wrong {
+        findings.push(Finding { rule: Rule::NotReadOnly, verb: "save", what, line: lines.len() });
     }
-    Some(finish(worker, &directory, walk, lines, ground))
+    Some((lines, findings))
 }
 
 /// The directory goes away while it is open. A load must not report it as a directory without saves.

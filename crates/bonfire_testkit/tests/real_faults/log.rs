@@ -44,6 +44,8 @@ impl Failure {
         let all = [
             ("not-found", error.is_not_found()),
             ("io", error.is_io()),
+            ("read-only", error.is_read_only()),
+            ("poisoned", error.is_poisoned()),
             ("corrupt", error.is_corrupt()),
             ("conflict", error.is_conflict()),
             ("misuse", error.is_misuse()),

@@ -16,6 +16,7 @@ pub(crate) enum Rule {
     StillFails,
     Mixture,
     Continue,
+    NotReadOnly,
     Ended,
 }
 
@@ -33,6 +34,7 @@ impl Rule {
             Self::StillFails => "a call fails though the fault is gone",
             Self::Mixture => "a world mixes two saves",
             Self::Continue => "\"Continue\" does not load the slot that was saved to last",
+            Self::NotReadOnly => "a save on a read-only file system fails without `is_read_only`",
             Self::Ended => "the worker panicked or hung",
         }
     }
@@ -102,7 +104,12 @@ impl Report {
     pub(crate) fn add(&mut self, worker: &str, fault: &str, found: impl IntoIterator<Item = Violation>) {
         *self.workers.entry(worker.to_owned()).or_default() += 1;
         *self.faults.entry(fault.to_owned()).or_default() += 1;
-        self.violations.extend(found);
+        for violation in found {
+            // At once: a long run may be stopped before its end.
+            let Violation { worker, fault, finding, .. } = &violation;
+            println!("VIOLATION {worker}: {}: {fault}: {}", finding.rule.text(), finding.what);
+            self.violations.push(violation);
+        }
     }
 
     pub(crate) fn runs(&self) -> usize {

@@ -170,6 +170,8 @@ pub(crate) fn leftovers(
         !view.numbers.iter().any(is_save)
     };
     let mut left = names(directory);
+    // The mark of a number whose save was deleted.
+    left.retain(|name| !name.starts_with("last-number."));
     left.retain(|name| !clean.contains(&pattern(name)) || is_orphan(name));
     left.sort();
     left
