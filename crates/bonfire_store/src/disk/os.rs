@@ -50,10 +50,9 @@ impl OsDisk {
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     // Another program may have taken it for abandoned before it was locked.
                     Ok(file) => {
-                        let is_own = file.try_lock().is_ok()
-                            && is_same_file(&file, &path).inspect_err(|_| {
-                                let _ = fs::remove_file(&path);
-                            })?;
+                        let is_own = lock_of(&file)
+                            .and_then(|locked| Ok(locked && is_same_file(&file, &path)?))
+                            .inspect_err(|_| drop(fs::remove_file(&path)))?;
                         if is_own {
                             return Ok((part, Box::new(OsFile::new(file, true))));
                         }
@@ -72,6 +71,7 @@ impl OsDisk {
         for part in parts_of(name) {
             let path = self.directory.join(part);
             if let Ok(file) = without_links().read(true).write(true).open(&path)
+                // Where there are no locks, a file that is being written cannot be told from one that was left.
                 && file.try_lock().is_ok()
                 && is_same_file(&file, &path).unwrap_or(false)
             {
@@ -176,17 +176,7 @@ impl Disk for OsDisk {
         let mut options = private_file(without_links());
         options.read(true).write(true).create(true).truncate(false);
         let file = retried(|| options.open(self.directory.join(name)))?;
-        let locked = retried(|| match file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(fs::TryLockError::WouldBlock) => Ok(false),
-            Err(fs::TryLockError::Error(error)) => Err(error),
-        });
-        match locked {
-            Ok(locked) => Ok(locked.then(|| DiskLock::new(OsLock(file)))),
-            // Some network file systems have no locks; there the caller is alone, or was told.
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Some(DiskLock::new(()))),
-            Err(error) => Err(error),
-        }
+        Ok(lock_of(&file)?.then(|| DiskLock::new(OsLock(file))))
     }
 
     fn path(&self) -> Option<&Path> {
@@ -225,6 +215,17 @@ fn without_links() -> OpenOptions {
 const SHARING_VIOLATION: i32 = 32;
 /// What Windows says when somebody holds a file.
 const HELD: [i32; 2] = [SHARING_VIOLATION, 5];
+
+/// Locks a file for as long as it is open; false if another handle has the lock. Some network file systems have no locks:
+/// there the caller is alone, or was told.
+fn lock_of(file: &File) -> io::Result<bool> {
+    retried(|| match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(fs::TryLockError::WouldBlock) => Ok(false),
+        Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(true),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    })
+}
 
 /// Makes a call again until no signal interrupts it.
 fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
