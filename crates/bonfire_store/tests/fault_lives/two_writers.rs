@@ -161,7 +161,10 @@ fn write(me: usize, seed: u64, slots: &Slots, turns: &Turns, life: Life) -> Vec<
                 Err(error) => assert!(is_allowed(&error), "merge: {error:?}"),
             },
             8 => allow(slots.rename("auto", "kept").wait()),
-            9 => allow(slots.delete_slot(*random.pick(&["auto", "kept"])).wait().map(drop)),
+            9 => {
+                let slot: &&str = random.pick(&["auto", "kept"]);
+                allow(slots.delete_slot(slot).wait().map(drop));
+            }
             10 => match slots.copy("auto", "kept").wait() {
                 Ok(saved) => note(What::Number("kept", saved.generation)),
                 Err(error) => assert!(is_allowed(&error), "copy: {error:?}"),
@@ -208,7 +211,7 @@ fn round(seed: u64, life: Life, open: Open) {
                 write(me, seed, &slots, turns, life)
             })
         });
-        let ended = writers.map(|writer| writer.join());
+        let ended = writers.map(thread::ScopedJoinHandle::join);
         ended.into_iter().flat_map(|ended| ended.unwrap_or_else(|_| panic!("seed {seed}"))).collect()
     });
     let dir = DirStore::on(disk.clone()).expect("a healthy disk");
