@@ -151,8 +151,3 @@ impl std::fmt::Debug for DiskLock {
         f.write_str("DiskLock")
     }
 }
-
-/// What every call returns on a file whose sync has failed.
-pub(crate) fn poisoned() -> io::Error {
-    io::Error::other("an earlier sync of this file failed, so what it holds is not known: write a new one")
-}

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Access, Disk, DiskFile, DiskLock, poisoned};
+use super::{Access, Disk, DiskFile, DiskLock};
 
 /// A directory of the operating system.
 #[derive(Clone, Debug)]
@@ -314,6 +314,11 @@ struct OsFile {
     /// Whether it was created through this handle.
     new: bool,
     poisoned: AtomicBool,
+}
+
+/// The error of every write to a file whose sync has failed.
+fn poisoned() -> io::Error {
+    io::Error::other("an earlier sync of this file failed, so what it holds is not known: write a new one")
 }
 
 impl OsFile {
