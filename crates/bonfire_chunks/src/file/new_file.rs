@@ -258,7 +258,7 @@ impl NewFile<'_> {
 /// A new file that did not get its name durably.
 pub(super) struct PublishError {
     pub(super) error: Error,
-    /// Whether the name may mean the new file, now or after a crash.
+    /// The name may mean the new file, now or after a crash.
     pub(super) may_have_name: bool,
 }
 

@@ -91,7 +91,7 @@ fn parts_of(name: &str) -> impl Iterator<Item = String> {
     (0..PARTS_MAX).map(move |number| format!(".{crc:08x}-{number}.bonfire-part"))
 }
 
-/// Whether an open file still has its name.
+/// Returns true if an open file still has its name.
 fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     #[cfg(unix)]
     {

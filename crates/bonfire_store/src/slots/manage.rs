@@ -59,7 +59,9 @@ impl Slots {
             let other = if kind == SaveKind::Locked { SaveKind::Free } else { SaveKind::Locked };
             match (of_kind(kind), of_kind(other)) {
                 (Some(_), _) => Ok(Batch::new()),
-                (None, Some(save)) => Ok(names.rename(names.batch(), save, &save.with_kind(kind))),
+                (None, Some(save)) => {
+                    Ok(names.batch().rename(save.to_string(), save.with_kind(kind).to_string()))
+                }
                 (None, None) if of_kind(SaveKind::Value).is_some() => {
                     Err(Error::misuse("a value cannot be locked").in_key(slot))
                 }
@@ -85,8 +87,7 @@ impl Slots {
                 return Err(Error::conflict(format!("there is a slot `{to}` already")));
             }
             names.check_new(self, to, of_slot.saves[0].kind)?;
-            let moved = |batch, save: &SaveName| of_slot.rename(batch, save, &save.in_slot(to));
-            Ok(of_slot.saves.iter().fold(names.batch(), moved))
+            Ok(of_slot.move_all(names.batch(), to))
         });
         renamed.await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! What a store holds, by the names of its blobs; and changes that hold only as long as these names do.
+//! The names of all blobs of a store, and changes that are made only while these names hold.
 //!
 //! Saves of all slots share one line of numbers. A number is given once: a save that is deleted leaves a mark with its number
 //! if no other blob has a larger one. So a slot with a larger number was saved later, and no delta, lock or copy that one
@@ -91,15 +91,13 @@ impl StoreNames {
     pub(super) fn delete(&self, mut batch: Batch, saves: &[SaveName]) -> Batch {
         let goes = |name: &SaveName| saves.contains(name);
         let stays = || self.saves.iter().filter(|save| !goes(save));
-        for save in saves {
-            batch = batch.remove(save.to_string());
-            // A save that was copied by hand may have two kinds, and one of them stays.
-            if stays().any(|other| other.journal() == save.journal()) {
-                continue;
-            }
-            for journal in self.journals.iter().filter(|journal| journal.is_of(save)) {
-                batch = batch.remove(journal.to_string());
-            }
+        batch = saves.iter().fold(batch, |batch, save| batch.remove(save.to_string()));
+        // A save that was copied by hand may have two kinds, and one of them may stay.
+        let is_of_none = |journal: &&JournalName| {
+            saves.iter().any(|save| journal.is_of(save)) && !stays().any(|save| journal.is_of(save))
+        };
+        for journal in self.journals.iter().filter(is_of_none) {
+            batch = batch.remove(journal.to_string());
         }
         let newest = saves.iter().map(|save| save.generation).max().unwrap_or(0);
         let is_needed = newest == self.newest() && stays().all(|save| save.generation < newest);
@@ -149,16 +147,17 @@ impl SlotNames {
             .filter(is_orphan)
     }
 
-    /// Gives a save another name, and its journal too.
-    pub(super) fn rename(&self, mut batch: Batch, from: &SaveName, to: &SaveName) -> Batch {
-        batch = batch.rename(from.to_string(), to.to_string());
-        if from.journal() != to.journal() {
-            for blob in self.journal_of(from) {
-                let new = JournalName { record: blob.record, ..to.journal() };
-                batch = batch.rename(blob.to_string(), new.to_string());
-            }
-        }
-        batch
+    /// Gives all saves another slot, and their journals too.
+    pub(super) fn move_all(&self, batch: Batch, to: &str) -> Batch {
+        let moved =
+            |batch: Batch, save: &SaveName| batch.rename(save.to_string(), save.in_slot(to).to_string());
+        let batch = self.saves.iter().fold(batch, moved);
+        // By journal: a save that was copied by hand may have two kinds, and one journal.
+        let has_save = |journal: &&JournalName| self.saves.iter().any(|save| journal.is_of(save));
+        self.journals.iter().filter(has_save).fold(batch, |batch, journal| {
+            let new = JournalName { slot: to.to_owned(), ..journal.clone() };
+            batch.rename(journal.to_string(), new.to_string())
+        })
     }
 
     /// Copies a save under another name, and its journal too.

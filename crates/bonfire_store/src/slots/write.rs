@@ -34,7 +34,7 @@ pub(crate) struct PlacedSave {
 /// The content of a new save.
 pub(super) enum SaveContent<'a> {
     Payload(Payload),
-    /// What another save and its journal led to when the blobs of the journal had these versions.
+    /// The world that another save and its journal led to when the blobs of the journal had these versions.
     Merged(Payload, &'a [(String, Version)]),
     /// A copy of another save and its journal.
     CopyOf(&'a SaveName),
@@ -166,8 +166,10 @@ impl Slots {
                 let batch = names.of(self, &from.slot).copy(names.batch(), from, &name);
                 match pending(&of_slot.saves) {
                     // The player has not played on: what waits is still newer than anything that was.
+                    // It has no journal: nothing is appended before it is accepted.
                     Some(recovery) => {
-                        of_slot.rename(batch, recovery, &recovery.with_generation(next(Some(generation))?))
+                        let newer = recovery.with_generation(next(Some(generation))?);
+                        batch.rename(recovery.to_string(), newer.to_string())
                     }
                     None => batch,
                 }

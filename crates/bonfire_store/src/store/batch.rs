@@ -144,7 +144,7 @@ impl Batch {
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
-    /// Whether there are no changes.
+    /// Returns true if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

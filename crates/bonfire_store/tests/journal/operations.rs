@@ -106,6 +106,19 @@ fn of_a_save_with_two_names_one_may_go() {
 }
 
 #[test]
+fn a_slot_with_a_save_under_two_names_is_renamed_and_deleted() {
+    let store = MemoryStore::new();
+    let slots = slots(store.clone());
+    let base = save(&slots, "auto", 1);
+    append(&slots, &base, 2..=4);
+    leave(&store, "auto.00000001.bonfire", "auto.00000001.recovery");
+    slots.rename("auto", "old").wait().unwrap();
+    assert_eq!(loads(&slots, "old"), 4);
+    assert!(slots.delete_slot("old").wait().unwrap());
+    assert_eq!(store.list("").wait().unwrap(), ["last-number.00000001"]);
+}
+
+#[test]
 fn journals_without_saves_go_with_the_next_save() {
     for (what, store) in stores() {
         let store = std::sync::Arc::new(store);

@@ -6,13 +6,13 @@ use std::sync::PoisonError;
 
 use bonfire::{Error, Result};
 
-use super::pending::{PENDING, Pending};
+use super::pending::{PENDING, Pending, is_temporary};
 use super::{Inner, LOCK, version};
-use crate::disk::{Access, DiskLock, TEMPORARY, WriteCheck, prepare, publish, write_parts};
+use crate::disk::{Access, DiskLock, WriteCheck, prepare, publish, write_parts};
 use crate::portable_name::check_case;
 use crate::store::{Batch, Change, Payload, Version, changed, check_expectations, exists};
 
-/// What a store remembers of changes that failed.
+/// Changes that failed, as far as later ones must know.
 #[derive(Default)]
 pub(super) struct WriterState {
     /// The names of files that could not be synced after an append. Their contents are unknown, so appends to them fail.
@@ -64,8 +64,7 @@ impl Inner {
     /// cannot be finished now does not keep readers from the right state, and the next change tries again.
     pub(super) fn clean_up(&self) -> Result<()> {
         let names = self.files()?;
-        let is_temporary = |name: &&String| name.starts_with('.') && name.ends_with(TEMPORARY);
-        if !names.iter().any(|name| name == PENDING || is_temporary(&name)) {
+        if !names.iter().any(|name| name == PENDING || is_temporary(name)) {
             return Ok(());
         }
         let Ok(Some(_lock)) = self.disk.lock(LOCK) else { return Ok(()) };
@@ -74,7 +73,7 @@ impl Inner {
         state.names_unsynced = true;
         if self.settle(&mut state).is_ok() {
             let names = self.files()?;
-            names.iter().filter(is_temporary).for_each(|name| drop(self.disk.remove(name)));
+            names.iter().filter(|name| is_temporary(name)).for_each(|name| drop(self.disk.remove(name)));
         }
         Ok(())
     }
@@ -235,7 +234,7 @@ impl Inner {
     /// Makes the list of changes durable. If that fails, none of them counts, unless the list cannot be removed either: then
     /// all of them do.
     fn decide(&self, pending: &Pending, state: &mut WriterState) -> Result<()> {
-        let parts = [pending.encode()];
+        let parts = [pending.encode()?];
         let published = publish(&*self.disk, PENDING, &parts, WriteCheck::Sync, &|_| {});
         published.map(drop).map_err(|failure| {
             if failure.has_replaced {

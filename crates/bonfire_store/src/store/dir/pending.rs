@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 
-use crate::disk::{Access, Disk, DiskFile};
+use bonfire::{Error, Result};
+
+use crate::disk::{Access, Disk, DiskFile, TEMPORARY};
+use crate::portable_name::check_name;
 
 /// The name of the list. It begins with a dot, which no name of a blob does.
 pub(super) const PENDING: &str = ".bonfire-changes";
@@ -49,8 +52,8 @@ impl Pending {
         Ok(Self::decode(&bytes))
     }
 
-    /// The bytes of the list.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The bytes of the list, unless no reader would take so many.
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let mut text = format!("{FIRST_LINE}\n");
         for (to, from) in &self.moves {
             let _ = writeln!(text, "rename {from} {to}");
@@ -60,7 +63,10 @@ impl Pending {
         }
         let crc = crc32c::crc32c(text.as_bytes());
         let _ = writeln!(text, "crc32c {crc:08x}");
-        text.into_bytes()
+        match text.len() as u64 <= PENDING_BYTES_MAX {
+            true => Ok(text.into_bytes()),
+            false => Err(Error::limit("a batch has more changes than a directory can make in one step")),
+        }
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -74,9 +80,12 @@ impl Pending {
         lines.next().filter(|line| *line == FIRST_LINE)?;
         let mut pending = Self::default();
         for line in lines {
+            // The file may come from a stranger: nothing outside of the directory is renamed or removed.
             match *line.split(' ').collect::<Vec<_>>() {
-                ["rename", from, to] => pending.rename(from, to),
-                ["remove", name] => pending.remove(name),
+                ["rename", from, to] if (is_blob(from) || is_temporary(from)) && is_blob(to) => {
+                    pending.rename(from, to);
+                }
+                ["remove", name] if is_blob(name) => pending.remove(name),
                 _ => return None,
             }
         }
@@ -135,6 +144,16 @@ impl Pending {
     }
 }
 
+fn is_blob(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
+/// Returns true for the name of a temporary file of a store.
+pub(super) fn is_temporary(name: &str) -> bool {
+    let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(TEMPORARY));
+    inner.is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+}
+
 /// A file that is missing has been moved or removed before.
 fn unless_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
@@ -158,13 +177,29 @@ mod tests {
 
     #[test]
     fn a_list_is_read_as_it_was_written_and_every_damage_is_found() {
-        let bytes = pending().encode();
+        let bytes = pending().encode().unwrap();
         assert_eq!(Pending::decode(&bytes), Some(pending()));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x11;
             assert_eq!(Pending::decode(&damaged), None, "byte {at}");
             assert_eq!(Pending::decode(&bytes[..at]), None, "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn a_list_that_reaches_outside_of_the_directory_is_no_list() {
+        let names =
+            ["../x", "/etc/x", "a/b", "..", ".bonfire-lock", ".x/../y.bonfire-tmp", ".bonfire-changes"];
+        for name in names {
+            for (from, to) in [(name, "inside"), ("inside", name)] {
+                let mut pending = Pending::default();
+                pending.rename(from, to);
+                assert_eq!(Pending::decode(&pending.encode().unwrap()), None, "{from} {to}");
+            }
+            let mut pending = Pending::default();
+            pending.remove(name);
+            assert_eq!(Pending::decode(&pending.encode().unwrap()), None, "{name}");
         }
     }
 
