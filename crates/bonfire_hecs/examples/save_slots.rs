@@ -93,8 +93,8 @@ fn run(directory: &Path) -> Result<()> {
     game.save("quick", "The first coins")?;
     game.play(50);
     let newest = game.save("quick", "Before the dragon")?;
-    game.slots.copy("quick", "camp").wait()?;
-    game.slots.lock("camp", 1).wait()?;
+    let camp = game.slots.copy("quick", "camp").wait()?;
+    game.slots.lock("camp", camp.generation).wait()?;
     game.play(1000);
     // Now and then, in case the game does not come to save.
     let snapshot = game.bonfire.capture_with_hooks(&game.world, &SaveOptions::new())?;
