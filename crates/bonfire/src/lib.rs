@@ -76,6 +76,7 @@ mod storage;
 #[cfg(feature = "json")]
 mod table;
 mod value;
+mod watch;
 mod wire;
 
 #[cfg(feature = "derive")]
@@ -97,6 +98,7 @@ pub use snapshot::{Compression, Damage, DataEntry, EncodeOptions, Note, OpenOpti
 pub use value::Value;
 #[cfg(feature = "serde")]
 pub use value::{Serde, from_value, to_value};
+pub use watch::Watch;
 pub use wire::{Reader, Writer};
 
 /// The parts of the core that `#[derive(Persist)]` and macros name in their code.

@@ -1,8 +1,9 @@
 //! The progress of a save or a load.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bonfire::Watch;
 
 /// A phase of a request. A save is encoded and written; a load is read, checked, migrated, decoded and committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,34 +80,33 @@ pub struct ProgressReporter(Arc<ProgressState>);
 
 #[derive(Default)]
 struct ProgressState {
-    /// The phase, and how much there is to do in it.
-    phase: Mutex<(Phase, u64)>,
-    /// Apart from the rest, so that whoever writes or checks bytes can count them.
-    done: Arc<AtomicU64>,
+    phase: Mutex<Phase>,
+    /// Apart from the phase, so that whoever writes or checks bytes can count them.
+    watch: Watch,
 }
 
 impl ProgressReporter {
     /// Sets the progress.
     pub fn set(&self, progress: Progress) {
         let mut phase = self.phase();
-        *phase = (progress.phase, progress.total);
-        self.0.done.store(progress.done, Ordering::Relaxed);
+        *phase = progress.phase;
+        self.0.watch.expect(progress.total);
+        let _ = self.0.watch.advance(progress.done);
     }
 
     /// Returns the progress that was set last.
     pub fn get(&self) -> Progress {
         let phase = self.phase();
-        let (phase, total) = *phase;
-        let done = self.0.done.load(Ordering::Relaxed);
-        Progress { phase, done: if total == 0 { done } else { done.min(total) }, total }
+        let (done, total) = (self.0.watch.done(), self.0.watch.total());
+        Progress { phase: *phase, done: if total == 0 { done } else { done.min(total) }, total }
     }
 
-    /// Counts what is done of the phase.
-    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
-        self.0.done.clone()
+    /// Returns the watch over the bytes of the phase.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
     }
 
-    fn phase(&self) -> MutexGuard<'_, (Phase, u64)> {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
         self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,9 +154,9 @@ mod tests {
     fn bytes_are_counted_and_do_not_pass_the_end() {
         let reporter = ProgressReporter::default();
         reporter.set(Progress::new(Phase::Writing, 0, 10));
-        reporter.counter().fetch_add(4, Ordering::Relaxed);
+        reporter.watch().advance(4).unwrap();
         assert_eq!(reporter.get(), Progress::new(Phase::Writing, 4, 10));
-        reporter.counter().fetch_add(40, Ordering::Relaxed);
+        reporter.watch().advance(40).unwrap();
         assert_eq!(reporter.clone().get(), Progress::new(Phase::Writing, 10, 10));
         reporter.set(Progress::new(Phase::Done, 0, 0));
         assert_eq!(reporter.get(), Progress::new(Phase::Done, 0, 0));

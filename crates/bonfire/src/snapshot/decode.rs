@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 
@@ -21,6 +20,7 @@ use crate::persist::Persist;
 use crate::schema::{Fingerprint, Schema};
 use crate::storage::AlignedBuf;
 use crate::value::Value;
+use crate::watch::Watch;
 use crate::wire::Reader;
 
 /// How bytes become a snapshot.
@@ -30,7 +30,7 @@ pub struct OpenOptions<'a> {
     /// Descriptors whose schemas the bytes may name by hash.
     pub(crate) known: &'a [Descriptor],
     salvage: bool,
-    checked: Option<Arc<AtomicU64>>,
+    watch: Option<Watch>,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -49,9 +49,9 @@ impl<'a> OpenOptions<'a> {
         self
     }
 
-    /// Where to add up how many stored bytes have been checked, while they are: for a bar that moves on another thread.
-    pub fn watch(mut self, checked: Arc<AtomicU64>) -> Self {
-        self.checked = Some(checked);
+    /// Counts bytes while they are checked, and stops when the watch is cancelled.
+    pub fn watch(mut self, watch: &Watch) -> Self {
+        self.watch = Some(watch.clone());
         self
     }
     /// How long a file may be that keeps the limits. Headers and copies of small sections come on top of what those count.
@@ -67,8 +67,12 @@ impl<'a> OpenOptions<'a> {
     /// Checks and opens bytes where they are: columns are parts of them. They should be aligned to 64 bytes; if they
     /// are not, columns are copied when they are loaded. Memory that is mapped from a file must not change meanwhile.
     pub fn open_shared(&self, bytes: Bytes) -> Result<Snapshot> {
+        if let Some(watch) = &self.watch {
+            watch.expect(bytes.len() as u64);
+            watch.step(0)?;
+        }
         let mut file = FileReader::new(bytes, &self.limits, self.salvage);
-        file.checked = self.checked.as_deref();
+        file.watch = self.watch.as_ref();
         let (sections, version, footer) = file.read()?;
         Assembler { options: self, sections, version, footer }.snapshot(file)
     }

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -22,6 +21,7 @@ use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::storage::{AlignedBuf, COLUMN_ALIGN, crc};
+use crate::watch::Watch;
 use crate::wire::Reader;
 
 /// A section whose blocks were checked and decompressed.
@@ -46,15 +46,15 @@ pub(super) struct FileReader<'l> {
     pub(super) salvage: bool,
     pub(super) damage: Damage,
     pub(super) infos: Vec<SectionInfo>,
-    /// Where to add up how many bytes of blocks have been checked.
-    pub(super) checked: Option<&'l AtomicU64>,
+    /// Counts the bytes of blocks that have been checked.
+    pub(super) watch: Option<&'l Watch>,
     raw_bytes: u64,
 }
 
 impl<'l> FileReader<'l> {
     pub(super) fn new(bytes: Bytes, limits: &'l Limits, salvage: bool) -> Self {
         let (damage, infos) = (Damage::default(), Vec::new());
-        Self { bytes, limits, salvage, damage, infos, checked: None, raw_bytes: 0 }
+        Self { bytes, limits, salvage, damage, infos, watch: None, raw_bytes: 0 }
     }
 
     fn damaged(&mut self, section: &'static str, offset: u64, bytes: u64) {
@@ -220,8 +220,8 @@ impl<'l> FileReader<'l> {
                 }
                 result => result.map_err(|error| error.in_section(name).at(start + at))?,
             }
-            if let Some(checked) = self.checked {
-                checked.fetch_add(len as u64, Ordering::Relaxed);
+            if let Some(watch) = self.watch {
+                watch.advance(len as u64)?;
             }
             at += len;
             raw_at += raw_len;

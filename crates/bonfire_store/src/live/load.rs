@@ -16,7 +16,7 @@ pub(super) fn load(
     options: OpenOptions<'static>,
     reporter: &ProgressReporter,
 ) -> Result<LoadedSave> {
-    let options = options.watch(reporter.counter());
+    let options = options.watch(reporter.watch());
     let target = match source {
         LoadSource::Generation { slot, generation } => {
             reporter.set(Progress::new(Phase::Reading, 0, 0));

@@ -64,7 +64,7 @@ impl CapturedSave {
         };
         let bytes = payload.len();
         reporter.set(Progress::new(Phase::Writing, 0, bytes));
-        let payload = payload.watched(reporter.counter());
+        let payload = payload.watched(reporter.watch());
         let mut report = SaveReport::new(self.target.clone(), bytes, entities);
         let writing = debug_span!("bonfire.write");
         let durable = match &self.target {

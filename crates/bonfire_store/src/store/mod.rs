@@ -7,11 +7,9 @@ mod memory;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonfire::engine::Rope;
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Watch};
 use bytes::Bytes;
 
 pub use self::batch::{Batch, Change, Expectation};
@@ -165,7 +163,7 @@ pub struct BlobHead {
 pub struct Payload {
     rope: Rope,
     open: u64,
-    written: Option<Arc<AtomicU64>>,
+    watch: Option<Watch>,
 }
 
 impl Payload {
@@ -179,22 +177,22 @@ impl Payload {
     pub fn open_len(&self) -> u64 {
         self.open
     }
-    /// Where to add up how many bytes have been written, while they are: for a bar that moves on another thread. What is
-    /// written twice counts twice, and what a seal adds counts too.
-    pub fn watched(mut self, written: Arc<AtomicU64>) -> Self {
-        self.written = Some(written);
+    /// Counts bytes while they are written: for a bar that moves on another thread. What is written twice counts twice, and
+    /// what a seal adds counts too. A write that has begun is not cancelled.
+    pub fn watched(mut self, watch: &Watch) -> Self {
+        self.watch = Some(watch.clone());
         self
     }
     /// For backends: so many more bytes have been written.
     pub fn add_written(&self, bytes: u64) {
-        if let Some(written) = &self.written {
-            written.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(watch) = &self.watch {
+            let _ = watch.advance(bytes);
         }
     }
     /// Whoever watches `other` watches this.
     #[cfg(feature = "seal")]
     pub(crate) fn watched_as(mut self, other: &Self) -> Self {
-        self.written.clone_from(&other.written);
+        self.watch.clone_from(&other.watch);
         self
     }
     /// The pieces in order.
@@ -213,7 +211,7 @@ impl Payload {
 
 impl From<Rope> for Payload {
     fn from(rope: Rope) -> Self {
-        Self { rope, open: 0, written: None }
+        Self { rope, open: 0, watch: None }
     }
 }
 

@@ -1,7 +1,5 @@
 //! How far a save or a load is, as seen from the game's thread.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use bonfire_store::disk::MemoryDisk;
@@ -76,10 +74,10 @@ fn a_load_is_checked_and_then_as_far_as_the_game_says() {
 #[test]
 fn every_store_counts_what_it_writes() {
     fn written(store: &dyn Store, len: usize) -> u64 {
-        let counter = Arc::new(AtomicU64::new(0));
-        let payload = Payload::from(vec![7; len]).watched(counter.clone());
+        let watch = bonfire::Watch::new();
+        let payload = Payload::from(vec![7; len]).watched(&watch);
         store.put("blob", payload, Precondition::None).wait().unwrap();
-        counter.load(Ordering::Relaxed)
+        watch.done()
     }
     let dir = || DirStore::on(MemoryDisk::new()).unwrap();
     for len in [0, 1, 100_000, (1 << 20) + 1, 20 << 20] {
@@ -93,10 +91,10 @@ fn every_store_counts_what_it_writes() {
         let sealed = bonfire_store::Sealed::new(dir(), key);
         assert!(written(&sealed, 100_000) > 100_000, "the seal is written too");
     }
-    let counter = Arc::new(AtomicU64::new(0));
+    let watch = bonfire::Watch::new();
     for (store, offset) in [(&dir() as &dyn Store, 0), (&MemoryStore::new(), 0)] {
-        let payload = Payload::from(vec![7; 10]).watched(counter.clone());
+        let payload = Payload::from(vec![7; 10]).watched(&watch);
         store.append("log", offset, payload).wait().unwrap();
     }
-    assert_eq!(counter.load(Ordering::Relaxed), 20);
+    assert_eq!(watch.done(), 20);
 }
