@@ -69,4 +69,4 @@ pub use crate::live::{
 use crate::live::{Handle, Saver};
 pub use crate::progress::ProgressReporter;
 #[cfg(feature = "seal")]
-pub use crate::sealed::FrameSealer;
+pub use crate::sealed::{FrameSealer, FrameSum};

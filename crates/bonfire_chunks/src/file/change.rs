@@ -2,8 +2,6 @@
 
 use bonfire::{Error, Result};
 
-use super::names::no_key;
-use super::seal::Seal;
 use crate::format::{FrameKey, FrameTag};
 
 /// Longer data has no size word.
@@ -25,15 +23,6 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Refuses a change with frames that must be sealed, if the file is sealed and there is no key.
-    pub(super) fn check_key(&self, name: &str, seal: Option<&Seal>, seal_info: &[u8]) -> Result<()> {
-        let needs_key = || self.frames.iter().any(|frame| Seal::covers(frame.key.kind));
-        if !seal_info.is_empty() && seal.is_none() && needs_key() {
-            return Err(no_key(name));
-        }
-        Ok(())
-    }
-
     /// Refuses a change with data that no frame can hold.
     pub(super) fn check_sizes(&self) -> Result<()> {
         match self.frames.iter().find(|frame| frame.data.len() > DATA_BYTES_MAX) {

@@ -1,6 +1,6 @@
 //! Checkpoints: bring header, table and side index up to date with the saves, and let the table grow.
 
-use bonfire::Result;
+use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
 use super::change::{Change, NewFrame};
@@ -8,7 +8,7 @@ use super::checkpoint_frames::{NewCheckpoint, WrittenCheckpoint};
 use super::checkpoint_state::{CheckpointState, TableChanges};
 use super::chunk_file::ChunkFile;
 use super::frame_scanner::FrameScanner;
-use super::names::{read_error, write_error};
+use super::names::{path_of, write_error};
 use super::write_commit::Committed;
 use super::writer_state::WriterState;
 use crate::Durability;
@@ -31,6 +31,9 @@ impl ChunkFile {
 
     /// Brings header and table up to date. `entities` is the entity section.
     pub(super) fn checkpoint(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) -> Result<()> {
+        if self.is_seal_outdated() {
+            return self.rewrite_in_place(writer, &Change::default(), &mut |_, _| {});
+        }
         let keys_changed = !self.state().indices.of(FrameKind::Chunk).is_sorted();
         if keys_changed {
             writer.checkpoint.mark_table_changed();
@@ -80,15 +83,16 @@ impl ChunkFile {
 
     fn write_table_and_header(&self, writer: &mut WriterState, checkpoint: WrittenCheckpoint) -> Result<()> {
         let failed = write_error(&*self.disk, "write the table of", &self.name);
-        let (file, count) = {
+        let file = {
             let state = self.state();
             let chunks = state.indices.of(FrameKind::Chunk);
+            debug_assert_eq!(chunks.len(), checkpoint.header.count as usize, "it is proven already");
             write_table(&*state.file, chunks, &writer.checkpoint.table).map_err(&failed)?;
-            (state.file.clone(), u32::try_from(chunks.len()).unwrap_or(u32::MAX))
+            state.file.clone()
         };
         writer.sync(&*file, &self.name)?;
         // The next sync makes it durable. Until then the old one does as well.
-        let header = Header { count, ..checkpoint.header };
+        let header = checkpoint.header;
         file.write_all_at(&header.encode(), 0).map_err(&failed)?;
         writer.checkpoint =
             CheckpointState::written(header.clone(), checkpoint.side, checkpoint.section.end());
@@ -149,11 +153,11 @@ impl ChunkFile {
     /// Returns where the first frame begins that lies behind `table_end`. `None` if the chain of frames is broken before it.
     fn boundary_behind(&self, data_start: u64, table_end: u64) -> Result<Option<u64>> {
         let file = self.state().file.clone();
-        let failed = read_error(&*self.disk, "read", &self.name);
-        let mut source = FrameScanner::new(&*file).map_err(&failed)?;
+        let failed = |error: Error| error.in_key(&path_of(&*self.disk, &self.name));
+        let mut source = FrameScanner::new(&*file, None).map_err(failed)?;
         let mut at = data_start;
         while at < table_end {
-            match source.frame_at(at).map_err(&failed)? {
+            match source.frame_at(at).map_err(failed)? {
                 Some(frame) => at = frame.place.end(),
                 None => return Ok(None),
             }

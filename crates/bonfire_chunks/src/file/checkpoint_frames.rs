@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::checkpoint_state::CheckpointState;
 use super::chunk_file::State;
 use super::frame_writer::FrameWriter;
+use super::proof::ProofChain;
+use super::seal::Seal;
 use super::side_index::{SideIndexChain, entity_section_key};
 use crate::ChunkPos;
 use crate::format::{
@@ -22,7 +24,7 @@ pub(super) struct WrittenCheckpoint {
     /// The place of the entity section.
     pub(super) section: FramePlace,
     pub(super) side: SideIndexChain,
-    /// The next header of the file, but for the number of chunks.
+    /// The next header of the file.
     pub(super) header: Header,
 }
 
@@ -35,6 +37,8 @@ pub(super) struct CheckpointWriter<'c> {
     /// The entries of the commit.
     pub(super) changed: &'c [(FrameKey, FramePlace)],
     pub(super) generation: u64,
+    /// In a sealed file: its seal, and the chain of proofs with the state after the commit.
+    pub(super) sealed: Option<(&'c Seal, &'c ProofChain)>,
 }
 
 impl CheckpointWriter<'_> {
@@ -47,14 +51,18 @@ impl CheckpointWriter<'_> {
         if self.last.is_table_changed() {
             self.write_table_image(out)?;
         }
-        let entities = checkpoint.entities.as_deref().unwrap_or(&[0; 8]);
-        let section = out.frame(entity_section_key(side), FrameTag::default(), self.generation, entities)?;
         let header = Header {
             modified: crate::clock::unix_seconds(),
             flags: Flags(self.before.header.flags.0 | Flags::FRAMED),
-            entities: section.place.offset,
+            // A commit with a checkpoint adds and removes no chunks.
+            count: u32::try_from(self.before.indices.of(FrameKind::Chunk).len()).unwrap_or(u32::MAX),
+            entities: out.next_offset(),
             ..self.before.header.clone()
         };
+        let proofs = self.sealed.map(|(seal, chain)| chain.section(seal, &header, self.generation));
+        let proofs = proofs.transpose().map_err(std::io::Error::other)?;
+        let entities = proofs.as_deref().or(checkpoint.entities.as_deref()).unwrap_or(&[0; 8]);
+        let section = out.frame(entity_section_key(side), FrameTag::default(), self.generation, entities)?;
         Ok(WrittenCheckpoint { section: section.place, side, header })
     }
 

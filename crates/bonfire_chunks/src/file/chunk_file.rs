@@ -3,18 +3,26 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
+use super::counter::SaveCounter;
 use super::indices::Indices;
 use super::names::path_of;
-use super::seal::Seal;
+use super::recover::RecoverOptions;
+use super::seal::{Seal, SealKey};
 use super::writer_state::WriterState;
 use crate::format::{Flags, Header};
 
-/// The policy for checkpoints and compaction of a file.
-#[derive(Clone, Debug)]
+/// How a file is opened, and its policy for checkpoints and compaction.
+#[derive(Clone)]
 pub(crate) struct FileOptions {
+    pub(crate) key: Option<SealKey>,
+    /// Where the newest save of a sealed file is remembered.
+    pub(crate) counter: Option<SaveCounter>,
+    /// A sealed file opens though it does not prove what it holds.
+    pub(crate) salvage: bool,
+    pub(crate) watch: Option<Watch>,
     /// Header and table are current after every save.
     pub(crate) eager: bool,
     /// Entries that a new page table has room for at least.
@@ -23,6 +31,13 @@ pub(crate) struct FileOptions {
     pub(crate) dead_share_max: Option<f64>,
     /// Dead bytes that are never worth a compaction.
     pub(crate) dead_bytes_min: u64,
+}
+
+impl FileOptions {
+    pub(super) fn recover_options(&self) -> RecoverOptions<'_> {
+        let Self { key, salvage, watch, .. } = self;
+        RecoverOptions { key: key.as_ref(), salvage: *salvage, watch: watch.as_ref(), seal: None }
+    }
 }
 
 /// A chunk file that is open.
@@ -48,9 +63,8 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     /// Counts how often frames were moved.
     pub(super) moves: u64,
+    /// `None` if the file is not sealed, or if there is no key.
     pub(super) seal: Option<Arc<Seal>>,
-    /// How the file is sealed; empty if it is not.
-    pub(super) seal_info: Vec<u8>,
     /// Bytes of the file up to the last save.
     pub(super) end: u64,
 }
@@ -117,6 +131,11 @@ impl ChunkFile {
 
     pub(crate) fn is_writable(&self) -> bool {
         self.writer().is_some()
+    }
+
+    /// Returns true if the file is to be sealed anew with the next write.
+    pub(super) fn is_seal_outdated(&self) -> bool {
+        self.state().seal.as_deref().is_some_and(Seal::is_outdated)
     }
 
     pub(crate) fn flags(&self) -> Flags {

@@ -4,6 +4,7 @@ use bonfire::Result;
 
 use super::change::{Change, NewFrame};
 use super::chunk_file::ChunkFile;
+use super::counter;
 use super::write_commit::Committed;
 use super::writer_state::WriterState;
 use crate::Durability;
@@ -13,6 +14,9 @@ impl ChunkFile {
     /// Saves a change: all of it or nothing.
     pub(crate) fn commit(&self, change: Change, durability: Durability) -> Result<Committed> {
         self.with_writer(|writer| {
+            if self.is_seal_outdated() {
+                return self.commit_by_rewrite(writer, &change);
+            }
             if durability == Durability::Synced && self.can_checkpoint_with(writer, &change) {
                 return self.commit_with_checkpoint(writer, &change, None);
             }
@@ -24,6 +28,14 @@ impl ChunkFile {
             }
             Ok(written.committed)
         })
+    }
+
+    /// Saves a change by writing the file anew, sealed as files are today.
+    fn commit_by_rewrite(&self, writer: &mut WriterState, change: &Change) -> Result<Committed> {
+        change.check_sizes()?;
+        self.rewrite_in_place(writer, change, &mut |_, _| {})?;
+        let state = self.state();
+        Ok(Committed { generation: state.generation, bytes: state.file_bytes() })
     }
 
     /// Returns true if each save has a checkpoint, and the commit of this change can have it.
@@ -59,7 +71,8 @@ impl ChunkFile {
                 let state = self.state();
                 (state.file.clone(), state.generation)
             };
-            writer.sync_saves(&*file, &self.name, generation)
+            writer.sync_saves(&*file, &self.name, generation)?;
+            counter::advance(self.options.counter.as_ref(), &self.name, generation)
         })
     }
 }

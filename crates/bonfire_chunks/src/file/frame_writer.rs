@@ -2,7 +2,7 @@
 
 use bonfire_store::disk::{DiskFile, bytes_to_border};
 
-use crate::format::{FrameKey, FrameTag, WrittenFrame};
+use crate::format::{FrameKey, FrameTag, SIZE_BYTES, WrittenFrame};
 
 /// Buffers are written when they are so long.
 pub(super) const WRITE_BYTES: usize = 4 << 20;
@@ -37,6 +37,11 @@ impl<'f> FrameWriter<'f> {
             self.flush()?;
         }
         Ok(appended)
+    }
+
+    /// Returns where the data of the next frame will be.
+    pub(super) fn next_offset(&self) -> u64 {
+        self.end + SIZE_BYTES
     }
 
     /// A frame as it lies in another file.

@@ -11,7 +11,8 @@
 //! |---|---|
 //! | `names`, `indices`, `report` | names, lock and errors; where frames are; the result of opening |
 //! | `frame_reader`, `frame_scanner`, `frame_writer` | frames as bytes: one of them, all of them, new ones |
-//! | `seal`, `change`, `entity_section` | frames that need a key; the frames of a save; bodies as the document has them |
+//! | `no_seal`, `seal`, `counter` | frames that need a key; the newest save of a sealed file |
+//! | `change`, `entity_section`, `proof` | the frames of a save; bodies as the document has them; what a sealed file proves |
 //! | `side_index`, `replay`, `recover` | from bytes of unknown origin to where everything is |
 //! | `checkpoint_state`, `writer_state`, `chunk_file` | the state of an open file |
 //! | `read` | reads of frames |
@@ -27,6 +28,7 @@ mod checkpoint_frames;
 mod checkpoint_state;
 mod chunk_file;
 mod commit;
+mod counter;
 mod entity_section;
 mod frame_reader;
 mod frame_scanner;
@@ -34,7 +36,10 @@ mod frame_writer;
 mod indices;
 mod names;
 mod new_file;
+#[cfg(not(feature = "seal"))]
+mod no_seal;
 mod open;
+mod proof;
 mod read;
 mod recover;
 mod repair;
@@ -50,6 +55,7 @@ mod writer_state;
 
 pub(crate) use self::change::{Change, NewFrame};
 pub(crate) use self::chunk_file::{ChunkFile, FileOptions};
+pub(crate) use self::counter::newest as newest_counted;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::names::lock_name;
 pub(crate) use self::new_file::NewFile;

@@ -44,7 +44,7 @@ pub(super) fn write_error<'n>(
     move |error| Error::io_write(format_args!("cannot {what} `{}`", path_of(disk, name)), error)
 }
 
-/// Returns the error of a caller that reads or writes a sealed world without a key.
+/// Returns the error of a caller without a key who wants to read what a sealed world hides, or to write to it.
 pub(super) fn no_key(name: &str) -> Error {
     Error::wrong_key(format!("`{name}` is sealed, and no key was given"))
 }

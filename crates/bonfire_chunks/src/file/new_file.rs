@@ -6,20 +6,21 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::change::Change;
+use super::change::{Change, NewFrame};
 use super::entity_section::EntitySection;
 use super::frame_reader::read_place;
 use super::frame_writer::FrameWriter;
 use super::indices::Indices;
 use super::names::{read_error, take_lock, temporary_name, write_error};
-use super::recover::{Repair, recover};
+use super::proof::ProofChain;
+use super::recover::{RecoverOptions, Repair, recover};
 use super::replay::digest;
-use super::seal::Seal;
+use super::seal::{FrameIdentity, Seal};
 use super::side_index::{SideIndexChain, entity_section_key};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header,
-    SideIndex, WrittenFrame, encode_image,
+    Commit, ENTRY_BYTES, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES,
+    Header, SIZE_BYTES, SideIndex, TRAILER_BYTES, WrittenFrame, encode_image,
 };
 
 /// A callback that gets the number of frames that are done, and of all frames.
@@ -33,9 +34,8 @@ pub(crate) struct NewFile<'n> {
     pub(crate) header: Header,
     pub(crate) capacity_min: u32,
     pub(crate) generation: u64,
+    /// Its own seal, which no other file has.
     pub(crate) seal: Option<Arc<Seal>>,
-    /// How it is sealed; empty if it is not.
-    pub(crate) seal_info: Vec<u8>,
 }
 
 /// A file that has been written and has no name yet.
@@ -45,12 +45,16 @@ pub(super) struct WrittenFile {
     pub(super) end: u64,
     pub(super) tail_start: u64,
     pub(super) side: SideIndexChain,
+    /// `None` if the file is not sealed.
+    pub(super) chain: Option<ProofChain>,
 }
 
 /// The file that frames are copied from.
 pub(super) struct FramesToCopy<'o> {
     pub(super) file: &'o dyn DiskFile,
     pub(super) indices: &'o Indices,
+    /// `None` if it is not sealed.
+    pub(super) seal: Option<&'o Seal>,
     /// Another process may write to it, and over frames that it has moved.
     pub(super) has_other_writer: bool,
 }
@@ -90,7 +94,6 @@ impl NewFile<'_> {
         change: &Change,
         progress: FrameProgress<'_>,
     ) -> Result<WrittenFile> {
-        change.check_key(self.name, self.seal.as_deref(), &self.seal_info)?;
         let failed = write_error(self.disk, "write", self.name);
         let kept = frames_to_keep(old, change);
         let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
@@ -123,20 +126,20 @@ impl NewFile<'_> {
         new: &mut NewContent,
         copied: &mut dyn FnMut(u64),
     ) -> Result<()> {
-        let failed = write_error(self.disk, "write", self.name);
         let mut bytes = Vec::new();
         for (number, (key, place)) in kept.iter().enumerate() {
-            match read_place(old.file, *key, *place, &mut bytes) {
+            let copied_frame = read_place(old.file, *key, *place, &mut bytes)
+                .and_then(|place| self.copy_frame(old, *key, place, &bytes, out));
+            match copied_frame {
                 Ok(place) => {
-                    let start = out.raw(&bytes).map_err(&failed)?;
-                    new.places
-                        .insert(*key, FramePlace { offset: start + crate::format::SIZE_BYTES, ..place });
-                    new.entities.add(*key, &bytes[4..4 + place.len as usize]);
+                    new.places.insert(*key, place);
+                    new.entities.add(*key, &bytes[4..bytes.len() - TRAILER_BYTES as usize]);
                 }
                 Err(error)
                     if error.is_corrupt()
                         && old.has_other_writer
-                        && recover(old.file).is_ok_and(|found| found.generation >= self.generation) =>
+                        && recover(old.file, &RecoverOptions::default())
+                            .is_ok_and(|found| found.generation >= self.generation) =>
                 {
                     return Err(Error::conflict(
                         "the world was saved to while it was copied: refresh it and try again",
@@ -146,8 +149,7 @@ impl NewFile<'_> {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
                     let Some(kind) = key.kind.damaged() else { continue };
                     let key = FrameKey::new(kind, key.pos);
-                    let written = out.frame(key, place.tag, self.generation, &bytes).map_err(&failed)?;
-                    new.note(key, written);
+                    new.note(key, self.write_frame(key, place.tag, &bytes, out)?);
                 }
                 Err(error) => return Err(error),
             }
@@ -156,17 +158,51 @@ impl NewFile<'_> {
         Ok(())
     }
 
-    /// Writes the frames of a change, sealed if the file is.
+    /// Copies a frame, from its size word to its last byte. In a sealed file it is bound to its new place.
+    fn copy_frame(
+        &self,
+        old: &FramesToCopy<'_>,
+        key: FrameKey,
+        place: FramePlace,
+        bytes: &[u8],
+        out: &mut FrameWriter<'_>,
+    ) -> Result<FramePlace> {
+        let failed = write_error(self.disk, "write", self.name);
+        let offset = out.next_offset();
+        let (Some(old), Some(seal)) = (old.seal, &self.seal) else {
+            out.raw(bytes).map_err(failed)?;
+            return Ok(FramePlace { offset, ..place });
+        };
+        let (data, trailer) = bytes[SIZE_BYTES as usize..].split_at(place.len as usize);
+        let frame = Frame::decode(trailer, place.offset)
+            .ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
+        let mut data = data.to_vec();
+        old.take_over(&mut data, FrameIdentity::of(&frame), seal, offset)?;
+        Ok(out.frame(key, place.tag, frame.generation, &data).map_err(failed)?.place)
+    }
+
+    /// Writes a frame, sealed if the file is.
+    fn write_frame(
+        &self,
+        key: FrameKey,
+        tag: FrameTag,
+        data: &[u8],
+        out: &mut FrameWriter<'_>,
+    ) -> Result<WrittenFrame> {
+        let (generation, offset) = (self.generation, out.next_offset());
+        let sealed = match &self.seal {
+            None => None,
+            Some(seal) => Some(seal.seal(data, FrameIdentity { key, tag, generation, offset })?),
+        };
+        let written = out.frame(key, tag, generation, sealed.as_deref().unwrap_or(data));
+        written.map_err(write_error(self.disk, "write", self.name))
+    }
+
+    /// Writes the frames of a change.
     fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
-        for frame in &change.frames {
-            let sealed = match &self.seal {
-                None => None,
-                Some(seal) => Some(seal.seal(&frame.data, frame.key, frame.tag, self.generation)?),
-            };
-            let data = sealed.as_deref().unwrap_or(&frame.data);
-            let written = out.frame(frame.key, frame.tag, self.generation, data);
-            new.note(frame.key, written.map_err(write_error(self.disk, "write", self.name))?);
-            new.entities.add(frame.key, data);
+        for NewFrame { key, tag, data } in &change.frames {
+            new.note(*key, self.write_frame(*key, *tag, data, out)?);
+            new.entities.add(*key, data);
         }
         Ok(())
     }
@@ -188,33 +224,48 @@ impl NewFile<'_> {
         let side = SideIndex { earlier: 0, entries: others };
         let side_frame =
             out.frame(FrameKey::new(FrameKind::SideIndex, nowhere), plain, self.generation, &side.encode())?;
-        let chain = SideIndexChain { newest: side_frame.place.offset, entries: side.entries.len() as u64 };
-        let entities = if header.flags.has(Flags::COMPAT) { new.entities.encode() } else { vec![0; 8] };
-        let section = out.frame(entity_section_key(chain), plain, self.generation, &entities)?.place;
-        let header = Header { entities: section.offset, count: entries.len() as u32, ..header };
-        let commit = Commit {
+        let side_chain =
+            SideIndexChain { newest: side_frame.place.offset, entries: side.entries.len() as u64 };
+        let indices = Indices::new(&entries, &side.entries);
+        let header = Header { entities: out.next_offset(), count: entries.len() as u32, ..header };
+        let chain = self.seal.as_deref().map(|seal| ProofChain::begin(seal, &indices)).transpose();
+        let mut chain = chain.map_err(std::io::Error::other)?;
+        let entities = match (&self.seal, &chain) {
+            (Some(seal), Some(chain)) => {
+                chain.section(seal, &header, self.generation).map_err(std::io::Error::other)?
+            }
+            _ if header.flags.has(Flags::COMPAT) => new.entities.encode(),
+            _ => vec![0; 8],
+        };
+        let section = out.frame(entity_section_key(side_chain), plain, self.generation, &entities)?.place;
+        let mut commit = Commit {
             header: header.encode(),
             durable: self.generation,
             digest: digest(new.crcs.iter().copied()),
-            seal: self.seal_info.clone(),
+            seal: self.seal.as_ref().map(|seal| seal.info().to_vec()).unwrap_or_default(),
+            proof: None,
             entries: new.own,
         };
+        if let (Some(seal), Some(chain)) = (&self.seal, &mut chain) {
+            let proven = chain.prove(seal, &mut commit, self.generation, out.next_offset());
+            proven.map_err(std::io::Error::other)?;
+        }
         let commit =
             out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
         out.flush()?;
         let mut front = header.encode().to_vec();
-        let indices = Indices::new(&entries, &side.entries);
         front.extend_from_slice(&encode_image(entries.into_iter()));
         out.file.write_all_at(&front, 0)?;
         out.file.sync()?;
-        Ok(WrittenFile { header, indices, end: commit.place.end(), tail_start: section.end(), side: chain })
+        let (end, tail_start) = (commit.place.end(), section.end());
+        Ok(WrittenFile { header, indices, end, tail_start, side: side_chain, chain })
     }
 
     /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
     fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
         let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
         file.forget_cached().map_err(read_error(self.disk, "read back", self.name))?;
-        let found = recover(file)?;
+        let found = recover(file, &RecoverOptions { seal: self.seal.as_ref(), ..RecoverOptions::default() })?;
         if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
             return Err(wrong("its structure is damaged"));
         }

@@ -6,14 +6,15 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
 use super::chunk_file::{ChunkFile, FileOptions, State};
+use super::counter;
 use super::frame_reader::read_place;
-use super::indices::Indices;
-use super::names::{path_of, take_lock, temporary_name, write_error};
-use super::recover::{recover, recover_beside_a_writer};
+use super::names::{no_key, path_of, take_lock, temporary_name, write_error};
+use super::proof::ProofChain;
+use super::recover::{Recovered, recover, recover_beside_a_writer};
 use super::report::OpenReport;
-use super::seal::{Seal, SealKey, info_of_file};
+use super::seal::Seal;
 use super::writer_state::WriterState;
-use crate::format::{FrameKey, FrameKind, Header, decode_head};
+use crate::format::{Flags, FrameKey, FrameKind, Header, Proof, decode_head};
 
 impl ChunkFile {
     /// Opens a file that is there, and repairs it if it may be written to.
@@ -22,7 +23,6 @@ impl ChunkFile {
         name: &str,
         access: Access,
         options: FileOptions,
-        key: Option<&SealKey>,
     ) -> Result<(Self, OpenReport)> {
         let lock = match access {
             Access::Read => None,
@@ -30,34 +30,41 @@ impl ChunkFile {
         };
         let file = disk.open(name, access).map_err(write_error(&*disk, "open", name))?;
         let recovered = match access {
-            Access::Write => recover(&*file),
-            Access::Read => recover_beside_a_writer(&*file),
+            Access::Write => recover(&*file, &options.recover_options()),
+            Access::Read => recover_beside_a_writer(&*file, &options.recover_options()),
         };
         let mut recovered = recovered.map_err(|error| match error.is_io() {
             true => error.in_key(&path_of(&*disk, name)),
             false => error,
         })?;
-        let mut report = std::mem::take(&mut recovered.report);
         let header = match recovered.header.take() {
             Some(header) => header,
-            None => lost_header(&*file, &recovered.indices)?,
+            None => lost_header(&*file, &recovered)?,
         };
-        let seal_info = info_of_file(&header, &recovered.seal, &*file)?;
-        let seal = Seal::of_file(key, &seal_info)?;
+        let is_outdated = recovered.seal.as_deref().is_some_and(Seal::is_outdated);
+        if access == Access::Write && recovered.seal.is_none() && header.flags.has(Flags::SEALED) {
+            return Err(no_key(name));
+        }
+        counter::check(options.counter.as_ref(), name, recovered.generation, !is_outdated)?;
+        let mut report = std::mem::take(&mut recovered.report);
+        report.seal_outdated = is_outdated;
+        if is_outdated {
+            tracing::warn!(world = %name, "a chunk world is sealed in an old way: the next save seals it anew");
+        }
         let state = State {
             file: file.into(),
             header: header.clone(),
             generation: recovered.generation,
             moves: 0,
-            seal,
-            seal_info,
+            seal: recovered.seal.clone(),
             end: recovered.end,
             indices: std::mem::take(&mut recovered.indices),
         };
+        let chain = chain_of(&state, recovered.last_proof)?;
         let world = Self::new(disk, name, access, options, state);
         if let Some(lock) = lock {
             report.stale_files_removed = world.remove_stale()?;
-            world.repair(WriterState::new(lock, header, &recovered), &recovered, &report)?;
+            world.repair(WriterState::new(lock, header, &recovered, chain), &recovered, &report)?;
         }
         Ok((world, report))
     }
@@ -104,14 +111,23 @@ fn has_at(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> bool {
     file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
+/// Returns the chain of proofs that the next save goes on with.
+fn chain_of(state: &State, last: Option<Proof>) -> Result<Option<ProofChain>> {
+    let seal = state.seal.as_deref().filter(|seal| !seal.is_outdated());
+    seal.map(|seal| ProofChain::resume(seal, &state.indices, last)).transpose()
+}
+
 /// The header of a file of which only frames are left.
-fn lost_header(file: &dyn DiskFile, indices: &Indices) -> Result<Header> {
+fn lost_header(file: &dyn DiskFile, recovered: &Recovered) -> Result<Header> {
     let mut bytes = Vec::new();
-    for (pos, place) in indices.of(FrameKind::Settings).iter() {
+    for (pos, place) in recovered.indices.of(FrameKind::Settings).iter() {
         if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
             && let Some(header) = decode_head(&bytes[4..])
         {
-            return Ok(header);
+            // Settings from before the world was sealed anew do not say so.
+            let is_proven = recovered.seal.as_deref().is_some_and(|seal| !seal.is_outdated());
+            let flags = header.flags.0 | if is_proven { Flags::PROVEN } else { 0 };
+            return Ok(Header { flags: Flags(flags), ..header });
         }
     }
     Err(Error::corrupt("the header is lost, and nothing is left that says what kind of world it was"))

@@ -12,7 +12,7 @@ use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
 use super::report::DamagedFrame;
 use super::seal::Seal;
-use crate::format::{Flags, FrameKey, FramePlace, FrameTag};
+use crate::format::{Flags, FrameKey, FramePlace, FrameTag, SIZE_BYTES, TRAILER_BYTES};
 
 impl ChunkFile {
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
@@ -29,15 +29,7 @@ impl ChunkFile {
         let place = self.read_frame(key, &mut bytes);
         let used = match place {
             Ok(Some((place, seal))) => {
-                let data = crate::format::SIZE_BYTES as usize..(place.end() - place.start()) as usize;
-                let trailer = data.end - crate::format::TRAILER_BYTES as usize;
-                let data = match &seal {
-                    Some(seal) => seal.open(&mut bytes[data], key),
-                    None if Seal::covers(key.kind) && self.flags().has(Flags::SEALED) => {
-                        Err(no_key(&self.name))
-                    }
-                    None => Ok(&bytes[data.start..trailer]),
-                };
+                let data = self.open_frame(key, place, seal.as_deref(), &mut bytes);
                 data.and_then(|data| use_it(place.tag, data)).map(Some)
             }
             Ok(None) => Ok(None),
@@ -47,6 +39,26 @@ impl ChunkFile {
             BUFFER.set(bytes);
         }
         used
+    }
+
+    /// Returns the data of a frame that was read, out of its seal if it has one.
+    fn open_frame<'b>(
+        &self,
+        key: FrameKey,
+        place: FramePlace,
+        seal: Option<&Seal>,
+        bytes: &'b mut [u8],
+    ) -> Result<&'b [u8]> {
+        let frame = &mut bytes[SIZE_BYTES as usize..(place.end() - place.start()) as usize];
+        let flags = self.flags();
+        match seal {
+            Some(seal) => seal.open(frame, key, place.offset),
+            None if flags.has(Flags::SEALED) && Seal::hides(key.kind) => Err(no_key(&self.name)),
+            None => {
+                let data = &frame[..frame.len() - TRAILER_BYTES as usize];
+                if flags.has(Flags::PROVEN) { Seal::read_unchecked(data) } else { Ok(data) }
+            }
+        }
     }
 
     /// Reads a frame as it lies in the file, checked.
@@ -97,7 +109,7 @@ impl ChunkFile {
         }
         let file =
             self.disk.open(&self.name, Access::Read).map_err(read_error(&*self.disk, "open", &self.name))?;
-        let recovered = recover_beside_a_writer(&*file)?;
+        let recovered = recover_beside_a_writer(&*file, &self.options.recover_options())?;
         let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
         let mut state = self.state_mut();
         *state = State {
@@ -106,8 +118,7 @@ impl ChunkFile {
             header,
             generation: recovered.generation,
             moves: state.moves + 1,
-            seal: state.seal.take(),
-            seal_info: std::mem::take(&mut state.seal_info),
+            seal: recovered.seal,
             end: recovered.end,
         };
         Ok(())
@@ -118,7 +129,13 @@ impl ChunkFile {
         let all: Vec<(FrameKey, FramePlace)> = self.state().indices.iter().collect();
         let (mut found, mut bytes) = (Vec::new(), Vec::new());
         for (number, (key, place)) in all.iter().enumerate() {
-            if let Err(error) = self.read_frame(*key, &mut bytes) {
+            let checked = self.read_frame(*key, &mut bytes).and_then(|frame| match frame {
+                Some((place, Some(seal))) => {
+                    self.open_frame(*key, place, Some(&seal), &mut bytes).map(|_| ())
+                }
+                _ => Ok(()),
+            });
+            if let Err(error) = checked {
                 found.push((DamagedFrame::new(*key, *place), error));
             }
             looked_at(number as u64 + 1, all.len() as u64);

@@ -7,22 +7,27 @@
 //! | header damaged | the last save has a copy of it |
 //! | an entry of the table, or the side index, damaged | all frames are walked; what the table still says is evidence |
 //! | nothing but frames | the last of each place |
+//!
+//! A sealed file proves which frames it has, and where. With the key, each of these ways leads to the proven state, or the
+//! next one is tried.
 
 use std::collections::HashMap;
-use std::io;
+use std::sync::Arc;
 
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::DiskFile;
 
 use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
+use super::proof::{ClaimedState, FileSeal, SectionProof};
 use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
+use super::seal::{Seal, SealKey};
 use super::side_index::{SideEntries, SideIndexChain};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError,
-    SIZE_BYTES,
+    Commit, ENTRY_BYTES, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header,
+    HeaderError, Proof, SIZE_BYTES,
 };
 
 /// A file, as far as it is whole.
@@ -39,9 +44,26 @@ pub(super) struct Recovered {
     pub(super) generation: u64,
     /// Frames that the saves after the checkpoint list.
     pub(super) tail_entries: u64,
-    pub(super) seal: Vec<u8>,
+    /// `None` if the file is not sealed, or if there is no key.
+    pub(super) seal: Option<Arc<Seal>>,
+    /// In a sealed file: the proof of the last save.
+    pub(super) last_proof: Option<Proof>,
+    claimed: Option<ClaimedState>,
+    /// The headers that saves have found.
+    headers: Vec<[u8; HEADER_BYTES as usize]>,
     pub(super) repair: Repair,
     pub(super) report: OpenReport,
+}
+
+/// How a file is recovered.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RecoverOptions<'o> {
+    pub(super) key: Option<&'o SealKey>,
+    /// The seal of a file that was written just now.
+    pub(super) seal: Option<&'o Arc<Seal>>,
+    /// A sealed file may have a state that it does not prove.
+    pub(super) salvage: bool,
+    pub(super) watch: Option<&'o Watch>,
 }
 
 /// The work that a file needs before it can be written to.
@@ -56,27 +78,17 @@ pub(super) enum Repair {
     Rewrite,
 }
 
-pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
-    let mut scanner = FrameScanner::new(file).map_err(failed)?;
+pub(super) fn recover(file: &dyn DiskFile, options: &RecoverOptions<'_>) -> Result<Recovered> {
+    let mut scanner = FrameScanner::new(file, options.watch)?;
+    let mut seal = match options.seal {
+        Some(seal) => FileSeal::known(seal),
+        None => FileSeal::new(options.key),
+    };
     let (header, is_rebuilt) = match read_header(&scanner)? {
         Some(header) => (Some(header), false),
-        None => (header_of_last_save(&mut scanner)?, true),
+        None => (header_of_last_save(&mut scanner, &mut seal)?, true),
     };
-    let mut recovered = match &header {
-        Some(header) => {
-            let table = Table::read(&scanner, header).map_err(failed)?;
-            let checkpoint = Checkpoint::read(&mut scanner, header).map_err(failed)?;
-            match &checkpoint {
-                Some(checkpoint) => match by_checkpoint(&mut scanner, &table, checkpoint).map_err(failed)? {
-                    Some(recovered) => recovered,
-                    None => by_frames(&mut scanner, header.data_start, &table, Some(checkpoint))
-                        .map_err(failed)?,
-                },
-                None => by_frames(&mut scanner, header.data_start, &table, None).map_err(failed)?,
-            }
-        }
-        None => by_frames(&mut scanner, HEADER_BYTES, &Table::default(), None).map_err(failed)?,
-    };
+    let mut recovered = Recovery { scanner: &mut scanner, seal: &mut seal, options }.run(header.as_ref())?;
     recovered.report.header_rebuilt = is_rebuilt;
     if is_rebuilt {
         // The copy may be older than the header was: that says nothing about how the world was left.
@@ -97,12 +109,77 @@ pub(super) fn recover(file: &dyn DiskFile) -> Result<Recovered> {
         recovered.repair = recovered.repair.max(Repair::Checkpoint);
     }
     recovered.header = header;
+    recovered.seal = seal.get().cloned();
     Ok(recovered)
+}
+
+/// The ways to the state of a file, the fastest first.
+struct Recovery<'r, 'f, 'k> {
+    scanner: &'r mut FrameScanner<'f>,
+    seal: &'r mut FileSeal<'k>,
+    options: &'r RecoverOptions<'r>,
+}
+
+impl Recovery<'_, '_, '_> {
+    fn run(&mut self, header: Option<&Header>) -> Result<Recovered> {
+        let Some(header) = header else {
+            let recovered = by_frames(self.scanner, self.seal, HEADER_BYTES, &Table::default(), None)?;
+            return self.accept_if_salvaged(recovered);
+        };
+        self.seal.check_flags(header)?;
+        let table = Table::read(self.scanner, header)?;
+        let checkpoint = Checkpoint::read(self.scanner, header)?;
+        let mut first = None;
+        if let Some(checkpoint) = &checkpoint {
+            first = by_checkpoint(self.scanner, self.seal, &table, checkpoint)?;
+        }
+        if let Some(recovered) = first.take_if(|recovered| self.is_proven(header, &checkpoint, recovered)) {
+            return Ok(recovered);
+        }
+        let with_lists = by_frames(self.scanner, self.seal, header.data_start, &table, checkpoint.as_ref())?;
+        if self.is_proven(header, &checkpoint, &with_lists) {
+            return Ok(with_lists);
+        }
+        let frames_alone = by_frames(self.scanner, self.seal, header.data_start, &Table::default(), None)?;
+        if self.is_proven(header, &checkpoint, &frames_alone) {
+            return Ok(frames_alone);
+        }
+        self.accept_if_salvaged(first.unwrap_or(with_lists))
+    }
+
+    /// Returns true if the file proves what was recovered, or proves nothing at all.
+    fn is_proven(&self, header: &Header, checkpoint: &Option<Checkpoint>, recovered: &Recovered) -> bool {
+        let section = checkpoint.as_ref().and_then(|checkpoint| checkpoint.proof);
+        let claimed = recovered.claimed.or_else(|| section.map(|section| section.claimed()));
+        let claimed = claimed.filter(|claimed| claimed.generation == recovered.generation);
+        self.seal.proves_header(&header.encode(), section.as_ref(), &recovered.headers)
+            && self.seal.proves_state(claimed, &recovered.indices, &recovered.report.damaged)
+    }
+
+    /// Accepts what was found in a sealed file that does not prove it, if the caller asks for what is left.
+    fn accept_if_salvaged(&self, mut recovered: Recovered) -> Result<Recovered> {
+        if self.seal.proves_nothing() {
+            return Ok(recovered);
+        }
+        self.seal.check_found()?;
+        if !self.options.salvage {
+            return Err(Error::corrupt(
+                "this sealed world does not prove what it holds: parts of it were changed, put back or lost. \
+                 `ChunkOptions::salvage` opens what is left",
+            ));
+        }
+        recovered.report.unproven = true;
+        recovered.repair = Repair::Rewrite;
+        Ok(recovered)
+    }
 }
 
 /// Another process may write a checkpoint while this one reads. Header, table and saves are read in this order, so that whatever a checkpoint
 /// has changed of the first two is in the saves; only if a second checkpoint came in between it is read once more.
-pub(super) fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> {
+pub(super) fn recover_beside_a_writer(
+    file: &dyn DiskFile,
+    options: &RecoverOptions<'_>,
+) -> Result<Recovered> {
     const TRIES: usize = 8;
     let header = || {
         let mut bytes = [0; HEADER_BYTES as usize];
@@ -111,7 +188,7 @@ pub(super) fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> 
     let mut before = header();
     let mut tries = 1;
     let mut recovered = loop {
-        let recovered = recover(file);
+        let recovered = recover(file, options);
         let after = header();
         if before == after || tries == TRIES {
             break recovered?;
@@ -128,19 +205,12 @@ pub(super) fn recover_beside_a_writer(file: &dyn DiskFile) -> Result<Recovered> 
     Ok(recovered)
 }
 
-fn failed(error: io::Error) -> Error {
-    Error::io("cannot read a chunk world", error)
-}
-
 /// `None` if it is damaged.
 fn read_header(scanner: &FrameScanner<'_>) -> Result<Option<Header>> {
-    let bytes = match scanner.read(0, HEADER_BYTES) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(Error::corrupt("this is not a chunk world: it is too short to be one"));
-        }
-        Err(error) => return Err(failed(error)),
-    };
+    if scanner.len() < HEADER_BYTES {
+        return Err(Error::corrupt("this is not a chunk world: it is too short to be one"));
+    }
+    let bytes = scanner.read(0, HEADER_BYTES)?;
     let bytes = bytes.first_chunk().unwrap_or_else(|| unreachable!("so many bytes were read"));
     match Header::decode(bytes) {
         Ok(header) => Ok(header.fits(scanner.len()).then_some(header)),
@@ -154,16 +224,19 @@ fn read_header(scanner: &FrameScanner<'_>) -> Result<Option<Header>> {
     }
 }
 
-fn header_of_last_save(scanner: &mut FrameScanner<'_>) -> Result<Option<Header>> {
-    let scan = scanner.scan(HEADER_BYTES).map_err(failed)?;
-    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {
-        let data = scanner.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
-        let header = Commit::decode(&data).ok().and_then(|commit| Header::decode(&commit.header).ok());
-        if let Some(header) = header.filter(|header| header.fits(scanner.len())) {
-            return Ok(Some(header));
+fn header_of_last_save(scanner: &mut FrameScanner<'_>, seal: &mut FileSeal<'_>) -> Result<Option<Header>> {
+    let scan = scanner.scan(HEADER_BYTES)?;
+    let mut last = None;
+    for frame in scan.frames.iter().filter(|frame| frame.kind == FrameKind::Commit) {
+        let Ok(commit) = Commit::decode(&scanner.data_of(frame)?) else { continue };
+        if let Ok(header) = Header::decode(&commit.header)
+            && header.fits(scanner.len())
+            && seal.has_made(&commit, frame.generation, frame.place.offset)?
+        {
+            last = Some(header);
         }
     }
-    Ok(None)
+    Ok(last)
 }
 
 /// The page table, as it lies in its place.
@@ -187,10 +260,11 @@ impl DamagedEntry {
 }
 
 impl Table {
-    fn read(scanner: &FrameScanner<'_>, header: &Header) -> io::Result<Self> {
+    fn read(scanner: &FrameScanner<'_>, header: &Header) -> Result<Self> {
         let wanted = u64::from(header.count) * ENTRY_BYTES as u64;
         let here = wanted.min(scanner.len().saturating_sub(HEADER_BYTES));
         let mut bytes = scanner.read(HEADER_BYTES, here)?;
+        scanner.step(u64::from(header.count))?;
         bytes.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
         let mut table = Self { entries: Vec::with_capacity(header.count as usize), bad: Vec::new() };
         let first_offset = header.data_start + SIZE_BYTES;
@@ -228,27 +302,34 @@ struct Checkpoint {
     tail_start: u64,
     /// `None` if it is damaged.
     side: Option<SideEntries>,
+    /// `None` if the file has no proofs.
+    proof: Option<SectionProof>,
 }
 
 impl Checkpoint {
-    fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> io::Result<Option<Self>> {
+    fn read(scanner: &mut FrameScanner<'_>, header: &Header) -> Result<Option<Self>> {
         let Some(frame) = scanner.frame_at(header.entities - SIZE_BYTES)? else { return Ok(None) };
         if frame.kind != FrameKind::EntitySection {
             return Ok(None);
         }
         let side = SideEntries::read(scanner, &frame)?;
-        Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side }))
+        let proof = match header.flags.has(Flags::PROVEN) {
+            true => SectionProof::decode(&scanner.data_of(&frame)?, frame.generation),
+            false => None,
+        };
+        Ok(Some(Self { generation: frame.generation, tail_start: frame.place.end(), side, proof }))
     }
 }
 
 /// Recovers a file without damage. `None` if the table turns out to be damaged.
 fn by_checkpoint(
     scanner: &mut FrameScanner<'_>,
+    seal: &mut FileSeal<'_>,
     table: &Table,
     checkpoint: &Checkpoint,
-) -> io::Result<Option<Recovered>> {
+) -> Result<Option<Recovered>> {
     let scan = scanner.scan(checkpoint.tail_start)?;
-    let replay = Replay::of(&scan, scanner, Some(checkpoint.generation))?;
+    let replay = Replay::of(&scan, scanner, seal, Some(checkpoint.generation))?;
     if replay.image.is_none() && !are_resolved(scanner, &table.bad, &replay)? {
         return Ok(None);
     }
@@ -285,7 +366,10 @@ fn by_checkpoint(
         end,
         generation: replay.generation.unwrap_or(checkpoint.generation),
         tail_entries: replay.events.len() as u64,
-        seal: replay.seal,
+        seal: None,
+        last_proof: replay.last,
+        claimed: replay.claimed,
+        headers: replay.headers,
         repair: if has_image { Repair::Checkpoint } else { repair },
         report,
     }))
@@ -293,16 +377,15 @@ fn by_checkpoint(
 
 /// Returns true if a frame that counts lies behind `end`, where the next save would be written: then that is not the end.
 fn reaches_behind(end: u64, entries: &[Entry], side: &[(FrameKey, FramePlace)], replay: &Replay) -> bool {
-    let is_behind =
-        |key: FrameKey, place: &FramePlace| place.end() > end && !replay.events.contains_key(&key);
+    let is_behind = |key: FrameKey, place: &FramePlace| place.end() > end && replay.events.get(key).is_none();
     entries.iter().any(|entry| is_behind(FrameKey::new(FrameKind::Chunk, entry.pos), &entry.place))
         || side.iter().any(|(key, place)| is_behind(*key, place))
-        || replay.events.values().any(|event| event.place.end() > end)
+        || replay.events.iter().any(|(_, event)| event.place.end() > end)
 }
 
 /// Brings indices up to date with what saves have changed.
 fn apply_events(replay: &Replay, indices: &mut Indices, damaged: &mut Vec<DamagedFrame>) {
-    for (&key, event) in &replay.events {
+    for (key, event) in replay.events.iter() {
         match event.fate {
             FrameFate::Written => drop(indices.set(key, event.place)),
             FrameFate::Removed => drop(indices.remove(key)),
@@ -316,10 +399,10 @@ fn apply_events(replay: &Replay, indices: &mut Indices, damaged: &mut Vec<Damage
 
 /// Returns true if a checkpoint has left the damaged entries half-written, and later saves have the places of their chunks. An entry
 /// that was damaged otherwise may have lost its position, too.
-fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> io::Result<bool> {
+fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &Replay) -> Result<bool> {
     let (mut seen, mut bytes) = (std::collections::HashSet::new(), 0);
     for DamagedEntry { raw, .. } in bad {
-        let is_told = replay.events.contains_key(&FrameKey::new(FrameKind::Chunk, raw.pos));
+        let is_told = replay.events.get(FrameKey::new(FrameKind::Chunk, raw.pos)).is_some();
         if !is_told || raw.place.is_nowhere() || !seen.insert(raw.pos) {
             return Ok(false);
         }
@@ -339,18 +422,19 @@ fn are_resolved(scanner: &mut FrameScanner<'_>, bad: &[DamagedEntry], replay: &R
 /// Recovers a damaged file by looking at every frame.
 fn by_frames(
     scanner: &mut FrameScanner<'_>,
+    seal: &mut FileSeal<'_>,
     start: u64,
     table: &Table,
     checkpoint: Option<&Checkpoint>,
-) -> io::Result<Recovered> {
+) -> Result<Recovered> {
     let scan = scanner.scan(start)?;
-    let mut replay = Replay::of(&scan, scanner, None)?;
+    let mut replay = Replay::of(&scan, scanner, seal, None)?;
     let mut report = OpenReport { table_rebuilt: true, ..OpenReport::default() };
     let listed = listed_places(table, checkpoint);
     let (mut end, generation) =
         restore_listed(&mut replay, &listed, &scan, checkpoint, start, &mut report.damaged);
     let mut indices = Indices::default();
-    for (&key, event) in &replay.events {
+    for (key, event) in replay.events.iter() {
         match event.fate {
             _ if was_removed(key, event, table, checkpoint, &listed) => {}
             FrameFate::Written => {
@@ -371,7 +455,10 @@ fn by_frames(
         end,
         generation,
         tail_entries: 0,
-        seal: replay.seal,
+        seal: None,
+        last_proof: replay.last,
+        claimed: replay.claimed,
+        headers: replay.headers,
         repair: Repair::Checkpoint,
         report,
     })
@@ -406,7 +493,7 @@ fn restore_listed(
         };
         let is_fine = replay
             .events
-            .get(&key)
+            .get(key)
             .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
         if is_fine {
             continue;
@@ -419,7 +506,7 @@ fn restore_listed(
             (end, generation) = (end.max(frame.place.end()), generation.max(frame.generation));
             continue;
         }
-        replay.events.remove(&key);
+        replay.events.remove(key);
         damaged.push(DamagedFrame::new(key, place));
     }
     (end, generation)

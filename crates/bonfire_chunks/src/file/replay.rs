@@ -2,11 +2,14 @@
 //! now. A save that was under way when the machine stopped is neither, and counts for nothing.
 
 use std::collections::HashMap;
-use std::io;
+
+use bonfire::Result;
 
 use super::frame_scanner::{FrameScan, FrameScanner};
+use super::proof::{ClaimedState, FileSeal};
 use crate::format::{
-    Commit, Entry, Frame, FrameKey, FrameKind, FramePlace, FrameTag, SideIndex, decode_image,
+    Commit, Entry, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Proof, SideIndex,
+    decode_image,
 };
 
 /// The last change to a frame, and the save that made it.
@@ -27,7 +30,7 @@ pub(super) enum FrameFate {
 }
 
 pub(super) struct Replay {
-    pub(super) events: HashMap<FrameKey, FrameEvent>,
+    pub(super) events: Events,
     /// Whether lists of everything are taken for what they list. Not if each frame is looked at.
     takes_lists: bool,
     /// The whole page table as of one of the saves. Events of chunks are those after it.
@@ -42,8 +45,45 @@ pub(super) struct Replay {
     pub(super) saves: u64,
     /// How many of them, and of those between them, are not whole any more.
     pub(super) damaged_saves: u64,
-    /// How the file is sealed, as the last save says.
-    pub(super) seal: Vec<u8>,
+    /// In a sealed file: what the last save that counts says of the state after it.
+    pub(super) claimed: Option<ClaimedState>,
+    /// In a sealed file: the proof of that save.
+    pub(super) last: Option<Proof>,
+    /// The headers that saves have found, each once in a row.
+    pub(super) headers: Vec<[u8; HEADER_BYTES as usize]>,
+}
+
+/// The last change to each frame. Those of chunks are apart: a list of all chunks takes the place of all of them at once.
+#[derive(Default)]
+pub(super) struct Events {
+    chunks: HashMap<FrameKey, FrameEvent>,
+    others: HashMap<FrameKey, FrameEvent>,
+}
+
+impl Events {
+    fn of_mut(&mut self, key: FrameKey) -> &mut HashMap<FrameKey, FrameEvent> {
+        if key.kind == FrameKind::Chunk { &mut self.chunks } else { &mut self.others }
+    }
+
+    pub(super) fn get(&self, key: FrameKey) -> Option<&FrameEvent> {
+        if key.kind == FrameKind::Chunk { self.chunks.get(&key) } else { self.others.get(&key) }
+    }
+
+    pub(super) fn insert(&mut self, key: FrameKey, event: FrameEvent) {
+        self.of_mut(key).insert(key, event);
+    }
+
+    pub(super) fn remove(&mut self, key: FrameKey) {
+        self.of_mut(key).remove(&key);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (FrameKey, &FrameEvent)> {
+        self.chunks.iter().chain(&self.others).map(|(key, event)| (*key, event))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chunks.len() + self.others.len()
+    }
 }
 
 /// Saves, in the order of the file.
@@ -56,16 +96,27 @@ struct CommittedSave {
     durable: u64,
 }
 
+impl CommittedSave {
+    /// Returns true if it names the save before it, in a file whose saves do.
+    fn follows(&self, last: Option<Proof>) -> bool {
+        match (&self.commit.proof, last) {
+            (Some(proof), Some(last)) => proof.previous == last,
+            _ => true,
+        }
+    }
+}
+
 impl Replay {
     /// `checkpoint` is the generation of the save that the header and the table come from, if the frames are those after it.
     pub(super) fn of(
         scan: &FrameScan,
         scanner: &FrameScanner<'_>,
+        seal: &mut FileSeal<'_>,
         checkpoint: Option<u64>,
-    ) -> io::Result<Self> {
-        let saves = committed_saves(scan, scanner)?;
+    ) -> Result<Self> {
+        let saves = committed_saves(scan, scanner, seal)?;
         let mut replay = Self {
-            events: HashMap::new(),
+            events: Events::default(),
             takes_lists: checkpoint.is_some(),
             image: None,
             side: None,
@@ -73,7 +124,9 @@ impl Replay {
             end: None,
             saves: 0,
             damaged_saves: 0,
-            seal: Vec::new(),
+            claimed: None,
+            last: None,
+            headers: Vec::new(),
         };
         if saves.is_empty() && checkpoint.is_none() {
             replay.apply_frames(scan);
@@ -90,7 +143,7 @@ impl Replay {
         scan: &FrameScan,
         scanner: &FrameScanner<'_>,
         checkpoint: Option<u64>,
-    ) -> io::Result<()> {
+    ) -> Result<()> {
         let whole: HashMap<u64, &Frame> =
             scan.frames.iter().map(|frame| (frame.place.offset, frame)).collect();
         let mut next = 0;
@@ -98,6 +151,9 @@ impl Replay {
             let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
             if !is_checkpoint {
                 let Some(damaged) = counts(saved, &saves[number..], self.generation, &whole) else { break };
+                if damaged == 0 && !saved.follows(self.last) {
+                    break;
+                }
                 self.damaged_saves += damaged;
                 self.apply(saved, &scan.frames[next..saved.number], &whole, scanner)?;
                 self.saves += 1;
@@ -105,9 +161,18 @@ impl Replay {
             next = saved.number + 1;
             self.generation = Some(saved.frame.generation);
             self.end = Some(saved.frame.place.end());
-            self.seal.clone_from(&saved.commit.seal);
+            self.note_proof(saved);
         }
         Ok(())
+    }
+
+    fn note_proof(&mut self, saved: &CommittedSave) {
+        let Some(proof) = saved.commit.proof else { return };
+        self.last = Some(proof.own);
+        self.claimed = Some(ClaimedState { generation: saved.frame.generation, state: proof.state });
+        if self.headers.last() != Some(&saved.commit.header) {
+            self.headers.push(saved.commit.header);
+        }
     }
 
     /// Applies all frames: not one save is left to tell which of them count.
@@ -121,8 +186,8 @@ impl Replay {
 
     fn write(&mut self, frame: &Frame) {
         let fate = if frame.place.tag == FrameTag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
-        self.events
-            .insert(frame.key(), FrameEvent { place: frame.place, generation: frame.generation, fate });
+        let event = FrameEvent { place: frame.place, generation: frame.generation, fate };
+        self.events.insert(frame.key(), event);
     }
 
     fn apply(
@@ -131,25 +196,32 @@ impl Replay {
         frames: &[Frame],
         whole: &HashMap<u64, &Frame>,
         scanner: &FrameScanner<'_>,
-    ) -> io::Result<()> {
+    ) -> Result<()> {
         let generation = saved.frame.generation;
+        scanner.step((frames.len() + saved.commit.entries.len()) as u64)?;
         for frame in frames {
-            let is_of_this_save = frame.generation == generation && self.takes_lists;
-            if frame.kind == FrameKind::TableImage && is_of_this_save {
-                let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-                if let Ok(image) = decode_image(&data) {
-                    self.image = Some(image);
-                    self.events.retain(|key, _| key.kind != FrameKind::Chunk);
-                }
-            } else if frame.kind == FrameKind::SideIndex && is_of_this_save {
-                let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-                if let Some(side) = SideIndex::decode(&data).ok().filter(|side| side.earlier == 0) {
-                    self.side = Some(side.entries);
-                    self.events.retain(|key, _| key.kind == FrameKind::Chunk);
-                }
-            } else if frame.kind.is_content() && frame.generation < generation {
+            if frame.kind.is_content() && frame.generation < generation {
                 // Of a save whose commit is damaged, or from before the file was written anew.
                 self.write(frame);
+            }
+        }
+        if self.takes_lists {
+            // A save has one of each at most. Of more than one the last counts, and no other is looked at.
+            let of_kind = |kind: FrameKind| {
+                frames.iter().rfind(|frame| frame.kind == kind && frame.generation == generation)
+            };
+            if let Some(frame) = of_kind(FrameKind::TableImage)
+                && let Ok(image) = decode_image(&scanner.data_of(frame)?)
+            {
+                self.image = Some(image);
+                self.events.chunks = HashMap::new();
+            }
+            if let Some(frame) = of_kind(FrameKind::SideIndex)
+                && let Ok(side) = SideIndex::decode(&scanner.data_of(frame)?)
+                && side.earlier == 0
+            {
+                self.side = Some(side.entries);
+                self.events.others = HashMap::new();
             }
         }
         for &(key, place) in &saved.commit.entries {
@@ -165,18 +237,25 @@ impl Replay {
 }
 
 /// Reads the commits of all saves.
-fn committed_saves(scan: &FrameScan, scanner: &FrameScanner<'_>) -> io::Result<Vec<CommittedSave>> {
+fn committed_saves(
+    scan: &FrameScan,
+    scanner: &FrameScanner<'_>,
+    seal: &mut FileSeal<'_>,
+) -> Result<Vec<CommittedSave>> {
     let mut saves: Vec<CommittedSave> = Vec::new();
     for (number, frame) in scan.frames.iter().enumerate().filter(|(_, frame)| frame.kind == FrameKind::Commit)
     {
-        let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
         // One that does not parse has a right checksum, so it was made by hand: it is not one of ours.
-        saves.extend(Commit::decode(&data).ok().map(|commit| CommittedSave {
+        let Ok(commit) = Commit::decode(&scanner.data_of(frame)?) else { continue };
+        if !seal.has_made(&commit, frame.generation, frame.place.offset)? {
+            continue;
+        }
+        saves.push(CommittedSave {
             frame: *frame,
             durable: commit.durable.min(frame.generation.saturating_sub(1)),
             commit,
             number,
-        }));
+        });
     }
     for number in (1..saves.len()).rev() {
         saves[number - 1].durable = saves[number - 1].durable.max(saves[number].durable);

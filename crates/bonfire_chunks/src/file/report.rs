@@ -26,12 +26,19 @@ pub struct OpenReport {
     pub layers: LayerChanges,
     /// Temporary files that a crash had left.
     pub stale_files_removed: u32,
+    /// The world is sealed in an old way, which does not notice chunks that are put back, settings that are changed, or parts
+    /// that are taken away. The next save seals it anew.
+    pub seal_outdated: bool,
+    /// The world is sealed, and does not prove that this is what it held: it was opened with
+    /// [`salvage`](crate::ChunkOptions::salvage).
+    pub unproven: bool,
 }
 
 impl OpenReport {
     /// Whether nothing was damaged and nothing had to be rebuilt. A world that was not closed is fine.
     pub fn is_fine(&self) -> bool {
-        !self.header_rebuilt && !self.table_rebuilt && self.saves_damaged == 0 && self.damaged.is_empty()
+        let is_whole = !self.header_rebuilt && !self.table_rebuilt && self.saves_damaged == 0;
+        is_whole && self.damaged.is_empty() && !self.unproven
     }
 }
 

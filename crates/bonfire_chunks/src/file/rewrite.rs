@@ -9,13 +9,14 @@ use bonfire_store::disk::{Access, Disk, DiskFile};
 use super::change::Change;
 use super::checkpoint_state::CheckpointState;
 use super::chunk_file::{ChunkFile, ReadPin, State};
+use super::counter;
 use super::entity_section::EntitySection;
 use super::indices::Indices;
-use super::names::{take_lock, temporary_name, write_error};
+use super::names::{no_key, take_lock, temporary_name, write_error};
 use super::new_file::{FrameProgress, FramesToCopy, NewFile};
 use super::seal::Seal;
 use super::writer_state::WriterState;
-use crate::format::{FrameKey, FrameKind, Header};
+use crate::format::{Flags, FrameKey, FrameKind, Header};
 
 /// A file at some moment, which the next one is made of.
 struct FileSnapshot {
@@ -25,7 +26,25 @@ struct FileSnapshot {
     /// The generation of the file that is made of it.
     generation: u64,
     seal: Option<Arc<Seal>>,
-    seal_info: Vec<u8>,
+}
+
+impl FileSnapshot {
+    /// Returns the file that is to have its frames, sealed as files are today.
+    fn next_file<'n>(&self, disk: &'n dyn Disk, name: &'n str, capacity_min: u32) -> Result<NewFile<'n>> {
+        if self.header.flags.has(Flags::SEALED) && self.seal.is_none() {
+            return Err(no_key(name));
+        }
+        let seal = self.seal.as_deref().map(Seal::for_next_file).transpose()?.map(Arc::new);
+        let proven = if seal.is_some() { Flags::PROVEN } else { 0 };
+        let flags = Flags(self.header.flags.0 | proven);
+        let header = Header { flags, modified: crate::clock::unix_seconds(), ..self.header.clone() };
+        Ok(NewFile { disk, name, header, capacity_min, generation: self.generation, seal })
+    }
+
+    fn frames(&self, has_other_writer: bool) -> FramesToCopy<'_> {
+        let Self { file, indices, seal, .. } = self;
+        FramesToCopy { file: &**file, indices, seal: seal.as_deref(), has_other_writer }
+    }
 }
 
 impl ChunkFile {
@@ -84,7 +103,6 @@ impl ChunkFile {
             header: state.header.clone(),
             generation: state.generation.saturating_add(1),
             seal: state.seal.clone(),
-            seal_info: state.seal_info.clone(),
         }
     }
 
@@ -95,21 +113,10 @@ impl ChunkFile {
         change: &Change,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
-        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot();
-        let new = NewFile {
-            disk: &*self.disk,
-            name: &self.name,
-            header: Header { modified: crate::clock::unix_seconds(), ..header },
-            capacity_min: self.options.capacity_min,
-            generation,
-            seal: seal.clone(),
-            seal_info: seal_info.clone(),
-        };
-        let (new_file, fresh) = new.write(
-            Some(&FramesToCopy { file: &*file, indices: &indices, has_other_writer: false }),
-            change,
-            progress,
-        )?;
+        let old = self.snapshot();
+        let generation = old.generation;
+        let new = old.next_file(&*self.disk, &self.name, self.options.capacity_min)?;
+        let (new_file, fresh) = new.write(Some(&old.frames(false)), change, progress)?;
         if let Err(failure) = new.publish() {
             if failure.may_have_name {
                 writer.poison("the file that replaces it could not be named durably");
@@ -118,7 +125,7 @@ impl ChunkFile {
         }
         let mut state = self.state_mut();
         let checkpoint = CheckpointState::written(fresh.header.clone(), fresh.side, fresh.tail_start);
-        writer.move_to(checkpoint, fresh.end, generation);
+        writer.move_to(checkpoint, fresh.chain, fresh.end, generation);
         let moves = state.moves + 1;
         *state = State {
             file: new_file.into(),
@@ -126,13 +133,13 @@ impl ChunkFile {
             header: fresh.header,
             generation,
             moves,
-            seal,
-            seal_info,
+            seal: new.seal,
             end: fresh.end,
         };
         // What a new file has beside its frames cannot be gained by writing it once more.
         self.dead_bytes_min.store(self.options.dead_bytes_min.max(state.dead_bytes()), Ordering::Relaxed);
-        Ok(())
+        drop(state);
+        counter::advance(self.options.counter.as_ref(), &self.name, generation)
     }
 
     /// Begins a copy of the file as it is now. The world goes on meanwhile.
@@ -182,12 +189,8 @@ impl FileCopy<'_> {
         progress: FrameProgress<'_>,
     ) -> Result<()> {
         let _lock = take_lock(disk, name)?;
-        let FileSnapshot { file, indices, header, generation, seal, seal_info } = self.snapshot;
-        let header = Header { modified: crate::clock::unix_seconds(), ..header };
-        let new =
-            NewFile { disk, name, header, capacity_min: self.capacity_min, generation, seal, seal_info };
-        let old = FramesToCopy { file: &*file, indices: &indices, has_other_writer: self.has_other_writer };
-        drop(new.write(Some(&old), change, progress)?);
+        let new = self.snapshot.next_file(disk, name, self.capacity_min)?;
+        drop(new.write(Some(&self.snapshot.frames(self.has_other_writer)), change, progress)?);
         new.publish().map_err(|failure| failure.error)
     }
 }

@@ -1,140 +1,146 @@
-//! Frames that need a key. What is sealed is the content of chunks: cells, bodies and entities. Where they are, how long they
-//! are and when they were saved is not.
-
-use std::sync::Arc;
+//! Frames of sealed files. The content of chunks is hidden: cells, bodies and entities. The rest can be read without the key,
+//! and not be changed without it. Where frames are, how long they are and when they were saved is no secret.
 
 use bonfire::{Error, Result};
-use bonfire_store::disk::DiskFile;
 
-use super::frame_scanner::FrameScanner;
-use crate::format::{Commit, Flags, FrameKey, FrameKind, FrameTag, Header};
-
-#[cfg(feature = "seal")]
-pub(crate) use bonfire_store::SealKey;
-
-/// Without the feature there is no key.
 #[cfg(not(feature = "seal"))]
-#[derive(Clone, Debug)]
-pub(crate) enum SealKey {}
+use super::no_seal::FrameSealer;
+#[cfg(not(feature = "seal"))]
+pub(crate) use super::no_seal::{FrameSum, SealKey};
+use crate::format::{EntryList, Frame, FrameKey, FrameKind, FramePlace, FrameTag, Proof, TRAILER_BYTES};
+#[cfg(feature = "seal")]
+use bonfire_store::engine::FrameSealer;
+#[cfg(feature = "seal")]
+pub(crate) use bonfire_store::{SealKey, engine::FrameSum};
 
+/// The proof behind the data of a frame that everybody may read.
+const READABLE_PROOF_BYTES: usize = 16;
+
+/// How the frames of one file are sealed.
 pub(crate) struct Seal {
-    #[cfg(feature = "seal")]
-    sealer: bonfire_store::engine::FrameSealer,
-    #[cfg(not(feature = "seal"))]
-    never: SealKey,
+    sealer: FrameSealer,
+}
+
+/// What a sealed frame is bound to: it cannot be put into another place, or be read in another way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameIdentity {
+    pub(super) key: FrameKey,
+    pub(super) tag: FrameTag,
+    pub(super) generation: u64,
+    /// Where its data is in the file.
+    pub(super) offset: u64,
+}
+
+impl FrameIdentity {
+    pub(super) fn of(frame: &Frame) -> Self {
+        let FramePlace { offset, tag, .. } = frame.place;
+        Self { key: frame.key(), tag, generation: frame.generation, offset }
+    }
+
+    /// All of it but the place.
+    fn about(&self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        let Self { key, tag, generation, .. } = self;
+        bytes[..4].copy_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
+        bytes[4..8].copy_from_slice(&key.pos.x.to_le_bytes());
+        bytes[8..12].copy_from_slice(&key.pos.y.to_le_bytes());
+        bytes[12..].copy_from_slice(&generation.to_le_bytes());
+        bytes
+    }
 }
 
 impl Seal {
-    /// For a new file.
+    /// For a new world.
     pub(crate) fn new(key: &SealKey) -> Result<Self> {
-        #[cfg(feature = "seal")]
-        return Ok(Self { sealer: bonfire_store::engine::FrameSealer::new(key)? });
-        #[cfg(not(feature = "seal"))]
-        match *key {}
+        Ok(Self { sealer: FrameSealer::new(key)? })
     }
 
-    /// Returns the seal of a file that says this of itself.
-    pub(super) fn of_file(key: Option<&SealKey>, info: &[u8]) -> Result<Option<Arc<Self>>> {
-        match key {
-            // Its structure can be looked at all the same; reading a chunk is what fails.
-            None => Ok(None),
-            Some(_) if info.is_empty() => {
-                Err(Error::wrong_key("this world is not sealed: somebody without a key has written it"))
-            }
-            Some(key) => Self::open_with(key, info).map(Arc::new).map(Some),
-        }
+    /// For a file that says this of itself.
+    pub(super) fn of_file(key: &SealKey, info: &[u8]) -> Result<Self> {
+        Ok(Self { sealer: FrameSealer::open(key, info)? })
     }
 
-    #[cfg(feature = "seal")]
-    fn open_with(key: &SealKey, info: &[u8]) -> Result<Self> {
-        Ok(Self { sealer: bonfire_store::engine::FrameSealer::open(key, info)? })
-    }
-
-    #[cfg(not(feature = "seal"))]
-    fn open_with(key: &SealKey, _: &[u8]) -> Result<Self> {
-        match *key {}
+    /// For a file that takes the place of this one, or is a copy of it.
+    pub(super) fn for_next_file(&self) -> Result<Self> {
+        Ok(Self { sealer: self.sealer.for_next_file()? })
     }
 
     /// Returns what a file says of how it is sealed.
-    pub(crate) fn info(&self) -> Vec<u8> {
-        #[cfg(feature = "seal")]
-        return self.sealer.info();
-        #[cfg(not(feature = "seal"))]
-        match self.never {}
+    pub(super) fn info(&self) -> &[u8] {
+        self.sealer.info()
     }
 
-    /// Returns true if frames of this kind are sealed.
-    pub(super) fn covers(kind: FrameKind) -> bool {
+    /// Returns true for a file of version 1, which proves nothing but the content of single frames.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.sealer.is_outdated()
+    }
+
+    /// Returns true if nobody reads frames of this kind without the key.
+    pub(super) fn hides(kind: FrameKind) -> bool {
         matches!(kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot)
     }
 
     /// The data as it is to be in the file.
-    #[cfg_attr(
-        not(feature = "seal"),
-        expect(unused_variables, reason = "nothing is sealed without the feature")
-    )]
-    pub(crate) fn seal(&self, data: &[u8], key: FrameKey, tag: FrameTag, generation: u64) -> Result<Vec<u8>> {
-        if !Self::covers(key.kind) {
-            return Ok(data.to_vec());
+    pub(super) fn seal(&self, data: &[u8], frame: FrameIdentity) -> Result<Vec<u8>> {
+        let about = frame.about();
+        match Self::hides(frame.key.kind) {
+            true => self.sealer.seal(data, &about, frame.offset),
+            false => self.sealer.sign(data, &about, frame.offset),
         }
-        #[cfg(feature = "seal")]
-        return self.sealer.seal(data, &associated(key, tag, generation));
-        #[cfg(not(feature = "seal"))]
-        match self.never {}
     }
 
     /// The data of a checked frame, whose bytes are data and trailer.
-    pub(crate) fn open<'b>(&self, frame: &'b mut [u8], key: FrameKey) -> Result<&'b [u8]> {
-        let trailer = frame.len() - crate::format::TRAILER_BYTES as usize;
-        if !Self::covers(key.kind) {
-            return Ok(&frame[..trailer]);
-        }
-        #[cfg(feature = "seal")]
-        {
-            let (data, trailer) = frame.split_at_mut(trailer);
-            let frame = crate::format::Frame::decode(trailer, 0)
-                .ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
-            let associated = associated(key, frame.place.tag, frame.generation);
-            self.sealer.open_in_place(data, &associated).map_err(|error| {
-                let what = format!("the {} at {} is not what was sealed", key.kind.name(), key.pos);
-                if error.is_corrupt() { Error::corrupt(what) } else { error }
-            })
-        }
-        #[cfg(not(feature = "seal"))]
-        match self.never {}
+    pub(super) fn open<'b>(&self, frame: &'b mut [u8], key: FrameKey, offset: u64) -> Result<&'b [u8]> {
+        let trailer = frame.len() - TRAILER_BYTES as usize;
+        let (data, trailer) = frame.split_at_mut(trailer);
+        let frame =
+            Frame::decode(trailer, offset).ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
+        self.open_data(data, FrameIdentity::of(&frame)).map_err(|error| {
+            let what = format!("the {} is not what was sealed", key.describe());
+            if error.is_corrupt() { Error::corrupt(what) } else { error }
+        })
     }
-}
 
-/// Returns what a sealed frame is bound to: it cannot be put into another place, or be read in another way.
-#[cfg(feature = "seal")]
-fn associated(key: FrameKey, tag: FrameTag, generation: u64) -> [u8; 20] {
-    let mut bytes = [0; 20];
-    bytes[..4].copy_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
-    bytes[4..8].copy_from_slice(&key.pos.x.to_le_bytes());
-    bytes[8..12].copy_from_slice(&key.pos.y.to_le_bytes());
-    bytes[12..].copy_from_slice(&generation.to_le_bytes());
-    bytes
-}
-
-/// Returns how a file is sealed; empty if it is not. Every save says it: if the last one is damaged, another one does.
-/// `last` is what the last save says.
-pub(super) fn info_of_file(header: &Header, last: &[u8], file: &dyn DiskFile) -> Result<Vec<u8>> {
-    if !header.flags.has(Flags::SEALED) {
-        return Ok(Vec::new());
-    }
-    if !last.is_empty() {
-        return Ok(last.to_vec());
-    }
-    let failed = |error: std::io::Error| Error::io("cannot read a chunk world", error);
-    let mut source = FrameScanner::new(file).map_err(failed)?;
-    let scan = source.scan(header.data_start).map_err(failed)?;
-    for frame in scan.frames.iter().rev().filter(|frame| frame.kind == FrameKind::Commit) {
-        let data = source.read(frame.place.offset, u64::from(frame.place.len)).map_err(failed)?;
-        if let Ok(commit) = Commit::decode(&data)
-            && !commit.seal.is_empty()
-        {
-            return Ok(commit.seal);
+    fn open_data<'b>(&self, data: &'b mut [u8], frame: FrameIdentity) -> Result<&'b [u8]> {
+        let about = frame.about();
+        match Self::hides(frame.key.kind) {
+            true => self.sealer.open_in_place(data, &about, frame.offset),
+            false => self.sealer.open_signed(data, &about, frame.offset),
         }
     }
-    Err(Error::corrupt("nothing is left that says how this world is sealed"))
+
+    /// The data of a frame that everybody may read, for somebody without the key: nobody has checked it.
+    pub(super) fn read_unchecked(data: &[u8]) -> Result<&[u8]> {
+        let len = data.len().checked_sub(READABLE_PROOF_BYTES);
+        len.map(|len| &data[..len]).ok_or_else(|| Error::corrupt("a frame is too short for its proof"))
+    }
+
+    /// Makes the sealed data of a frame of this file one of the next file, at another offset.
+    pub(super) fn take_over(
+        &self,
+        data: &mut Vec<u8>,
+        frame: FrameIdentity,
+        next: &Self,
+        to: u64,
+    ) -> Result<()> {
+        if !self.is_outdated() && Self::hides(frame.key.kind) {
+            return self.sealer.take_over(data, &frame.about(), frame.offset, &next.sealer, to);
+        }
+        let sealed = next.seal(self.open_data(data, frame)?, FrameIdentity { offset: to, ..frame })?;
+        *data = sealed;
+        Ok(())
+    }
+
+    /// Returns what an entry of the lists adds to the sum that stands for all of them.
+    pub(super) fn sum_of(&self, key: FrameKey, place: &FramePlace) -> Result<FrameSum> {
+        self.sealer.sum(&EntryList::encode_one(key, place))
+    }
+
+    pub(super) fn prove(&self, statement: &[u8]) -> Result<Proof> {
+        self.sealer.prove(statement)
+    }
+
+    pub(super) fn is_proof(&self, proof: &Proof, statement: &[u8]) -> bool {
+        self.sealer.is_proof(proof, statement)
+    }
 }

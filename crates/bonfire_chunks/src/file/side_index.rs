@@ -2,7 +2,8 @@
 //! they form a chain.
 
 use std::collections::BTreeMap;
-use std::io;
+
+use bonfire::Result;
 
 use super::frame_scanner::FrameScanner;
 use crate::ChunkPos;
@@ -25,7 +26,7 @@ pub(super) struct SideEntries {
 
 impl SideEntries {
     /// Reads the chain that an entity section leads to. `None` if one of its side indices is damaged.
-    pub(super) fn read(scanner: &mut FrameScanner<'_>, section: &Frame) -> io::Result<Option<Self>> {
+    pub(super) fn read(scanner: &mut FrameScanner<'_>, section: &Frame) -> Result<Option<Self>> {
         let newest = newest_of(section.pos);
         let (mut at, mut lists, mut bytes) = (newest, Vec::new(), 0);
         while at != 0 {
@@ -33,8 +34,7 @@ impl SideEntries {
             let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::SideIndex) else {
                 return Ok(None);
             };
-            let data = scanner.read(frame.place.offset, u64::from(frame.place.len))?;
-            let Ok(side) = SideIndex::decode(&data) else { return Ok(None) };
+            let Ok(side) = SideIndex::decode(&scanner.data_of(&frame)?) else { return Ok(None) };
             // Each lies before the one that names it, so that the chain ends. All of them together are no longer than the
             // file, unless the file was made by hand with one inside the other.
             bytes += u64::from(frame.place.len);

@@ -16,7 +16,16 @@ const NAME: &str = "world.save";
 type Model = BTreeMap<FrameKey, Vec<u8>>;
 
 fn options(eager: bool) -> FileOptions {
-    FileOptions { eager, capacity_min: 4, dead_share_max: Some(0.5), dead_bytes_min: 8192 }
+    FileOptions {
+        key: None,
+        counter: None,
+        salvage: false,
+        watch: None,
+        eager,
+        capacity_min: 4,
+        dead_share_max: Some(0.5),
+        dead_bytes_min: 8192,
+    }
 }
 
 fn header() -> Header {
@@ -33,21 +42,13 @@ fn create(disk: &dyn Disk) -> Model {
         data: encode_head(&header()).to_vec(),
     };
     let change = Change { frames: vec![settings(0), settings(1)], removed: Vec::new() };
-    let new = NewFile {
-        disk,
-        name: NAME,
-        header: header(),
-        capacity_min: 4,
-        generation: 1,
-        seal: None,
-        seal_info: Vec::new(),
-    };
+    let new = NewFile { disk, name: NAME, header: header(), capacity_min: 4, generation: 1, seal: None };
     new.create(&change).expect("a new file");
     change.frames.into_iter().map(|frame| (frame.key, frame.data)).collect()
 }
 
 fn open(disk: impl Disk + 'static, eager: bool) -> Result<(ChunkFile, OpenReport)> {
-    ChunkFile::open(Arc::new(disk), NAME, Access::Write, options(eager), None)
+    ChunkFile::open(Arc::new(disk), NAME, Access::Write, options(eager))
 }
 
 fn contents(file: &ChunkFile) -> Result<Model> {

@@ -8,10 +8,12 @@ use bonfire_store::disk::DiskFile;
 use super::change::{Change, NewFrame};
 use super::checkpoint_frames::{CheckpointWriter, NewCheckpoint, WrittenCheckpoint};
 use super::chunk_file::{ChunkFile, State};
+use super::counter;
 use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::names::write_error;
+use super::proof::ProofChain;
 use super::replay::digest;
-use super::seal::Seal;
+use super::seal::{FrameIdentity, Seal};
 use super::writer_state::WriterState;
 use crate::format::{Commit, FrameKey, FrameKind, FramePlace, FrameTag};
 use crate::{ChunkPos, Durability};
@@ -41,8 +43,7 @@ impl ChunkFile {
         durability: Durability,
     ) -> Result<WrittenCommit> {
         change.check_sizes()?;
-        let target = CommitTarget::new(&self.state())?;
-        change.check_key(&self.name, target.seal.as_deref(), &target.seal_info)?;
+        let target = CommitTarget::new(&self.state(), writer.chain)?;
         let written = self.write_buffered(writer, &target, change, checkpoint).map_err(|error| {
             writer.cut_off(&*target.file);
             write_error(&*self.disk, "write", &self.name)(error)
@@ -50,7 +51,11 @@ impl ChunkFile {
         if durability == Durability::Synced {
             writer.sync_saves(&*target.file, &self.name, target.generation)?;
         }
-        Ok(self.note_commit(writer, target.generation, written))
+        let written = self.note_commit(writer, target.generation, written);
+        if durability == Durability::Synced {
+            counter::advance(self.options.counter.as_ref(), &self.name, target.generation)?;
+        }
+        Ok(written)
     }
 
     /// Writes all frames of a commit through the buffer of the writer.
@@ -78,6 +83,7 @@ impl ChunkFile {
         checkpoint: Option<&NewCheckpoint>,
     ) -> std::io::Result<CommitFrames> {
         let ChangedFrames { entries, digest } = target.write_change(out, change)?;
+        let mut sealed = target.seal_after(&self.state(), &entries)?;
         let checkpoint = match checkpoint {
             None => None,
             Some(checkpoint) => {
@@ -86,27 +92,34 @@ impl ChunkFile {
                     last: &writer.checkpoint,
                     changed: &entries,
                     generation: target.generation,
+                    sealed: sealed.as_ref().map(|(seal, chain)| (&**seal, chain)),
                 };
                 Some(frames.write(out, checkpoint)?)
             }
         };
-        let commit = Commit {
+        let mut commit = Commit {
             header: writer.checkpoint.header.encode(),
             durable: writer.durable,
             digest,
-            seal: target.seal_info.clone(),
+            seal: sealed.as_ref().map(|(seal, _)| seal.info().to_vec()).unwrap_or_default(),
+            proof: None,
             entries,
         };
+        if let Some((seal, chain)) = &mut sealed {
+            chain.prove(seal, &mut commit, target.generation, out.next_offset()).map_err(other)?;
+        }
         let key = FrameKey::new(FrameKind::Commit, ChunkPos::default());
         out.frame(key, FrameTag::default(), target.generation, &commit.encode())?;
         out.flush()?;
-        Ok(CommitFrames { entries: commit.entries, checkpoint, end: out.end })
+        let chain = sealed.map(|(_, chain)| chain);
+        Ok(CommitFrames { entries: commit.entries, checkpoint, chain, end: out.end })
     }
 
     /// Notes a commit in the writer and in the state that readers look at.
     fn note_commit(&self, writer: &mut WriterState, generation: u64, written: CommitFrames) -> WrittenCommit {
         let bytes = written.end - writer.end;
         writer.end = written.end;
+        writer.chain = written.chain;
         writer.checkpoint.note_commit(&written.entries);
         let mut state = self.state_mut();
         state.generation = generation;
@@ -122,22 +135,32 @@ impl ChunkFile {
     }
 }
 
-/// The file that a commit goes to, its number, and how its frames are sealed.
+/// The file that a commit goes to, its number, and how its frames are sealed and proven.
 struct CommitTarget {
     file: Arc<dyn DiskFile>,
     generation: u64,
     seal: Option<Arc<Seal>>,
-    seal_info: Vec<u8>,
+    chain: Option<ProofChain>,
 }
 
 impl CommitTarget {
-    fn new(state: &State) -> Result<Self> {
+    fn new(state: &State, chain: Option<ProofChain>) -> Result<Self> {
         // No game saves so often: such a file was made by hand.
         let generation = state.generation.checked_add(1);
         let generation =
             generation.ok_or_else(|| Error::corrupt("this world has no number for another save"))?;
-        let (file, seal, seal_info) = (state.file.clone(), state.seal.clone(), state.seal_info.clone());
-        Ok(Self { file, generation, seal, seal_info })
+        Ok(Self { file: state.file.clone(), generation, seal: state.seal.clone(), chain })
+    }
+
+    /// Returns the seal, and the chain of proofs with the state after a commit.
+    fn seal_after(
+        &self,
+        before: &State,
+        entries: &[(FrameKey, FramePlace)],
+    ) -> std::io::Result<Option<(Arc<Seal>, ProofChain)>> {
+        let (Some(seal), Some(chain)) = (&self.seal, self.chain) else { return Ok(None) };
+        let chain = chain.with_entries(seal, &before.indices, entries).map_err(other)?;
+        Ok(Some((seal.clone(), chain)))
     }
 
     /// Writes the frames of a change, and a frame without data for each key that is removed.
@@ -148,9 +171,9 @@ impl CommitTarget {
             let written = match &self.seal {
                 None => out.frame(*key, *tag, self.generation, data)?,
                 Some(seal) => {
-                    let sealed =
-                        seal.seal(data, *key, *tag, self.generation).map_err(std::io::Error::other)?;
-                    out.frame(*key, *tag, self.generation, &sealed)?
+                    let (generation, offset) = (self.generation, out.next_offset());
+                    let frame = FrameIdentity { key: *key, tag: *tag, generation, offset };
+                    out.frame(*key, *tag, generation, &seal.seal(data, frame).map_err(other)?)?
                 }
             };
             entries.push((*key, written.place));
@@ -175,5 +198,11 @@ struct ChangedFrames {
 struct CommitFrames {
     entries: Vec<(FrameKey, FramePlace)>,
     checkpoint: Option<WrittenCheckpoint>,
+    /// The chain of proofs after the commit.
+    chain: Option<ProofChain>,
     end: u64,
+}
+
+fn other(error: Error) -> std::io::Error {
+    std::io::Error::other(error)
 }

@@ -4,6 +4,7 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::{DiskFile, DiskLock};
 
 use super::checkpoint_state::CheckpointState;
+use super::proof::ProofChain;
 use super::recover::Recovered;
 use crate::format::Header;
 
@@ -15,6 +16,8 @@ pub(super) struct WriterState {
     /// The generation of the last save that a sync has covered.
     pub(super) durable: u64,
     pub(super) checkpoint: CheckpointState,
+    /// `None` if the file proves nothing.
+    pub(super) chain: Option<ProofChain>,
     /// Why nothing more is written through this file.
     pub(super) poisoned: Option<&'static str>,
     /// Memory that the next save uses again.
@@ -22,20 +25,32 @@ pub(super) struct WriterState {
 }
 
 impl WriterState {
-    pub(super) fn new(lock: DiskLock, header: Header, recovered: &Recovered) -> Self {
+    pub(super) fn new(
+        lock: DiskLock,
+        header: Header,
+        recovered: &Recovered,
+        chain: Option<ProofChain>,
+    ) -> Self {
         Self {
             _lock: lock,
             end: recovered.end,
             durable: recovered.generation,
             checkpoint: CheckpointState::recovered(header, recovered),
+            chain,
             poisoned: None,
             buffer: Vec::new(),
         }
     }
 
     /// Goes on in a file that was written just now, as a whole.
-    pub(super) fn move_to(&mut self, checkpoint: CheckpointState, end: u64, generation: u64) {
-        (self.checkpoint, self.end, self.durable) = (checkpoint, end, generation);
+    pub(super) fn move_to(
+        &mut self,
+        checkpoint: CheckpointState,
+        chain: Option<ProofChain>,
+        end: u64,
+        generation: u64,
+    ) {
+        (self.checkpoint, self.chain, self.end, self.durable) = (checkpoint, chain, end, generation);
     }
 
     /// Refuses all later writes, because what the disk holds is not known.

@@ -16,20 +16,65 @@ pub(crate) struct Commit {
     pub(crate) digest: u32,
     /// How the file is sealed; empty if it is not.
     pub(crate) seal: Vec<u8>,
+    /// `None` unless the file is sealed, and in sealed files of version 1.
+    pub(crate) proof: Option<CommitProof>,
     pub(crate) entries: Vec<(FrameKey, FramePlace)>,
+}
+
+pub(crate) type Proof = [u8; 32];
+const PROOF_BYTES: usize = size_of::<Proof>();
+/// The first version of seals whose commits have proofs.
+const PROVEN_VERSION: u8 = 2;
+
+/// What only somebody with the key can have written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommitProof {
+    /// The own proof of the commit before this one.
+    pub(crate) previous: Proof,
+    /// Of all that this commit says, but for the two proofs that follow.
+    pub(crate) own: Proof,
+    /// Of where all frames are after this commit.
+    pub(crate) state: Proof,
+}
+
+impl CommitProof {
+    const BYTES: usize = 3 * PROOF_BYTES;
+
+    fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (at, part) in [self.previous, self.own, self.state].into_iter().enumerate() {
+            bytes[at * PROOF_BYTES..(at + 1) * PROOF_BYTES].copy_from_slice(&part);
+        }
+        bytes
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let bytes = &mut bytes;
+        Some(Self { previous: take(bytes)?, own: take(bytes)?, state: take(bytes)? })
+    }
 }
 
 impl Commit {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(96 + self.seal.len() + self.entries.len() * ENTRY_BYTES);
+        let proof = self.proof.as_ref().map(CommitProof::encode);
+        let seal_bytes = self.seal.len() + proof.map_or(0, |proof| proof.len());
+        let mut bytes = Vec::with_capacity(96 + seal_bytes + self.entries.len() * ENTRY_BYTES);
         bytes.extend_from_slice(&self.header);
         bytes.extend_from_slice(&self.durable.to_le_bytes());
         bytes.extend_from_slice(&self.digest.to_le_bytes());
-        bytes.extend_from_slice(&(self.seal.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(seal_bytes as u32).to_le_bytes());
         bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&self.seal);
+        bytes.extend_from_slice(proof.as_ref().map_or(&[], |proof| &proof[..]));
         EntryList::encode(&self.entries, &mut bytes);
         bytes
+    }
+
+    /// Returns all that the commit says, without the proofs of it.
+    pub(crate) fn statement(&self) -> Vec<u8> {
+        let previous = self.proof.map(|proof| proof.previous).unwrap_or_default();
+        let proof = Some(CommitProof { previous, ..CommitProof::default() });
+        Self { proof, ..self.clone() }.encode()
     }
 
     pub(crate) fn decode(mut data: &[u8]) -> Result<Self> {
@@ -40,15 +85,22 @@ impl Commit {
             let (seal, count) = (u32::from_le_bytes(take(bytes)?), u32::from_le_bytes(take(bytes)?));
             let (seal, rest) = bytes.split_at_checked(seal as usize)?;
             *bytes = rest;
-            Some((header, durable, digest, seal.to_vec(), count))
+            let (seal, proof) = match seal.first() {
+                Some(version) if *version >= PROVEN_VERSION => {
+                    let (seal, proof) = seal.split_at_checked(seal.len().checked_sub(CommitProof::BYTES)?)?;
+                    (seal, Some(CommitProof::decode(proof)?))
+                }
+                _ => (seal, None),
+            };
+            Some((header, durable, digest, seal.to_vec(), proof, count))
         };
         let cut = || Error::corrupt("a commit is cut");
-        let (header, durable, digest, seal, count) = fixed(bytes).ok_or_else(cut)?;
+        let (header, durable, digest, seal, proof, count) = fixed(bytes).ok_or_else(cut)?;
         let entries = EntryList::decode(bytes, count)?;
         if !bytes.is_empty() {
             return Err(Error::corrupt("a commit is longer than its list"));
         }
-        Ok(Self { header, durable, digest, seal, entries })
+        Ok(Self { header, durable, digest, seal, proof, entries })
     }
 }
 
@@ -111,10 +163,24 @@ mod tests {
     fn frames_about_frames_come_back_and_cut_ones_are_refused() {
         let place = FramePlace { offset: 99, len: 5, tag: FrameTag { storage: 1, codec: 2, layers: 3 } };
         let entries = vec![(FrameKey::new(FrameKind::Snapshot, ChunkPos::new(1, 2)), place)];
-        let commit =
-            Commit { header: [7; 64], durable: 8, digest: 9, seal: vec![1, 2], entries: entries.clone() };
+        let old = Commit {
+            header: [7; 64],
+            durable: 8,
+            digest: 9,
+            seal: vec![1, 2],
+            proof: None,
+            entries: entries.clone(),
+        };
+        assert_eq!(Commit::decode(&old.encode()).unwrap(), old);
+        let proof = Some(CommitProof { previous: [3; 32], own: [4; 32], state: [5; 32] });
+        let commit = Commit { seal: vec![2, 2], proof, ..old };
         let bytes = commit.encode();
         assert_eq!(Commit::decode(&bytes).unwrap(), commit);
+        let other = Commit {
+            proof: Some(CommitProof { previous: [3; 32], ..CommitProof::default() }),
+            ..commit.clone()
+        };
+        assert_eq!((commit.statement(), bytes.len()), (other.encode(), other.encode().len()));
         let side = SideIndex { earlier: 77, entries };
         let side_bytes = side.encode();
         assert_eq!(SideIndex::decode(&side_bytes).unwrap(), side);

@@ -57,16 +57,20 @@ impl EntryList {
     pub(crate) fn encode(entries: &[(FrameKey, FramePlace)], out: &mut Vec<u8>) {
         out.reserve(entries.len() * ENTRY_BYTES);
         for (key, place) in entries {
-            let mut bytes = encode(key.pos, place);
-            bytes[CHECKED_BYTES] = key.kind as u8;
-            out.extend_from_slice(&bytes);
+            out.extend_from_slice(&Self::encode_one(*key, place));
         }
+    }
+
+    pub(crate) fn encode_one(key: FrameKey, place: &FramePlace) -> [u8; ENTRY_BYTES] {
+        let mut bytes = encode(key.pos, place);
+        bytes[CHECKED_BYTES] = key.kind as u8;
+        bytes
     }
 
     /// `count` entries; the bytes must be there before memory for them is.
     pub(crate) fn decode(bytes: &mut &[u8], count: u32) -> Result<Vec<(FrameKey, FramePlace)>> {
-        let needed = count as usize * ENTRY_BYTES;
-        if bytes.len() < needed {
+        let needed = (count as usize).checked_mul(ENTRY_BYTES);
+        if needed.is_none_or(|needed| bytes.len() < needed) {
             return Err(Error::corrupt("a list of frames is longer than what it lies in"));
         }
         let mut entries = Vec::with_capacity(count as usize);

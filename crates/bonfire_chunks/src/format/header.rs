@@ -18,7 +18,9 @@ impl Flags {
     pub(crate) const COMPAT: u16 = 2;
     /// The data of frames is sealed.
     pub(crate) const SEALED: u16 = 4;
-    const KNOWN: u16 = Self::FRAMED | Self::COMPAT | Self::SEALED;
+    /// Commits prove all that a sealed file says. Those of version 1 do not.
+    pub(crate) const PROVEN: u16 = 8;
+    const KNOWN: u16 = Self::FRAMED | Self::COMPAT | Self::SEALED | Self::PROVEN;
 
     pub(crate) fn has(self, flag: u16) -> bool {
         self.0 & flag != 0

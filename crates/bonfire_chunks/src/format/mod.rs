@@ -7,7 +7,7 @@ mod frame;
 mod header;
 mod settings;
 
-pub(crate) use self::commit::{Commit, SideIndex, decode_image, encode_image};
+pub(crate) use self::commit::{Commit, CommitProof, Proof, SideIndex, decode_image, encode_image};
 pub(crate) use self::crc8::{crc8, crc8_append};
 pub(crate) use self::entry::{ENTRY_BYTES, Entry, EntryList};
 pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};

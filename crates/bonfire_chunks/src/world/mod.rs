@@ -33,7 +33,9 @@ pub use self::options::ChunkOptions;
 pub(crate) use self::options::at;
 use self::settings::Settings;
 use crate::codec::Choice;
-use crate::file::{Change, ChunkFile, NewFile, NewFrame, OpenReport, Seal, SealKey};
+use crate::file::{
+    Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, SealKey, newest_counted,
+};
 use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
@@ -128,8 +130,9 @@ impl ChunkWorld {
 
     fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, key: Option<&SealKey>) -> Result<Self> {
         // A compaction makes room for what there is, and not for what a game expects.
-        let options = ChunkOptions::new(Layers::new()).table_capacity(16);
-        let (file, report) = ChunkFile::open(disk, name, access, options.file.clone(), key)?;
+        let mut options = ChunkOptions::new(Layers::new()).table_capacity(16);
+        options.file.key = key.cloned();
+        let (file, report) = ChunkFile::open(disk, name, access, options.file.clone())?;
         let settings = read_settings(&file)?;
         let header = file.state().header.clone();
         let set = settings.current();
@@ -144,7 +147,7 @@ impl ChunkWorld {
 
     fn open_with(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
         options.check()?;
-        let open = || ChunkFile::open(disk.clone(), name, access, options.file.clone(), options.key.as_ref());
+        let open = || ChunkFile::open(disk.clone(), name, access, options.file.clone());
         let (file, mut report) = match open() {
             Err(error) if error.is_not_found() && access == Access::Write => {
                 create(&*disk, name, &options)?;
@@ -402,8 +405,9 @@ fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item =
 
 fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     let now = crate::clock::unix_seconds();
-    let seal = options.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
-    let flags = [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (seal.is_some(), Flags::SEALED)];
+    let seal = options.file.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
+    let sealed = Flags::SEALED | Flags::PROVEN;
+    let flags = [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (seal.is_some(), sealed)];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
     let header = Header {
         flags: Flags(flags),
@@ -420,9 +424,10 @@ fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     };
     let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
     let change = Change { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
-    let seal_info = seal.as_ref().map(|seal| seal.info()).unwrap_or_default();
-    let capacity_min = options.file.capacity_min;
-    NewFile { disk, name, header, capacity_min, generation: 1, seal, seal_info }.create(&change)
+    let FileOptions { capacity_min, counter, .. } = &options.file;
+    // A world that was there before had smaller numbers.
+    let generation = newest_counted(counter.as_ref(), name)?.saturating_add(1);
+    NewFile { disk, name, header, capacity_min: *capacity_min, generation, seal }.create(&change)
 }
 
 fn check_sizes(header: &Header, options: &ChunkOptions) -> Result<()> {

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::{Access, Disk};
 
 use super::ChunkWorld;
 use crate::codec::Choice;
-use crate::file::{FileOptions, SealKey};
+use crate::file::FileOptions;
 use crate::{BodyLimits, Generator, Layers};
 
 /// What a world is made of, and how it is kept. Start with [`ChunkOptions::new`].
@@ -30,7 +30,6 @@ pub struct ChunkOptions {
     pub(super) delta_threshold: f64,
     pub(super) threads: usize,
     pub(super) body_limits: BodyLimits,
-    pub(super) key: Option<SealKey>,
     pub(super) file: FileOptions,
 }
 
@@ -50,8 +49,11 @@ impl ChunkOptions {
             delta_threshold: 0.75,
             threads: crate::parallel::available(),
             body_limits: BodyLimits::default(),
-            key: None,
             file: FileOptions {
+                key: None,
+                counter: None,
+                salvage: false,
+                watch: None,
                 eager: false,
                 capacity_min: 1024,
                 dead_share_max: Some(0.25),
@@ -154,12 +156,36 @@ impl ChunkOptions {
         self
     }
 
-    /// Seals what chunks hold: cells, bodies and entities. Where chunks are, how long they are and when they were saved is not
-    /// hidden, and neither are names of layers and materials. A world that is sealed needs the key, and one that is not
-    /// refuses it.
+    /// Seals the world. Nobody reads cells, bodies and entities without the key, and nobody changes anything: a chunk that is
+    /// put back, a setting that is changed, a part that is taken away is an error. Where chunks are, how long they are and when
+    /// they were saved is not hidden, and neither are names of layers and materials. A world that is sealed needs the key to be
+    /// written to, and one that is not refuses it.
     #[cfg(feature = "seal")]
     pub fn sealed(mut self, key: bonfire_store::SealKey) -> Self {
-        self.key = Some(key);
+        self.file.key = Some(key);
+        self
+    }
+
+    /// Notices an old copy of the whole file of a sealed world: each save that is durable is counted, and a file with an older
+    /// one is refused with [`is_rollback`](Error::is_rollback). The family is the name of the file in lower case. Default: none, and such a copy
+    /// opens.
+    #[cfg(feature = "seal")]
+    pub fn counter(mut self, counter: impl bonfire_store::TrustedCounter + 'static) -> Self {
+        self.file.counter = Some(Arc::new(counter));
+        self
+    }
+
+    /// Opens a sealed world that does not prove what it holds, because parts of it were changed, put back or lost:
+    /// [`OpenReport::unproven`](crate::OpenReport::unproven) says so. Chunks still come with their seal or not at all. Default: such a world is refused
+    /// with [`is_corrupt`](Error::is_corrupt).
+    pub fn salvage(mut self) -> Self {
+        self.file.salvage = true;
+        self
+    }
+
+    /// Follows the work of opening, and stops it: it counts bytes of the file.
+    pub fn watch(mut self, watch: &Watch) -> Self {
+        self.file.watch = Some(watch.clone());
         self
     }
 
@@ -194,8 +220,13 @@ impl ChunkOptions {
         if self.layers.stored_bytes() > usize::from(u8::MAX) {
             return Err(Error::misuse("a cell cannot have so many bytes"));
         }
-        if self.compat && self.key.is_some() {
+        if self.compat && self.file.key.is_some() {
             return Err(Error::misuse("a world cannot be sealed and read by readers of the plain layout"));
+        }
+        if self.file.counter.is_some() && self.file.key.is_none() {
+            return Err(Error::misuse(
+                "a counter needs a sealed world: others do not prove which save is theirs",
+            ));
         }
         Ok(())
     }

@@ -114,6 +114,18 @@ impl MasterKey {
     pub(super) fn id(&self) -> KeyId {
         self.id
     }
+
+    /// Derives keys for one purpose, and for what some bytes name.
+    pub(super) fn derive<const N: usize>(&self, purpose: &str, named: &[u8]) -> Zeroizing<[u8; N]> {
+        let mut hasher = blake3::Hasher::new_derive_key(purpose);
+        hasher.update(&*self.key).update(named);
+        let mut keys = Zeroizing::new([0; N]);
+        let mut output = hasher.finalize_xof();
+        output.fill(&mut *keys);
+        output.zeroize();
+        hasher.zeroize();
+        keys
+    }
 }
 
 impl SealKey {

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use self::counter::CounterName;
 pub use self::counter::TrustedCounter;
 use self::format::{HEADER_BYTES, Header, Layout, SEGMENT_BYTES};
-pub use self::frames::FrameSealer;
+pub use self::frames::{FrameSealer, FrameSum};
 use self::key::KeySearch;
 pub use self::key::{PassphraseCosts, SealKey};
 use self::memory::SpareBuffer;

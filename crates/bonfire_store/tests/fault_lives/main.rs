@@ -47,7 +47,58 @@ struct Game {
     bases: BTreeMap<&'static str, JournalBase>,
     /// All numbers that were given to saves, and acknowledged.
     used: HashSet<(&'static str, u64)>,
+    unsettled: Unsettled,
     told: Vec<String>,
+}
+
+/// What calls that failed have left visible and perhaps not durable. Nobody was told that it is there, so a crash may take it
+/// back.
+#[derive(Default)]
+struct Unsettled {
+    /// States without it. A later call that makes names durable settles them.
+    states: Vec<State>,
+    /// Worlds that were appended, and those before them. Nothing makes a journal durable whose append failed.
+    appended: Vec<(u64, u64)>,
+}
+
+impl Unsettled {
+    fn note_failed(&mut self, deed: &Deed, before: &State) {
+        if let Deed::Append(_, from, to) = deed {
+            return self.appended.push((*to, *from));
+        }
+        let more = self.states.iter().filter(|state| deed.fits(state)).flat_map(|state| deed.outcomes(state));
+        let more: Vec<State> = more.chain([before.clone()]).collect();
+        self.states.extend(more);
+    }
+
+    fn note_succeeded(&mut self, deed: &Deed) {
+        if !matches!(deed, Deed::Append(..) | Deed::Load(_)) {
+            self.states.clear();
+        }
+    }
+
+    /// Returns all states that a crash during a call may leave. `outcomes` are those of what was seen before it.
+    fn outcomes(&self, deed: &Deed, outcomes: &[State]) -> Vec<State> {
+        let mut all = outcomes.to_vec();
+        for state in &self.states {
+            all.push(state.clone());
+            all.extend(if deed.fits(state) { deed.outcomes(state) } else { Vec::new() });
+        }
+        for (to, from) in &self.appended {
+            for state in all.clone() {
+                let places =
+                    state.iter().flat_map(|(slot, saves)| (0..saves.len()).map(move |place| (slot, place)));
+                for (slot, place) in places.filter(|(slot, place)| state[*slot][*place].world == *to) {
+                    let mut without = state.clone();
+                    if let Some(saves) = without.get_mut(slot) {
+                        saves[place].world = *from;
+                    }
+                    all.push(without);
+                }
+            }
+        }
+        all
+    }
 }
 
 impl Game {
@@ -63,6 +114,7 @@ impl Game {
             generations: Generations::new(),
             bases: BTreeMap::new(),
             used: HashSet::new(),
+            unsettled: Unsettled::default(),
             told: Vec::new(),
         }
     }
@@ -107,6 +159,7 @@ impl Game {
                 let last = outcomes.len() - 1;
                 outcomes.drain(if answer.did_nothing { 1..last + 1 } else { 0..last });
                 self.note(deed, answer);
+                self.unsettled.note_succeeded(deed);
             }
         }
         self.expect(&outcomes);
@@ -130,11 +183,15 @@ impl Game {
                 // An old save that could not be removed is no failure of the new one.
                 outcomes.drain(if answer.did_nothing { 1..outcomes.len() } else { 0..1 });
                 self.note(deed, *answer);
+                self.unsettled.note_succeeded(deed);
             }
             Err(error) if !error.is_io() || error.is_not_found() => {
                 self.wrong(&format!("{deed:?} meets an I/O error and says {error:?}"));
             }
-            Err(_) => self.forget(deed),
+            Err(_) => {
+                self.forget(deed);
+                self.unsettled.note_failed(deed, &self.state);
+            }
         }
         self.expect(&outcomes);
         result.is_err()
@@ -208,6 +265,7 @@ impl Game {
     fn go_on_with(&mut self, crash: CrashDisk) {
         (self.crash, self.disk, self.slots) = start(crash, self.open);
         self.bases.clear();
+        self.unsettled = Unsettled::default();
         let dir = DirStore::on(self.disk.clone()).expect("a healthy disk");
         if let Err(why) = litter(&dir, &self.crash) {
             self.wrong(&why);
@@ -234,6 +292,12 @@ impl Game {
             (false, true) => &outcomes[outcomes.len() - 1..],
             (false, false) => &outcomes[..],
         };
+        let outcomes = match at_end && !matches!(deed, Deed::Append(..) | Deed::Load(_)) {
+            // What is durable now is what was seen, but for journals.
+            true => Unsettled { states: Vec::new(), ..std::mem::take(&mut self.unsettled) }
+                .outcomes(deed, outcomes),
+            false => self.unsettled.outcomes(deed, outcomes),
+        };
         let states = explorer.states(point, 12);
         let goes_on = random.below(states.len());
         for (number, state) in states.iter().enumerate().filter(|(number, _)| *number != goes_on) {
@@ -245,7 +309,7 @@ impl Game {
             }
         }
         self.go_on_with(states[goes_on].crash_disk());
-        self.expect(outcomes);
+        self.expect(&outcomes);
     }
 }
 
