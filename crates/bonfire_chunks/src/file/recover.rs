@@ -152,6 +152,10 @@ impl Recovery<'_, '_, '_> {
         let section = checkpoint.as_ref().and_then(|checkpoint| checkpoint.proof);
         let claimed = recovered.claimed.or_else(|| section.map(|section| section.claimed()));
         let claimed = claimed.filter(|claimed| claimed.generation == recovered.generation);
+        // The header leads to a later save than the one that was found: that was not the last one.
+        if section.is_some_and(|section| section.claimed().generation > recovered.generation) {
+            return false;
+        }
         self.seal.proves_header(&header.encode(), section.as_ref(), &recovered.headers)
             && self.seal.proves_state(claimed, &recovered.indices, &recovered.report.damaged)
     }

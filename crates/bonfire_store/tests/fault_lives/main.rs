@@ -57,14 +57,15 @@ struct Game {
 struct Unsettled {
     /// States without it. A later call that makes names durable settles them.
     states: Vec<State>,
-    /// Worlds that were appended, and those before them. Nothing makes a journal durable whose append failed.
+    /// Worlds that were appended, and those before them, in both orders: what was cut off may come back. Nothing makes a
+    /// journal durable whose append failed.
     appended: Vec<(u64, u64)>,
 }
 
 impl Unsettled {
     fn note_failed(&mut self, deed: &Deed, before: &State) {
         if let Deed::Append(_, from, to) = deed {
-            return self.appended.push((*to, *from));
+            return self.appended.extend([(*to, *from), (*from, *to)]);
         }
         let more = self.states.iter().filter(|state| deed.fits(state)).flat_map(|state| deed.outcomes(state));
         let more: Vec<State> = more.chain([before.clone()]).collect();
@@ -84,14 +85,14 @@ impl Unsettled {
             all.push(state.clone());
             all.extend(if deed.fits(state) { deed.outcomes(state) } else { Vec::new() });
         }
-        for (to, from) in &self.appended {
+        for (seen, other) in &self.appended {
             for state in all.clone() {
                 let places =
                     state.iter().flat_map(|(slot, saves)| (0..saves.len()).map(move |place| (slot, place)));
-                for (slot, place) in places.filter(|(slot, place)| state[*slot][*place].world == *to) {
+                for (slot, place) in places.filter(|(slot, place)| state[*slot][*place].world == *seen) {
                     let mut without = state.clone();
                     if let Some(saves) = without.get_mut(slot) {
-                        saves[place].world = *from;
+                        saves[place].world = *other;
                     }
                     all.push(without);
                 }
