@@ -55,19 +55,16 @@ fn chunks_and_bodies_come_back_with_the_key_alone() {
     assert!(
         options().sealed(key(2)).open_on(disk.clone(), NAME, Access::Write).err().unwrap().is_wrong_key()
     );
-    let without = options().open_on(disk.clone(), NAME, Access::Write).unwrap();
+    let without = options().open_on(disk.clone(), NAME, Access::Read).unwrap();
     assert!(without.read((1, 0)).unwrap_err().is_wrong_key());
-    assert!(without.edit().put((5, 5), noise(9)).commit(Durability::Synced).unwrap_err().is_wrong_key());
-    // Neither may a copy have frames that are not sealed.
+    assert_eq!(without.len(), 2, "where chunks are is no secret");
+    // Nothing is written without the key: not to the world, and not to a copy, whether it has new frames or not.
     let copied = without.save_on(&disk, "copy.save", without.edit().put((5, 5), noise(9)));
     assert!(copied.unwrap_err().is_wrong_key());
-    without.backup_on(&disk, "backup.save", |_, _| {}).unwrap();
-    assert_eq!(without.len(), 2, "where chunks are is no secret");
+    assert!(without.backup_on(&disk, "backup.save", |_, _| {}).unwrap_err().is_wrong_key());
+    assert!(options().open_on(disk.clone(), NAME, Access::Write).err().unwrap().is_wrong_key());
+    assert!(ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Write).err().unwrap().is_wrong_key());
     drop(without);
-    // A program without the key may still tidy up.
-    let tool = ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Write).unwrap();
-    tool.compact(|_, _| {}).unwrap();
-    drop(tool);
     let world = options().sealed(key(1)).open_on(disk, NAME, Access::Write).unwrap();
     assert_eq!(world.read((1, 0)).unwrap(), Some(noise(2)));
 }
@@ -130,4 +127,84 @@ fn a_passphrase_opens_what_it_sealed_after_a_crash_too() {
     let world = options().sealed(key()).open_on(copy, NAME, Access::Write).unwrap();
     assert_eq!(world.report().saves_replayed, 1);
     assert_eq!(world.read((0, 0)).unwrap(), Some(noise(1)));
+}
+
+/// Worlds of version 1, whose frames alone were sealed. `fixtures/chunks` has one that was closed and one that was not.
+#[test]
+fn a_world_of_version_1_opens_with_a_warning_and_is_sealed_anew_by_the_first_write() {
+    for (name, close) in [("sealed_1_closed", false), ("sealed_1_open", false), ("sealed_1_open", true)] {
+        let path = format!("{}/../../fixtures/chunks/{name}.world", env!("CARGO_MANIFEST_DIR"));
+        let disk = MemoryDisk::with_files([(NAME.to_owned(), std::fs::read(path).unwrap())]);
+        let open = |access| options().sealed(key(1)).open_on(disk.clone(), NAME, access);
+        for access in [Access::Read, Access::Write] {
+            let world = open(access).unwrap();
+            assert!(world.report().seal_outdated && world.report().is_fine());
+            assert_eq!(world.read((0, 0)).unwrap(), Some(noise(3)));
+            assert_eq!(world.read_bodies((0, 0)).unwrap(), [body(1, [1.0, 1.0])]);
+            if access == Access::Write {
+                // A save writes, and so does the close of a world that was not closed before.
+                if !close {
+                    world.edit().put((7, 7), noise(9)).commit(Durability::Synced).unwrap();
+                }
+                world.close().unwrap();
+            }
+        }
+        let world = open(Access::Write).unwrap();
+        assert_eq!(world.report(), &bonfire_chunks::OpenReport::default());
+        assert_eq!(world.read((7, 7)).unwrap(), (!close).then(|| noise(9)));
+        for (pos, seed) in [((0, 0), 3), ((1, 0), 2), ((-1, 5), 4)] {
+            assert_eq!(world.read(pos).unwrap(), Some(noise(seed)));
+        }
+        assert_eq!(world.read_bodies((0, 0)).unwrap(), [body(1, [1.0, 1.0])]);
+    }
+}
+
+/// What remembers how far worlds have come.
+#[derive(Clone, Default)]
+struct Account(std::sync::Arc<std::sync::Mutex<std::collections::HashMap<String, u64>>>);
+
+impl bonfire_store::TrustedCounter for Account {
+    fn newest(&self, family: &str) -> bonfire::Result<u64> {
+        Ok(self.0.lock().unwrap().get(family).copied().unwrap_or(0))
+    }
+    fn advance(&self, family: &str, to: u64) -> bonfire::Result<()> {
+        let mut families = self.0.lock().unwrap();
+        let newest = families.entry(family.to_owned()).or_default();
+        *newest = to.max(*newest);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_old_copy_of_the_whole_file_is_noticed_where_a_counter_is_kept() {
+    let (disk, account) = (MemoryDisk::new(), Account::default());
+    let open = |disk: &MemoryDisk, access| {
+        options().sealed(key(1)).counter(account.clone()).open_on(disk.clone(), NAME, access)
+    };
+    let with = |disk: &MemoryDisk| open(disk, Access::Write);
+    let world = with(&disk).unwrap();
+    world.edit().put((0, 0), noise(1)).commit(Durability::Synced).unwrap();
+    let old = MemoryDisk::with_files([(NAME.to_owned(), bytes(&disk))]);
+    world.edit().put((0, 0), noise(2)).commit(Durability::Synced).unwrap();
+    let before_the_flush = MemoryDisk::with_files([(NAME.to_owned(), bytes(&disk))]);
+    world.edit().put((0, 0), noise(3)).commit(Durability::Buffered).unwrap();
+    assert!(with(&old).err().unwrap().is_rollback());
+    drop(open(&before_the_flush, Access::Read).unwrap());
+    world.flush().unwrap();
+    assert!(with(&before_the_flush).err().unwrap().is_rollback());
+    world.compact(|_, _| {}).unwrap();
+    world.close().unwrap();
+    drop(world);
+    assert_eq!(with(&disk).unwrap().read((0, 0)).unwrap(), Some(noise(3)));
+    // Who has no counter is not protected.
+    drop(options().sealed(key(1)).open_on(old, NAME, Access::Write).unwrap());
+    // Neither does the world begin anew with small numbers, or in the old way.
+    let world = with(&MemoryDisk::new()).unwrap();
+    world.edit().put((0, 0), noise(1)).commit(Durability::Synced).unwrap();
+    drop(world);
+    let path = format!("{}/../../fixtures/chunks/sealed_1_closed.world", env!("CARGO_MANIFEST_DIR"));
+    let outdated = MemoryDisk::with_files([(NAME.to_owned(), std::fs::read(path).unwrap())]);
+    assert!(with(&outdated).err().unwrap().is_rollback());
+    let without_key = options().counter(account).open_on(MemoryDisk::new(), NAME, Access::Write);
+    assert!(without_key.err().unwrap().is_misuse());
 }

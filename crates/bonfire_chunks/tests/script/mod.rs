@@ -76,10 +76,13 @@ pub struct Shape {
     pub generated: bool,
     pub compat: bool,
     pub compacts: bool,
+    /// Needs the feature `seal`.
+    pub sealed: bool,
 }
 
 impl Shape {
-    pub const PLAIN: Self = Self { eager: false, generated: false, compat: false, compacts: false };
+    pub const PLAIN: Self =
+        Self { eager: false, generated: false, compat: false, compacts: false, sealed: false };
 
     pub fn random(random: &mut Random) -> Self {
         Self {
@@ -87,7 +90,13 @@ impl Shape {
             generated: random.chance(50),
             compat: random.chance(25),
             compacts: random.chance(50),
+            sealed: false,
         }
+    }
+
+    /// The same world, sealed.
+    pub fn sealed(self) -> Self {
+        Self { compat: false, sealed: true, ..self }
     }
 
     pub fn options(self) -> ChunkOptions {
@@ -110,6 +119,11 @@ impl Shape {
         }
         if self.compat {
             options = options.compat();
+        }
+        #[cfg(feature = "seal")]
+        if self.sealed {
+            static KEY: OnceLock<bonfire_store::SealKey> = OnceLock::new();
+            options = options.sealed(KEY.get_or_init(|| bonfire_store::SealKey::from_bytes([7; 32])).clone());
         }
         if self.generated { options.generator(Stripes) } else { options }
     }
