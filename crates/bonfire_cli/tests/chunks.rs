@@ -275,8 +275,11 @@ fn a_sealed_world_shows_its_structure_and_with_the_key_its_content() {
     let text = run_on("verify", &world.path, &["--key-file", &right]);
     assert_eq!((text.code, &*text.stdout), (Some(0), "ok: 4 chunks, 8 parts checked\n"));
     assert_eq!(run_on("verify", &world.path, &["--key-file", &wrong]).code, Some(2));
-    // Parts are moved as they are: that needs no key.
-    assert_eq!(run_on("compact", &world.path, &[]).code, Some(0));
+    // Nothing is written without the key.
+    let refused = run_on("compact", &world.path, &[]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("no key was given"), "{refused:?}");
+    assert_eq!(run_on("compact", &world.path, &["--key-file", &right]).code, Some(0));
     assert_eq!(options().sealed(key()).open(&world.path).unwrap().read((0, 0)).unwrap(), Some(halves()));
     // A key is not in the way of worlds that need none.
     assert_eq!(run_on("compact", &World::new().path, &["--key-file", &right]).code, Some(0));

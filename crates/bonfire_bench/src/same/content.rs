@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bevy_bonfire::sync::{MessageHead, MessageLimits};
 use bonfire::Snapshot;
-use bonfire_chunks::{Access, ChunkRect, ChunkWorld};
+use bonfire_chunks::{Access, ChunkOptions, ChunkRect, ChunkWorld};
 use bonfire_store::{MemoryStore, Payload, Precondition, Sealed, Store, Wait};
 use bytes::Bytes;
 
@@ -58,8 +58,8 @@ fn world(path: &Path, bytes: &[u8]) -> Result<ChunkWorld> {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"passphrase"));
     let world = match (is_sealed, has_passphrase) {
         (false, _) => ChunkWorld::open_as_is(path, Access::Read)?,
-        (true, false) => ChunkWorld::open_as_is_with_key(path, Access::Read, &seal_key())?,
-        (true, true) => ChunkWorld::open_as_is_with_key(path, Access::Read, &passphrase_key())?,
+        (true, false) => ChunkOptions::as_is().sealed(seal_key()).open_read_only(path)?,
+        (true, true) => ChunkOptions::as_is().sealed(passphrase_key()).open_read_only(path)?,
     };
     let report = world.report();
     if !report.is_fine() || report.bytes_dropped > 0 {

@@ -60,4 +60,4 @@ pub(crate) use self::counter::newest as newest_counted;
 pub(crate) use self::names::lock_name;
 pub(crate) use self::new_file::NewFile;
 pub use self::report::{DamagedFrame, OpenReport};
-pub(crate) use self::seal::{Seal, SealKey};
+pub(crate) use self::seal::Seal;

@@ -33,9 +33,7 @@ pub use self::options::ChunkOptions;
 pub(crate) use self::options::at;
 use self::settings::Settings;
 use crate::codec::Choice;
-use crate::file::{
-    Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, SealKey, newest_counted,
-};
+use crate::file::{Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, newest_counted};
 use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
@@ -104,39 +102,25 @@ impl ChunkWorld {
         options.open(path)
     }
 
-    /// Opens the world at `path` without knowing the game: with the layers and sizes of the file, and without a generator.
+    /// Opens the world at `path` without knowing the game: with the layers and sizes of the file, and without a generator. With a
+    /// key, a watch and the like: [`ChunkOptions::as_is`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_as_is(path: impl AsRef<Path>, access: Access) -> Result<Self> {
         let (disk, name) = options::at(path.as_ref())?;
         Self::open_as_is_on(disk, &name, access)
     }
 
-    /// Opens the world at `path` without knowing the game, with the key of a world that is sealed. Without a key,
-    /// [`open_as_is`](Self::open_as_is) shows what lies where, and nothing of what it is.
-    #[cfg(all(feature = "seal", not(target_arch = "wasm32")))]
-    pub fn open_as_is_with_key(
-        path: impl AsRef<Path>,
-        access: Access,
-        key: &bonfire_store::SealKey,
-    ) -> Result<Self> {
-        let (disk, name) = options::at(path.as_ref())?;
-        Self::as_is(Arc::new(disk), &name, access, Some(key))
-    }
-
     /// Opens a world on a disk of your own without knowing the game.
     pub fn open_as_is_on(disk: impl Disk + 'static, name: &str, access: Access) -> Result<Self> {
-        Self::as_is(Arc::new(disk), name, access, None)
+        ChunkOptions::as_is().open_on(disk, name, access)
     }
 
-    fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, key: Option<&SealKey>) -> Result<Self> {
-        // A compaction makes room for what there is, and not for what a game expects.
-        let mut options = ChunkOptions::new(Layers::new()).table_capacity(16);
-        options.file.key = key.cloned();
+    fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, mut options: ChunkOptions) -> Result<Self> {
         let (file, report) = ChunkFile::open(disk, name, access, options.file.clone())?;
         let settings = read_settings(&file)?;
         let header = file.state().header.clone();
         let set = settings.current();
-        let mut options = ChunkOptions { layers: Layers::of_set(set), ..options };
+        options.layers = Layers::of_set(set);
         (options.chunk_size, options.tile_size, options.seed) =
             (header.chunk_size, header.tile_size, header.seed);
         options.generator_version = set.generator_version();
@@ -146,6 +130,9 @@ impl ChunkWorld {
     }
 
     fn open_with(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
+        if options.as_is {
+            return Self::as_is(disk, name, access, options);
+        }
         options.check()?;
         let open = || ChunkFile::open(disk.clone(), name, access, options.file.clone());
         let (file, mut report) = match open() {

@@ -31,6 +31,8 @@ pub struct ChunkOptions {
     pub(super) threads: usize,
     pub(super) body_limits: BodyLimits,
     pub(super) file: FileOptions,
+    /// Layers and sizes are those of the file.
+    pub(super) as_is: bool,
 }
 
 impl ChunkOptions {
@@ -59,7 +61,16 @@ impl ChunkOptions {
                 dead_share_max: Some(0.25),
                 dead_bytes_min: 1 << 20,
             },
+            as_is: false,
         }
+    }
+
+    /// A world whose game nobody knows: with the layers and sizes of its file, and without a generator. For tools. It must be
+    /// there.
+    pub fn as_is() -> Self {
+        // A compaction makes room for what there is, and not for what a game expects.
+        let options = Self::new(Layers::new()).table_capacity(16);
+        Self { as_is: true, ..options }
     }
 
     /// Cells along an edge of a chunk; 4096 at most. Default: 512. A file with other ones is refused.

@@ -198,6 +198,12 @@ pub(crate) fn state_lines(report: &OpenReport) -> Vec<String> {
     if report.table_rebuilt {
         lines.push("the page table is damaged, and made anew out of the frames".to_owned());
     }
+    if report.seal_outdated {
+        lines.push("it is sealed in an old way: the next save of the game seals it anew".to_owned());
+    }
+    if report.unproven {
+        lines.push("it does not prove what it holds: parts were changed, put back or lost".to_owned());
+    }
     lines
 }
 
@@ -208,6 +214,8 @@ pub(crate) fn report_json(report: &OpenReport) -> Json {
         "bytes_dropped": report.bytes_dropped,
         "header_rebuilt": report.header_rebuilt,
         "table_rebuilt": report.table_rebuilt,
+        "seal_outdated": report.seal_outdated,
+        "unproven": report.unproven,
     })
 }
 

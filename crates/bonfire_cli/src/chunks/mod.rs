@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use bonfire_chunks::{ChunkPos, ChunkWorld, DamagedFrame};
+use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkWorld, DamagedFrame};
 use bonfire_store::SealKey;
 use bonfire_store::backend::is_sealed;
 use bonfire_store::disk::Access;
@@ -59,8 +59,21 @@ impl FilterFile for std::io::Result<File> {
     }
 }
 
-/// Opens a world, with the key that fits if it is sealed. Without any key it opens too, but its content does not.
-pub(crate) fn open(path: &Path, access: Access, keys: &[SealKey]) -> bonfire::Result<ChunkWorld> {
+/// What a command does with a sealed world that does not prove what it holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unproven {
+    Refuse,
+    /// A repair takes what is left.
+    Salvage,
+}
+
+/// Opens a world, with the key that fits if it is sealed. Without any key it opens for reading too, but its content does not.
+pub(crate) fn open(
+    path: &Path,
+    access: Access,
+    keys: &[SealKey],
+    unproven: Unproven,
+) -> bonfire::Result<ChunkWorld> {
     let mut start = [0; FOREIGN.len()];
     if File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *FOREIGN {
         return Err(bonfire::Error::misuse(
@@ -76,7 +89,13 @@ pub(crate) fn open(path: &Path, access: Access, keys: &[SealKey]) -> bonfire::Re
     }
     let mut refused = None;
     for key in keys {
-        match ChunkWorld::open_as_is_with_key(path, access, key) {
+        let options = ChunkOptions::as_is().sealed(key.clone());
+        let options = if unproven == Unproven::Salvage { options.salvage() } else { options };
+        let opened = match access {
+            Access::Read => options.open_read_only(path),
+            Access::Write => options.open(path),
+        };
+        match opened {
             Err(error) if error.is_wrong_key() => refused = Some(error),
             opened => return opened,
         }
@@ -85,7 +104,12 @@ pub(crate) fn open(path: &Path, access: Access, keys: &[SealKey]) -> bonfire::Re
 }
 
 pub(crate) fn open_or_fail(path: &Path, access: Access, keys: &[SealKey]) -> Result<ChunkWorld, Failure> {
-    open(path, access, keys).map_err(|error| Failure::text(path, &error))
+    open(path, access, keys, Unproven::Refuse).map_err(|error| Failure::text(path, &error))
+}
+
+/// Opens a world to repair it.
+pub(crate) fn open_to_repair(path: &Path, access: Access, keys: &[SealKey]) -> Result<ChunkWorld, Failure> {
+    open(path, access, keys, Unproven::Salvage).map_err(|error| Failure::text(path, &error))
 }
 
 /// Whether the content of a world cannot be looked at, because it is sealed and the key is not at hand.

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::info::state_lines;
 use super::verify::{WorldDamage, table};
-use super::{count, open_or_fail, part};
+use super::{count, open_or_fail, open_to_repair, part};
 use crate::arguments::chunks::{CompactArguments, RepairArguments};
 use crate::escape::escaped_path;
 use crate::exit::{Exit, Failure};
@@ -85,7 +85,7 @@ pub(crate) fn repair(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let world = open_or_fail(path, Access::Read, keys)?;
+    let world = open_to_repair(path, Access::Read, keys)?;
     let before = WorldDamage::of(&world);
     let (report, aside) = (world.report().clone(), world.info().set_aside);
     drop(world);
@@ -104,7 +104,7 @@ pub(crate) fn repair(
         None => (path, Some(free_name(path)?)),
     };
     keep_copy(path, copy.as_ref().unwrap_or(target))?;
-    let world = open_or_fail(target, Access::Write, keys)?;
+    let world = open_to_repair(target, Access::Write, keys)?;
     rewrite(&world, target)?;
     if arguments.drop_damaged {
         world.drop_set_aside().map_err(|error| Failure::text(target, &error))?;

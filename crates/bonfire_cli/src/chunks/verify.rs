@@ -10,7 +10,7 @@ use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
 use super::info::{report_json, state_lines};
-use super::{count, is_out_of_sight, open, part};
+use super::{Unproven, count, is_out_of_sight, open, part};
 use crate::arguments::VerifyArguments;
 use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
@@ -18,7 +18,7 @@ use crate::output::{Output, Table};
 
 pub(crate) fn run(arguments: &VerifyArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let world = match open(path, Access::Read, keys) {
+    let world = match open(path, Access::Read, keys, Unproven::Refuse) {
         Ok(world) => world,
         Err(error) if arguments.json && !error.is_io() => {
             let result = match () {
