@@ -1,14 +1,19 @@
 //! Any bytes as a chunk world: opened to read and to write, everything read, checked, compacted and closed. What could be read
-//! before is the same afterwards.
+//! before is the same afterwards. The work of opening is counted, and is at most what the bytes are worth.
 #![no_main]
 
 use std::collections::BTreeMap;
 
-use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld};
+use bonfire::Watch;
+use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkRect, ChunkWorld};
+use bonfire_store::SealKey;
 use bonfire_store::disk::{Access, MemoryDisk};
 use libfuzzer_sys::fuzz_target;
 
 const NAME: &str = "world.save";
+/// A few scans of the file, each with a few reads of a window, and patience for frames that turn out not to be any.
+const STEPS_PER_BYTE: u64 = 100;
+const STEPS_MIN: u64 = 16 << 20;
 /// Chunks are so small that a million of them is no memory.
 const CHUNK_BYTES_MAX: usize = 1 << 16;
 
@@ -65,8 +70,23 @@ fuzz_target!(|bytes: &[u8]| {
     if mode & 1 == 1 {
         mend(&mut bytes);
     }
+    let steps_max = bytes.len() as u64 * STEPS_PER_BYTE + STEPS_MIN;
     let disk = MemoryDisk::with_files([(NAME.to_owned(), bytes)]);
-    let Ok(reader) = ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Read) else { return };
+    if mode & 4 == 4 {
+        // Somebody with the key opens what somebody without it has made.
+        let watch = Watch::new();
+        let options = ChunkOptions::as_is().sealed(SealKey::from_bytes([1; 32])).watch(&watch);
+        let options = if mode & 8 == 8 { options.salvage() } else { options };
+        if let Ok(world) = options.open_on(disk.clone(), NAME, Access::Write) {
+            read(&world);
+        }
+        assert!(watch.steps() <= steps_max, "{} steps", watch.steps());
+        return;
+    }
+    let watch = Watch::new();
+    let opened = ChunkOptions::as_is().watch(&watch).open_on(disk.clone(), NAME, Access::Read);
+    assert!(watch.steps() <= steps_max, "{} steps", watch.steps());
+    let Ok(reader) = opened else { return };
     let before = read(&reader);
     drop(reader);
     let Ok(world) = ChunkWorld::open_as_is_on(disk.clone(), NAME, Access::Write) else { return };

@@ -8,8 +8,8 @@ use bonfire_testkit::disk::{Breakage, BrokenDisk, CrashDisk, Explorer, Random};
 use script::history::{History, is_among};
 use script::{Model, NAME, Shape, random_edit};
 
-const EAGER: Shape = Shape { eager: true, generated: true, compat: false, compacts: false };
-const LAZY: Shape = Shape { eager: false, generated: false, compat: false, compacts: false };
+const EAGER: Shape = Shape { eager: true, generated: true, ..Shape::PLAIN };
+const LAZY: Shape = Shape::PLAIN;
 
 /// What a script on a broken disk comes to.
 struct Found {

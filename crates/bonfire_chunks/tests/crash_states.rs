@@ -319,7 +319,7 @@ fn explore_all(seeds: std::ops::Range<u64>, kind: Kind, at_least: usize) {
     );
     // Sealed worlds are explored for a shorter time.
     let enough = if kind.sealed { 2 } else { 10 };
-    assert!(evacuations > enough && rewrites > 10);
+    assert!(evacuations > enough && rewrites > enough);
     assert!(distinct >= at_least, "only {distinct} states: the explorer sees too little");
 }
 

@@ -10,7 +10,7 @@ use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{Call, Fault, FaultyDisk, Plan, Random, Repeat};
 use script::{CHUNK_BYTES, Model, NAME, Shape, body, snapshots};
 
-const SHAPE: Shape = Shape { eager: true, generated: true, compat: false, compacts: true };
+const SHAPE: Shape = Shape { eager: true, generated: true, compacts: true, ..Shape::PLAIN };
 
 /// What happens while the disk fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,6 +235,7 @@ fn after_a_failed_sync_nothing_is_written_and_reads_go_on() {
             Err(error) => {
                 poisoned += 1;
                 assert!(trial.went_wrong(), "{}: {error}", trial.what());
+                assert!(error.is_poisoned() && !error.is_corrupt(), "{}: {error:?}", trial.what());
                 assert!(error.to_string().contains("open the world again"), "{}: {error}", trial.what());
                 Model::of(world).unwrap_or_else(|error| panic!("{}: reads go on: {error}", trial.what()));
                 let Trial { disk, .. } = &trial;
@@ -265,4 +266,19 @@ fn no_file_is_synced_again_after_a_sync_of_it_has_failed() {
         }
         assert_eq!(disk.syncs_after_failure(), 0, "{what}");
     });
+}
+
+#[test]
+fn a_compaction_whose_file_gets_no_name_does_not_stop_saves_and_leaves_nothing() {
+    let disk = FaultyDisk::new(MemoryDisk::new());
+    let world = SHAPE.open(disk.clone()).expect("nothing fails yet");
+    let mut model = Model::default();
+    put(&world, &mut model, (0..4).map(|x| (x, 0)), 1).commit(Durability::Synced).expect("nothing fails yet");
+    disk.fail(Plan { fault: Fault::Io, nth: 1, of: Some(Call::Rename), repeat: Repeat::Once });
+    let error = world.compact(|_, _| {}).unwrap_err();
+    disk.heal();
+    assert!(error.is_io() && !error.is_poisoned(), "{error:?}");
+    put(&world, &mut model, (1..3).map(|x| (x, 0)), 2).commit(Durability::Synced).expect("it goes on");
+    assert!(Model::of(&world).expect("all is whole") == model);
+    assert!(!disk.list().expect("healed").contains(&format!("{NAME}.tmp")));
 }

@@ -153,6 +153,6 @@ proptest! {
         compacts: bool,
         steps in steps(),
     ) {
-        run(Shape { eager, generated: is_generated, compat, compacts }, steps);
+        run(Shape { eager, generated: is_generated, compat, compacts, ..Shape::PLAIN }, steps);
     }
 }

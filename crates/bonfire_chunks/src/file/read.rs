@@ -30,7 +30,12 @@ impl ChunkFile {
         let used = match place {
             Ok(Some((place, seal))) => {
                 let data = self.open_frame(key, place, seal.as_deref(), &mut bytes);
-                data.and_then(|data| use_it(place.tag, data)).map(Some)
+                let used = data.and_then(|data| use_it(place.tag, data)).map(Some);
+                if seal.is_some() {
+                    // Nothing that was hidden stays in memory that nobody needs.
+                    bytes.fill(0);
+                }
+                used
             }
             Ok(None) => Ok(None),
             Err(error) => Err(error),
