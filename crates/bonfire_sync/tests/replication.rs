@@ -508,11 +508,14 @@ fn small_changes_are_held_back_and_a_joiner_is_as_close_as_the_others() {
     old.apply(&move_to(&mut server, 1.25));
     assert_eq!(x(&old), 0.5, "held back");
     new.apply(&server.baseline());
-    assert_eq!(x(&new), 1.25);
-    let message = move_to(&mut server, 0.25);
-    for client in [&mut old, &mut new] {
-        assert_eq!(client.apply(&message), Applied::Delta);
-        assert!((x(client) - 0.25).abs() <= 1.0, "within epsilon of the source: {}", x(client));
+    assert_eq!(x(&new), 0.5, "what the others have");
+    for position in [-0.25, 1.75, 1.0, 0.8] {
+        let message = move_to(&mut server, position);
+        for client in [&mut old, &mut new] {
+            assert_eq!(client.apply(&message), Applied::Delta);
+            assert!((x(client) - position).abs() <= 1.0, "within epsilon of the source: {}", x(client));
+        }
+        assert_eq!(x(&old), x(&new));
     }
     // Text is never held back.
     server.world().insert(id, Name("a".to_owned()));
