@@ -31,12 +31,7 @@ pub struct InboxLimits {
 
 impl Default for InboxLimits {
     fn default() -> Self {
-        Self {
-            messages_max: 4096,
-            bytes_max: 128 << 20,
-            frame_messages_max: 1024,
-            frame_bytes_max: 64 << 20,
-        }
+        Self { messages_max: 4096, bytes_max: 128 << 20, frame_messages_max: 1024, frame_bytes_max: 64 << 20 }
     }
 }
 
@@ -49,5 +44,10 @@ impl Default for InboxLimits {
 /// let small = Limits { entities_max: 10_000, ..bonfire_sync::mirror_limits() };
 /// ```
 pub fn mirror_limits() -> Limits {
-    Limits { raw_bytes_max: 64 << 20, memory_bytes_max: 256 << 20, entities_max: 1 << 20, ..Limits::default() }
+    Limits {
+        raw_bytes_max: 64 << 20,
+        memory_bytes_max: 256 << 20,
+        entities_max: 1 << 20,
+        ..Limits::default()
+    }
 }

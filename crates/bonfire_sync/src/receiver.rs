@@ -175,7 +175,8 @@ impl Receiver {
     /// Fails if the mirror would have more entities than the limits allow.
     fn check_entities(&self, delta: &Delta) -> Result<()> {
         let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
-        let is_new = |id: &EntityId| delta.is_whole() || despawned.contains(id) || self.map.get(*id).is_none();
+        let is_new =
+            |id: &EntityId| delta.is_whole() || despawned.contains(id) || self.map.get(*id).is_none();
         let mut counted = 0;
         let spawned = delta.spawned().inspect(|_| counted += 1).filter(is_new).count();
         let kept = match delta.is_whole() {

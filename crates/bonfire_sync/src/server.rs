@@ -165,7 +165,8 @@ impl StreamServer {
             return Err(Error::misuse(format!("client {} is not connected", client.0)));
         };
         if known.requests_in_tick >= REQUESTS_PER_TICK_MAX {
-            let text = format!("client {} made more than {REQUESTS_PER_TICK_MAX} requests in a tick", client.0);
+            let text =
+                format!("client {} made more than {REQUESTS_PER_TICK_MAX} requests in a tick", client.0);
             return Err(Error::limit(text));
         }
         known.requests_in_tick += 1;

@@ -71,7 +71,8 @@ impl SentValues {
             return sent;
         }
         for Group { ids, changes, .. } in &mut sent.groups {
-            for Column { component, present, body, .. } in changes.iter_mut().map(|change| &mut change.column) {
+            for Column { component, present, body, .. } in changes.iter_mut().map(|change| &mut change.column)
+            {
                 let stride = whole.table.get(*component).row.stride.max(1) as usize;
                 let Body::Raw(rope) = body else { continue };
                 let is_told = |row: usize| present.as_ref().is_none_or(|present| present.get(row));
@@ -80,7 +81,9 @@ impl SentValues {
                 for (place, id) in told.enumerate() {
                     let Some(value) = self.sent.get(&(id, *component)) else { continue };
                     let bytes = bytes.get_or_insert_with(|| rope.to_vec());
-                    if let Some(row) = bytes.chunks_exact_mut(stride).nth(place).filter(|row| row.len() == value.len()) {
+                    if let Some(row) =
+                        bytes.chunks_exact_mut(stride).nth(place).filter(|row| row.len() == value.len())
+                    {
                         row.copy_from_slice(value);
                     }
                 }
