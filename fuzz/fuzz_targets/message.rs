@@ -40,10 +40,13 @@ struct Stage {
 
 impl MirrorWorld for Stage {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
+        if delta.is_whole() {
+            *map = EntityMap::default();
+        }
+        delta.despawned().iter().for_each(|id| _ = map.remove(*id));
         for id in delta.spawned() {
             map.insert(id, id)?;
         }
-        delta.despawned().iter().for_each(|id| _ = map.remove(*id));
         delta.stage(&self.registry, &self.schema, map, &self.limits, None).map(drop)
     }
 }
