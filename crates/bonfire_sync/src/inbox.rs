@@ -162,14 +162,18 @@ impl Inbox {
         }
     }
 
+    /// Returns true if there is a request for [`take_request`](Self::take_request).
+    pub fn has_request(&self) -> bool {
+        self.asks || (self.refused && self.waiting.is_empty())
+    }
+
     /// Takes the request that the server must get, if something is missing. Call it at the end of a frame.
     pub fn take_request(&mut self, receiver: &Receiver) -> Result<Option<Bytes>> {
-        let refused = self.refused && self.waiting.is_empty();
-        if !self.asks && !refused {
+        if !self.has_request() {
             return Ok(None);
         }
         (self.asks, self.unanswered) = (false, Some(0));
-        self.refused &= !refused;
+        self.refused &= !self.waiting.is_empty();
         receiver.request().encode().map(Some)
     }
 }

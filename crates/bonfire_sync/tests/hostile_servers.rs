@@ -6,7 +6,7 @@ mod common;
 use bonfire::{Compression, Limits, Watch, Writer};
 use bonfire_sync::{
     Applied, Inbox, InboxLimits, Message, MessageKind, MessageLimits, Receiver, Recorder, Recording,
-    mirror_limits,
+    StructuralLog, mirror_limits,
 };
 use bytes::Bytes;
 use common::{Client, Server, State, table};
@@ -53,6 +53,26 @@ fn a_mirror_never_has_more_entities_than_its_limit() {
     server.tick();
     assert_eq!(client.apply(&server.baseline()), Applied::Baseline);
     assert_eq!(client.state(), State::of_server(server.world()));
+}
+
+#[test]
+fn a_structural_log_has_no_more_entities_than_the_limit() {
+    let mut server = Server::new(7);
+    let mut log = StructuralLog::new(100);
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        // Ten come and five go in each step.
+        ids.extend((0..10).map(|x| server.spawn(x as f32)));
+        ids.drain(..5).for_each(|id| server.world().despawn(id));
+        log.record(&server.followed.changes().unwrap()).unwrap();
+    }
+    let bytes = log.encode(7, Compression::None).unwrap();
+    let decode = |entities_max| {
+        let limits = Limits { entities_max, ..mirror_limits() };
+        StructuralLog::decode(&bytes, 100, &MessageLimits::default(), &limits)
+    };
+    assert!(decode(100).is_ok());
+    assert!(decode(99).unwrap_err().is_limit());
 }
 
 /// A delta that spawns or despawns entities whose ids take a byte each.

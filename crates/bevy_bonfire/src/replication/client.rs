@@ -191,9 +191,11 @@ fn receive(world: &mut World) {
         }
     }
     world.resource_scope(|world, mut client: Mut<ReplicationClient>| {
-        let request = client.with_receiver(world, |inbox, receiver, _| inbox.take_request(receiver));
-        // It has no payload that could be too long.
-        client.outbox.extend(request.ok().flatten());
+        if client.inbox.has_request() {
+            let request = client.with_receiver(world, |inbox, receiver, _| inbox.take_request(receiver));
+            // It has no payload that could be too long.
+            client.outbox.extend(request.ok().flatten());
+        }
     });
     world.flush();
 }
