@@ -131,7 +131,7 @@ fn a_world_never_mirrors_more_entities_than_its_limit() {
 
 #[test]
 fn an_inbox_that_is_full_refuses_messages_and_the_client_catches_up() {
-    let inbox = InboxLimits { messages_max: 8, frame_messages_max: 3, ..InboxLimits::default() };
+    let inbox = InboxLimits { messages_max: 16, frame_messages_max: 3, ..InboxLimits::default() };
     let plugin = ReplicationClientPlugin::new().inbox(inbox);
     let mut apps = TwoApps::with(ReplicationServerPlugin::new(), plugin, setup);
     apps.update();
@@ -144,11 +144,11 @@ fn an_inbox_that_is_full_refuses_messages_and_the_client_catches_up() {
             refused += usize::from(client.receive(message).is_err_and(|error| error.is_limit()));
         }
     }
-    assert_eq!(refused, 12);
+    assert_eq!(refused, 4);
     let before = apps.client.world().resource::<ReplicationClient>().tick().unwrap();
     apps.client.update();
     let after = apps.client.world().resource::<ReplicationClient>().tick().unwrap();
     assert_eq!(after, before + 3, "a frame applies a part");
-    (0..20).for_each(|_| apps.update());
+    (0..60).for_each(|_| apps.update());
     apps.assert_in_sync();
 }

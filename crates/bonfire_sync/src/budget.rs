@@ -31,6 +31,11 @@ impl Budget {
         self.skip(stream_bytes);
     }
 
+    /// Gives back bytes that were made for the client and not sent. They may pay for a baseline in their place.
+    pub(crate) fn refund(&mut self, bytes: u64) {
+        self.left = self.left.saturating_add(bytes);
+    }
+
     /// Passes over bytes of the stream that the client was not sent.
     pub(crate) fn skip(&mut self, stream_bytes: u64) {
         self.acknowledged = self.acknowledged.max(stream_bytes);
@@ -78,6 +83,8 @@ mod tests {
         assert_eq!(budget.left(), 313);
         budget.charge(300, 6);
         assert_eq!((budget.left(), budget.ticks_until_free(6, 100)), (13, 99));
+        budget.refund(7);
+        assert_eq!(budget.left(), 20);
     }
 
     #[test]

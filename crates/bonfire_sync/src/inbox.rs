@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::limits::InboxLimits;
 use crate::receiver::{Applied, Receiver};
+use crate::request::CatchUpRequest;
 use crate::world::MirrorWorld;
 
 /// A request may be lost: it is made again when so many more messages could not be applied.
@@ -65,6 +66,8 @@ pub struct Inbox {
     asks: bool,
     /// A message was refused: what is missing is asked for when all that waits is applied.
     refused: bool,
+    /// A message was over a limit of the receiver. It would be again, so everything is asked for: that may fit.
+    needs_baseline: bool,
     /// How many messages could not be applied since the last request.
     unanswered: Option<u32>,
 }
@@ -80,6 +83,7 @@ impl Inbox {
             frame_bytes: 0,
             asks: false,
             refused: false,
+            needs_baseline: false,
             unanswered: None,
         }
     }
@@ -147,12 +151,15 @@ impl Inbox {
     fn note(&mut self, applied: &Result<Applied>, receiver: &Receiver) {
         let lost = match applied {
             Ok(Applied::Baseline | Applied::Delta) => {
-                self.unanswered = None;
+                (self.unanswered, self.needs_baseline) = (None, false);
                 false
             }
             Ok(Applied::Skipped) => false,
             Ok(Applied::NeedBaseline(_)) => true,
-            Err(_) => receiver.is_poisoned(),
+            Err(error) => {
+                self.needs_baseline |= error.is_limit();
+                error.is_limit() || receiver.is_poisoned()
+            }
         };
         if lost {
             match &mut self.unanswered {
@@ -174,6 +181,8 @@ impl Inbox {
         }
         (self.asks, self.unanswered) = (false, Some(0));
         self.refused &= !self.waiting.is_empty();
-        receiver.request().encode().map(Some)
+        let request = receiver.request();
+        let have = request.have.filter(|_| !self.needs_baseline);
+        CatchUpRequest { have, ..request }.encode().map(Some)
     }
 }

@@ -100,6 +100,7 @@ impl Client {
         let too_much = self.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX;
         if too_much && !self.waiting.is_empty() {
             drop(self.take());
+            self.budget.refund(bytes as u64);
             self.skips = true;
             // As if it had asked for everything.
             self.request = Some(CatchUpRequest { stream: 0, have: None, schema: Fingerprint([0; 16]) });
