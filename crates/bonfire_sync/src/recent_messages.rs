@@ -64,7 +64,9 @@ impl RecentMessages {
 
     /// What a mirror at tick `have` has missed: from the message that starts there, or from a baseline.
     pub(crate) fn after(&self, have: u64) -> Option<Vec<Bytes>> {
-        let start = self.sent.iter().position(|sent| sent.since.is_none_or(|since| since == have))?;
+        let exact = self.sent.iter().position(|sent| sent.since == Some(have));
+        // A baseline is the first, if there is one: it helps whoever is behind it, and would be wasted on the others.
+        let start = exact.or_else(|| self.sent.front()?.since.is_none().then_some(0))?;
         Some(self.sent.range(start..).map(|sent| sent.message.clone()).collect())
     }
 }
@@ -104,6 +106,7 @@ mod tests {
         ring.push(None, message(5));
         ring.push(Some(6), message(6));
         assert_eq!(first_bytes(ring.after(2)), Some(vec![5, 6]));
+        assert_eq!(first_bytes(ring.after(6)), Some(vec![6]), "it has the baseline already");
         assert_eq!(ring.bytes, 20, "what is before a baseline is not kept");
     }
 }
