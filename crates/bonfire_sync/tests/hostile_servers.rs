@@ -142,7 +142,7 @@ fn an_inbox_refuses_what_does_not_fit_and_asks_for_it() {
         for x in 0..50 {
             server.spawn(x as f32);
             let error = inbox.receive(server.tick()).err();
-            assert!(error.as_ref().is_none_or(|error| error.is_limit()), "{error:?}");
+            assert!(error.as_ref().is_none_or(bonfire::Error::is_limit), "{error:?}");
             refused += usize::from(error.is_some());
         }
         assert!(refused >= 30, "{refused} of 50 did not fit");
