@@ -40,6 +40,10 @@ struct Stage {
 
 impl MirrorWorld for Stage {
     fn apply(&mut self, delta: &Delta, map: &mut EntityMap) -> Result<()> {
+        if delta.is_whole() {
+            *map = EntityMap::default();
+        }
+        delta.despawned().iter().for_each(|id| _ = map.remove(*id));
         for id in delta.spawned() {
             map.insert(id, id)?;
         }
@@ -74,12 +78,15 @@ fn check(bytes: &Bytes, limits: &Limits) {
         assert_eq!(again.ticks(), log.ticks());
     }
     let mut receiver = Receiver::with_limits(table, limits.clone(), message_limits);
-    let _ = receiver.apply(&mut mirror, bytes);
-    let _ = receiver.apply(&mut mirror, bytes);
+    for _ in 0..2 {
+        let _ = receiver.apply(&mut mirror, bytes);
+        assert!(receiver.map().len() as u64 <= u64::from(limits.entities_max), "a mirror keeps its limit");
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let limits = Limits { memory_bytes_max: 1 << 22, empty_elements_max: 1 << 14, ..Limits::default() };
+    let (memory_bytes_max, empty_elements_max, entities_max) = (1 << 22, 1 << 14, 100);
+    let limits = Limits { memory_bytes_max, empty_elements_max, entities_max, ..Limits::default() };
     let file = Bytes::copy_from_slice(bytes);
     check(&file, &limits);
     if let Ok(recording) = Recording::open(file, &MessageLimits { payload_bytes_max: 1 << 20 }) {

@@ -27,8 +27,8 @@ use std::time::Duration;
 use bevy_app::{App, AppExit, First, Last, ScheduleRunnerPlugin, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::replication::{
-    ClientId, MessageApplied, MessageRefused, ReplicateExt, Replicated, ReplicationClient,
-    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems,
+    Answer, ClientId, MessageApplied, MessageRefused, ReplicateExt, Replicated, ReplicationClient,
+    ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, ReplicationSystems, RequestAnswered,
 };
 use bevy_bonfire::sync::{Applied, BaselineReason, Recorder};
 use bevy_ecs::prelude::*;
@@ -273,7 +273,12 @@ fn server(address: &str) -> Result<AppExit, AnyError> {
         .init_resource::<Match>()
         .add_systems(First, listen)
         .add_systems(Update, live)
-        .add_systems(Last, (tell, end).chain().after(ReplicationSystems::Send));
+        .add_systems(Last, (tell, end).chain().after(ReplicationSystems::Send))
+        .add_observer(|answered: On<RequestAnswered>| {
+            if let Answer::Later { bytes, ticks } = answered.answer {
+                println!("client {} is over its budget: {bytes} bytes, or {ticks} ticks", answered.client.0);
+            }
+        });
     Ok(app.run())
 }
 
@@ -300,7 +305,9 @@ fn hear(
                 if let Some(recorder) = recorder {
                     recorder.write(&message)?;
                 }
-                client.receive(message);
+                if let Err(error) = client.receive(message) {
+                    println!("dropped, and asked for later: {error}");
+                }
             }
             Err(error) => {
                 println!("the server is gone: {error}");

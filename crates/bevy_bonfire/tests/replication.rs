@@ -128,7 +128,7 @@ fn damage_is_refused_and_nothing_changes() {
     apps.update();
     let bytes: Vec<u8> = vec![7; 300];
     for message in [Bytes::new(), Bytes::from(bytes)] {
-        apps.client.world_mut().resource_mut::<ReplicationClient>().receive(message.clone());
+        apps.client.world_mut().resource_mut::<ReplicationClient>().receive(message.clone()).unwrap();
         let mut server = apps.server.world_mut().resource_mut::<ReplicationServer>();
         assert!(server.receive(ClientId(1), &message).is_err());
         assert!(server.receive(ClientId(9), &message).is_err());
@@ -164,7 +164,7 @@ fn a_relay_does_not_echo_and_may_pass_on() {
     for _ in 0..3 {
         apps.update();
         for (_, message) in apps.client.world_mut().resource_mut::<ReplicationServer>().take_messages() {
-            back.world_mut().resource_mut::<ReplicationClient>().receive(message);
+            back.world_mut().resource_mut::<ReplicationClient>().receive(message).unwrap();
         }
         back.update();
         apps.server
@@ -227,7 +227,7 @@ fn a_client_that_takes_nothing_starts_again() {
     let waiting = apps.server.world_mut().resource_mut::<ReplicationServer>().take_messages();
     assert!(waiting.len() < 1024);
     let first = waiting.into_iter().next().unwrap().1;
-    apps.client.world_mut().resource_mut::<ReplicationClient>().receive(first);
+    apps.client.world_mut().resource_mut::<ReplicationClient>().receive(first).unwrap();
     apps.client.update();
     assert!(
         apps.client.world().resource::<ReplicationClient>().tick() > Some(1000),

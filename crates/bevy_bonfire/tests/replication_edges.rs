@@ -409,8 +409,9 @@ fn a_hook_that_panics_poisons_until_a_baseline() {
         let applied = receiver.apply(&mut WorldMirror::new(client), message).unwrap();
         assert_eq!(applied, Applied::NeedBaseline(BaselineReason::Poisoned));
     }
-    let answer =
-        stream.answer(&receiver.request(), &mut WorldSource { world: server, deltas: &mut deltas }).unwrap();
+    let answer = stream
+        .answer_unlimited(&receiver.request(), &mut WorldSource { world: server, deltas: &mut deltas })
+        .unwrap();
     assert_eq!(receiver.apply(&mut WorldMirror::new(client), &answer[0]).unwrap(), Applied::Baseline);
     assert_eq!(client.query::<&Mirrored>().iter(client).count(), 31);
     assert_eq!(client.query::<(&Touchy, &ChildOf, &Inventory)>().iter(client).count(), 30);

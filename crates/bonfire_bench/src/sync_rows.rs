@@ -136,7 +136,11 @@ impl Pair {
         let messages = self.server.world_mut().resource_mut::<ReplicationServer>().take_messages();
         let bytes = messages.iter().map(|(_, message)| message.len()).sum();
         for (_, message) in messages {
-            self.client.world_mut().resource_mut::<ReplicationClient>().receive(message);
+            self.client
+                .world_mut()
+                .resource_mut::<ReplicationClient>()
+                .receive(message)
+                .expect("room for it");
         }
         let apply = seconds(&mut || self.client.world_mut().run_schedule(First));
         self.server.world_mut().clear_trackers();

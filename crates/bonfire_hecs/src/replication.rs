@@ -27,14 +27,15 @@ use std::sync::Arc;
 use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
 pub use bonfire::{Delta, Granularity};
 use bonfire::{Limits, Result};
-use bonfire_sync::{MirrorWorld, SourceWorld};
+use bonfire_sync::{MirrorWorld, SourceWorld, mirror_limits};
 use hecs::World;
 
 use crate::capture::SaveOptions;
 pub use crate::delta::{AppliedDelta, DeltaCapture, Mirrored};
 use crate::registration::Bonfire;
 
-/// A world that others follow, for [`ReplicationStream`](bonfire_sync::ReplicationStream).
+/// A world that others follow, for [`StreamServer`](bonfire_sync::StreamServer) and
+/// [`ReplicationStream`](bonfire_sync::ReplicationStream).
 pub struct WorldSource<'w> {
     /// What is registered.
     pub bonfire: &'w Bonfire,
@@ -56,7 +57,7 @@ impl SourceWorld for WorldSource<'_> {
     }
 }
 
-/// A world that follows another one, for [`Receiver`](bonfire_sync::Receiver). Entities that are not mirrored are left alone.
+/// A world that follows another one, for [`Inbox`](bonfire_sync::Inbox) and [`Receiver`](bonfire_sync::Receiver). Entities that are not mirrored are left alone.
 pub struct WorldMirror<'w> {
     bonfire: &'w Bonfire,
     world: &'w mut World,
@@ -67,10 +68,16 @@ pub struct WorldMirror<'w> {
 }
 
 impl<'w> WorldMirror<'w> {
-    /// With default limits.
+    /// With [`mirror_limits`].
     pub fn new(bonfire: &'w Bonfire, world: &'w mut World) -> Self {
         let schema = bonfire.replication_schema();
-        Self { bonfire, world, schema, limits: Limits::default(), applied: Vec::new() }
+        Self { bonfire, world, schema, limits: mirror_limits(), applied: Vec::new() }
+    }
+
+    /// Limits what the values of a message may cost.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The components that it can follow.

@@ -86,7 +86,7 @@ impl Side for Bevy {
     fn answer(&mut self, stream: &mut ReplicationStream, request: &CatchUpRequest) -> Vec<Bytes> {
         let mut source =
             bevy_bonfire::replication::WorldSource { world: &mut self.world.0, deltas: &mut self.deltas };
-        stream.answer(request, &mut source).unwrap()
+        stream.answer_unlimited(request, &mut source).unwrap()
     }
     fn receiver(&mut self) -> Receiver {
         Receiver::new(bevy_bonfire::replication::WorldMirror::new(&mut self.world.0).table().clone())
@@ -141,7 +141,10 @@ impl Side for Hecs {
         let HecsWorld { world, bonfire } = &self.world;
         let (options, deltas) = (&self.options, &mut self.deltas);
         stream
-            .answer(request, &mut bonfire_hecs::replication::WorldSource { bonfire, world, options, deltas })
+            .answer_unlimited(
+                request,
+                &mut bonfire_hecs::replication::WorldSource { bonfire, world, options, deltas },
+            )
             .unwrap()
     }
     fn receiver(&mut self) -> Receiver {

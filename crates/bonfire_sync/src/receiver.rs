@@ -14,13 +14,14 @@
 //!
 //! A baseline is applied, unless the mirror is sound, follows the same stream, and has that tick or a later one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaScope, EntityMap};
-use bonfire::{Delta, EntityId, Error, Limits, Result};
+use bonfire::{Delta, EntityId, Error, Limits, Result, Watch};
 use bytes::Bytes;
 
-use crate::limits::MessageLimits;
+use crate::limits::{MessageLimits, mirror_limits};
 use crate::message::{Message, MessageKind};
 use crate::request::CatchUpRequest;
 use crate::world::MirrorWorld;
@@ -76,24 +77,34 @@ pub struct Receiver {
     following: Option<FollowedStream>,
     poisoned: bool,
     map: EntityMap,
+    watch: Watch,
 }
 
 impl Receiver {
-    /// For a mirror that knows these components and has nothing yet, with default limits.
+    /// For a mirror that knows these components and has nothing yet, with [`mirror_limits`].
     pub fn new(table: Arc<ComponentTable>) -> Self {
-        Self::with_limits(table, Limits::default(), MessageLimits::default())
+        Self::with_limits(table, mirror_limits(), MessageLimits::default())
     }
 
-    /// As [`Receiver::new`], with limits on what messages may cost.
+    /// As [`Receiver::new`], with limits on what messages may cost. [`entities_max`](Limits::entities_max) counts mirrored
+    /// entities, message after message.
     pub fn with_limits(table: Arc<ComponentTable>, limits: Limits, message_limits: MessageLimits) -> Self {
-        let (following, poisoned, map) = (None, false, EntityMap::default());
-        Self { table, limits, message_limits, following, poisoned, map }
+        let (following, poisoned, map, watch) = (None, false, EntityMap::default(), Watch::new());
+        Self { table, limits, message_limits, following, poisoned, map, watch }
+    }
+
+    /// Counts the work on messages, and stops it: a message is refused if the watch is cancelled before the mirror is touched.
+    pub fn watch(mut self, watch: &Watch) -> Self {
+        self.watch = watch.clone();
+        self
     }
 
     /// Applies a message. An error means that it was refused and nothing has changed, unless
     /// [`is_poisoned`](Self::is_poisoned) says otherwise. Either way the next message may come.
     pub fn apply(&mut self, mirror: &mut impl MirrorWorld, bytes: &Bytes) -> Result<Applied> {
+        self.watch.advance(bytes.len() as u64)?;
         let message = Message::decode(bytes, &self.message_limits)?;
+        self.watch.step(message.payload.len() as u64)?;
         match message.kind {
             MessageKind::Baseline => self.apply_baseline(mirror, &message),
             MessageKind::Delta => self.apply_delta(mirror, message),
@@ -161,8 +172,29 @@ impl Receiver {
         Err(Error::schema(format!("other components: {}{more}", differences.join(", "))))
     }
 
+    /// Fails if the mirror would have more entities than the limits allow.
+    fn check_entities(&self, delta: &Delta) -> Result<()> {
+        let despawned: HashSet<EntityId> = delta.despawned().iter().copied().collect();
+        let is_new =
+            |id: &EntityId| delta.is_whole() || despawned.contains(id) || self.map.get(*id).is_none();
+        let mut counted = 0;
+        let spawned = delta.spawned().inspect(|_| counted += 1).filter(is_new).count();
+        let kept = match delta.is_whole() {
+            true => 0,
+            false => self.map.len() - despawned.iter().filter(|id| self.map.get(**id).is_some()).count(),
+        };
+        self.watch.step(counted + delta.despawned().len() as u64)?;
+        let (entities, entities_max) = (kept + spawned, self.limits.entities_max);
+        if entities as u64 > u64::from(entities_max) {
+            let text = format!("a mirror of {entities} entities, at most {entities_max} are allowed");
+            return Err(Error::limit(text));
+        }
+        Ok(())
+    }
+
     /// Applies a delta to the mirror. A failure, or a panic, leaves the receiver poisoned.
     fn apply_to_mirror(&mut self, mirror: &mut impl MirrorWorld, delta: &Delta) -> Result<()> {
+        self.check_entities(delta)?;
         self.poisoned = true;
         mirror.apply(delta, &mut self.map)?;
         self.poisoned = false;

@@ -13,7 +13,7 @@
 
 use std::io::Write;
 
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Watch};
 use bytes::{Buf, Bytes};
 
 use crate::envelope::HEAD_BYTES;
@@ -115,6 +115,7 @@ pub struct Recording {
     offset: u64,
     torn: Option<TornTail>,
     limits: MessageLimits,
+    watch: Watch,
 }
 
 impl Recording {
@@ -139,7 +140,16 @@ impl Recording {
             return Err(Error::corrupt("bytes of a recording that must be zero are not"));
         }
         let rest = file.slice(FILE_HEAD_BYTES..);
-        Ok(Self { rest, offset: FILE_HEAD_BYTES as u64, torn: None, limits: limits.clone() })
+        let (offset, limits) = (FILE_HEAD_BYTES as u64, limits.clone());
+        Ok(Self { rest, offset, torn: None, limits, watch: Watch::new() })
+    }
+
+    /// Follows the reading of messages, and stops it: once the watch is cancelled, the next message is an error that
+    /// [`is_cancelled`](Error::is_cancelled), and the last one.
+    pub fn watch(mut self, watch: &Watch) -> Self {
+        watch.expect(self.rest.len() as u64);
+        self.watch = watch.clone();
+        self
     }
 
     /// The message at the end that is not whole, if there is one. Known when all others were read.
@@ -181,10 +191,17 @@ impl Iterator for Recording {
 
     fn next(&mut self) -> Option<Self::Item> {
         let RawRecord { offset, sent } = self.next_raw()?;
+        if let Err(error) = self.watch.advance((LENGTH_BYTES + sent.len()) as u64) {
+            self.rest.clear();
+            return Some(Err(error));
+        }
         let sent_bytes = sent.len() as u32;
         if sent.len() < HEAD_BYTES {
             return Some(Err(Error::corrupt(format!("{sent_bytes} bytes at byte {offset} are no message"))));
         }
-        Some(Message::decode(&sent, &self.limits).map(|message| Record { offset, sent_bytes, message }))
+        let message = Message::decode(&sent, &self.limits);
+        // Cancelled or not, this one is read.
+        let _ = self.watch.step(message.as_ref().map_or(0, |message| message.payload.len() as u64));
+        Some(message.map(|message| Record { offset, sent_bytes, message }))
     }
 }

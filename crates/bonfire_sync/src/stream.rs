@@ -3,7 +3,8 @@
 //! Invariants: every message that [`ReplicationStream::tick`] gives starts at the tick where the one before it ended, or is a
 //! baseline. A baseline for somebody who joins is the world exactly as it was when the next message starts. So what has
 //! changed since the last message is put into one of its own before a baseline is made: what came since then and goes before
-//! the next tick would not be told in one that spans both, and stay with the joiner for ever.
+//! the next tick would not be told in one that spans both, and stay with the joiner for ever. With an epsilon a joiner gets the
+//! values that the others were sent, and not newer ones: so its baseline changes nothing for them.
 
 use std::sync::Arc;
 
@@ -30,6 +31,11 @@ pub struct StreamOptions {
     pub recent_bytes_max: usize,
     /// How many recent messages are kept. Default: 256.
     pub recent_messages_max: usize,
+    /// Bytes that a client's requests may cost before it has acknowledged anything; its first baseline is not counted. See
+    /// [`StreamServer`](crate::StreamServer). Default: 64 KiB.
+    pub answer_bytes_start: u64,
+    /// Ticks after a baseline until the client gets another answer that it has not earned. Default: 300.
+    pub baseline_ticks_min: u64,
     /// Numbers that have moved by no more than this since they were sent are held back. Text, lists, references and
     /// structure never are. Costs a copy of what was sent. Default: everything is sent.
     pub epsilon: Option<f64>,
@@ -46,6 +52,8 @@ impl StreamOptions {
             delta_bytes_max: 16 << 20,
             recent_bytes_max: 4 << 20,
             recent_messages_max: 256,
+            answer_bytes_start: 64 << 10,
+            baseline_ticks_min: 300,
             epsilon: None,
             granularity: Granularity::Component,
         }
@@ -55,8 +63,8 @@ impl StreamOptions {
 /// Tells others about a world: once everything, then what has changed, tick by tick. Messages are encoded once, whoever gets
 /// them.
 ///
-/// Call [`tick`](Self::tick) at a regular point of the game's loop and send what it gives to all mirrors;
-/// [`answer`](Self::answer) those that ask.
+/// Call [`tick`](Self::tick) at a regular point of the game's loop and send what it gives to all mirrors. A
+/// [`StreamServer`](crate::StreamServer) does so, and answers requests within budgets.
 #[derive(Debug)]
 pub struct ReplicationStream {
     options: StreamOptions,
@@ -69,6 +77,8 @@ pub struct ReplicationStream {
     recent: RecentMessages,
     /// The baseline for those who join at this tick.
     joiner_baseline: Option<Bytes>,
+    /// Bytes of the last baseline.
+    baseline_bytes: u64,
     /// What changed before that baseline, for everybody else.
     unsent: Vec<Bytes>,
     /// A call has failed after the source was asked: what it told is lost to the stream.
@@ -92,9 +102,24 @@ impl ReplicationStream {
             sent,
             recent,
             joiner_baseline: None,
+            baseline_bytes: 0,
             unsent: Vec::new(),
             lost_changes: false,
         }
+    }
+
+    pub(crate) fn options(&self) -> &StreamOptions {
+        &self.options
+    }
+
+    /// Returns the bytes of all messages for everybody since the stream began.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.recent.total_bytes()
+    }
+
+    /// Returns the bytes of the last baseline: 0 before the first one.
+    pub(crate) fn baseline_bytes(&self) -> u64 {
+        self.baseline_bytes
     }
 
     /// The number of the stream.
@@ -125,6 +150,22 @@ impl ReplicationStream {
             self.unsent.push(message);
         }
         self.lost_changes = false;
+        self.joiner_baseline(whole)
+    }
+
+    /// As [`baseline`](Self::baseline), right after a tick: the source has not changed since.
+    pub(crate) fn baseline_of_tick(&mut self, source: &mut impl SourceWorld) -> Result<Bytes> {
+        match &self.joiner_baseline {
+            Some(message) => Ok(message.clone()),
+            None => self.joiner_baseline(source.baseline()?),
+        }
+    }
+
+    fn joiner_baseline(&mut self, whole: Delta) -> Result<Bytes> {
+        let whole = match &self.sent {
+            Some(sent) => sent.as_sent(&whole),
+            None => whole,
+        };
         let message = self.encode_baseline(whole, self.tick)?;
         self.joiner_baseline = Some(message.clone());
         Ok(message)
@@ -172,10 +213,16 @@ impl ReplicationStream {
                 None => (None, self.encode_baseline(source.baseline()?, next)?),
             }
         };
+        if since.is_none()
+            && let Some(sent) = &mut self.sent
+        {
+            // Everybody gets it, so what was sent before it counts no more.
+            sent.clear();
+        }
         self.recent.push(since, message.clone());
         self.tick = next;
         self.sequence = self.sequence.wrapping_add(1);
-        self.joiner_baseline = None;
+        self.joiner_baseline = since.is_none().then(|| message.clone());
         Ok(message)
     }
 
@@ -188,15 +235,38 @@ impl ReplicationStream {
         }
     }
 
-    /// What a mirror asks for: the messages that it has missed, or a baseline. Whoever knows other components gets the baseline,
-    /// which tells it what is different.
-    pub fn answer(&mut self, request: &CatchUpRequest, source: &mut impl SourceWorld) -> Result<Vec<Bytes>> {
-        let known = request.stream == self.options.stream
-            && self.table.as_ref().is_some_and(|table| table.fingerprint() == request.schema);
-        match request.have.filter(|_| known).and_then(|have| self.catch_up(have)) {
+    /// Returns what a mirror asks for: the messages that it has missed, or a baseline. A mirror with other components gets the
+    /// baseline, which says what is different.
+    ///
+    /// Costs as much as the mirror likes, so this is for mirrors that are trusted, such as a tool in the same process. A
+    /// [`StreamServer`](crate::StreamServer) has budgets.
+    pub fn answer_unlimited(
+        &mut self,
+        request: &CatchUpRequest,
+        source: &mut impl SourceWorld,
+    ) -> Result<Vec<Bytes>> {
+        match self.missed(request) {
             Some(messages) => Ok(messages),
             None => Ok(vec![self.baseline(source)?]),
         }
+    }
+
+    /// Returns the tick that a mirror has, if it is one of this stream.
+    fn known_tick(&self, request: &CatchUpRequest) -> Option<u64> {
+        let table = self.table.as_ref()?;
+        let is_known = request.stream == self.options.stream && table.fingerprint() == request.schema;
+        request.have.filter(|_| is_known)
+    }
+
+    /// Returns the messages that a mirror has missed; `None` if it needs a baseline.
+    pub(crate) fn missed(&self, request: &CatchUpRequest) -> Option<Vec<Bytes>> {
+        self.known_tick(request).and_then(|have| self.catch_up(have))
+    }
+
+    /// Returns the bytes of the stream that a request acknowledges, if they are still known.
+    pub(crate) fn bytes_acknowledged(&self, request: &CatchUpRequest) -> Option<u64> {
+        let have = self.known_tick(request)?;
+        if have == self.tick { Some(self.bytes()) } else { self.recent.bytes_up_to(have) }
     }
 
     /// The message, unless its payload is too large.
@@ -228,10 +298,7 @@ impl ReplicationStream {
         parts.extend(content.parts().iter().map(|part| &**part));
         let message = self.message(MessageKind::Baseline, tick, delta.table().fingerprint());
         let message = message.encode_parts(&parts, self.options.compression)?;
-        // Whoever gets this has newer values than the others, so what is close to theirs may be far from its own.
-        if let Some(sent) = &mut self.sent {
-            sent.clear();
-        }
+        self.baseline_bytes = message.len() as u64;
         self.table = Some(Arc::clone(delta.table()));
         Ok(message)
     }

@@ -10,11 +10,11 @@
 //! As bytes it is a message of its own kind. The payload: the length of the table and the table, the number of steps, and per
 //! step whether it is a whole world, its first and its last tick, its length and its content; numbers are varints.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaScope, EntityMap};
-use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result, Writer};
+use bonfire::{Compression, Delta, EntityId, Error, Limits, LoadContext, Reader, Result, Writer};
 use bytes::Bytes;
 
 use crate::envelope::{Head, WireKind};
@@ -118,7 +118,8 @@ impl StructuralLog {
         head.encode(&[&out.finish()?], compression)
     }
 
-    /// The log that these bytes are, all of them.
+    /// The log that these bytes are, all of them. A log that makes more entities than
+    /// [`entities_max`](Limits::entities_max) at any step is refused.
     pub fn decode(
         bytes: &Bytes,
         steps_max: usize,
@@ -140,8 +141,16 @@ impl StructuralLog {
             return Err(input.corrupt(format!("{count} steps, {} bytes are left", input.remaining())));
         }
         let mut log = Self::new(steps_max.max(count as usize));
+        let mut alive: HashSet<EntityId> = HashSet::new();
         for _ in 0..count {
             let step = read_step(&mut input, &payload, &table, limits)?;
+            step.despawned().iter().for_each(|id| _ = alive.remove(id));
+            alive.extend(step.spawned());
+            if alive.len() as u64 > u64::from(limits.entities_max) {
+                let (entities, entities_max) = (alive.len(), limits.entities_max);
+                let text = format!("a log of {entities} entities, at most {entities_max} are allowed");
+                return Err(Error::limit(text));
+            }
             let follows = log.steps.back().is_none_or(|last| last.now() == step.since() && !step.is_whole());
             if !follows || (step.since() >= step.now() && !step.is_whole()) {
                 return Err(input.corrupt("steps do not follow each other"));

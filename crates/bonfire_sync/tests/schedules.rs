@@ -126,6 +126,12 @@ proptest! {
         run(seed, Weather::STORM, options)?;
     }
 
+    /// A joiner gets what the others were sent: with an epsilon of nothing, that is what there is.
+    #[test]
+    fn with_an_epsilon_of_nothing(seed in any::<u64>()) {
+        run(seed, Weather::STORM, StreamOptions { epsilon: Some(0.0), ..StreamOptions::new(seed) })?;
+    }
+
     #[test]
     fn with_little_room_and_compression(seed in any::<u64>()) {
         let options = StreamOptions {

@@ -1,7 +1,5 @@
 //! The side that follows.
 
-use std::collections::VecDeque;
-
 use bevy_app::{App, First, Plugin};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::event::Event;
@@ -9,8 +7,8 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
 use bonfire::engine::EntityMap;
-use bonfire::{EntityId, Error, Limits};
-use bonfire_sync::{Applied, MessageLimits, Receiver};
+use bonfire::{EntityId, Error, Limits, Result};
+use bonfire_sync::{Applied, Inbox, InboxLimits, MessageLimits, Receiver, mirror_limits};
 use bytes::Bytes;
 
 use super::endpoints::CachedSchema;
@@ -21,21 +19,35 @@ use crate::delta::ReplicationRegistry;
 /// left alone. Register the same components with [`ReplicateExt::replicate`](crate::replication::ReplicateExt::replicate) as the server.
 ///
 /// There is no socket in it. The game carries messages: see [`ReplicationClient`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReplicationClientPlugin {
     limits: Limits,
     messages: MessageLimits,
+    inbox: InboxLimits,
+}
+
+impl Default for ReplicationClientPlugin {
+    fn default() -> Self {
+        Self { limits: mirror_limits(), messages: MessageLimits::default(), inbox: InboxLimits::default() }
+    }
 }
 
 impl ReplicationClientPlugin {
-    /// With default limits.
+    /// With [`mirror_limits`](crate::sync::mirror_limits): 1,048,576 mirrored entities, messages of 64 MiB, 256 MiB of decoded
+    /// values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What messages may cost.
+    /// Limits what messages may cost. [`entities_max`](Limits::entities_max) counts mirrored entities, message after message.
     pub fn limits(mut self, limits: Limits, messages: MessageLimits) -> Self {
         (self.limits, self.messages) = (limits, messages);
+        self
+    }
+
+    /// Limits how many messages may wait, and how much of them one frame applies.
+    pub fn inbox(mut self, limits: InboxLimits) -> Self {
+        self.inbox = limits;
         self
     }
 }
@@ -48,10 +60,8 @@ impl Plugin for ReplicationClientPlugin {
             messages: self.messages.clone(),
             receiver: None,
             schema: None,
-            inbox: VecDeque::new(),
+            inbox: Inbox::new(self.inbox.clone()),
             outbox: Vec::new(),
-            asks: false,
-            unanswered: None,
         });
         app.add_systems(First, receive.in_set(ReplicationSystems::Receive));
     }
@@ -67,7 +77,7 @@ pub struct MessageApplied {
     pub tick: Option<u64>,
 }
 
-/// A message was refused: it is damaged, or of a server with other components. The world is as it was.
+/// A message was refused: it is damaged, over a limit, or of a server with other components. The world is as it was.
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct MessageRefused {
@@ -84,10 +94,11 @@ pub struct MessageRefused {
 /// # app.add_plugins(ReplicationClientPlugin::new());
 /// # let (message, send) = (bytes::Bytes::new(), |_: bytes::Bytes| {});
 /// // A message has arrived:
-/// app.world_mut().resource_mut::<ReplicationClient>().receive(message);
+/// app.world_mut().resource_mut::<ReplicationClient>().receive(message)?;
 /// // In every frame:
 /// app.update();
 /// app.world_mut().resource_mut::<ReplicationClient>().take_messages().into_iter().for_each(send);
+/// # Ok::<(), bevy_bonfire::Error>(())
 /// ```
 #[derive(Resource)]
 pub struct ReplicationClient {
@@ -95,20 +106,17 @@ pub struct ReplicationClient {
     messages: MessageLimits,
     receiver: Option<Receiver>,
     schema: Option<CachedSchema>,
-    inbox: VecDeque<Bytes>,
+    inbox: Inbox,
     outbox: Vec<Bytes>,
-    asks: bool,
-    /// How many messages could not be applied since a baseline was asked for.
-    unanswered: Option<u32>,
 }
 
-/// A request may be lost: it is made again when so many more messages could not be applied.
-const ASK_AGAIN: u32 = 64;
-
 impl ReplicationClient {
-    /// Takes a message of the server. It is applied at the start of the next frame.
-    pub fn receive(&mut self, message: Bytes) {
-        self.inbox.push_back(message);
+    /// Takes a message of the server. It is applied at the start of the next frame, or of a later one if many wait.
+    ///
+    /// Fails with [`is_limit`](Error::is_limit) if too many wait: the message is dropped, and the client asks for it when it has
+    /// applied the others.
+    pub fn receive(&mut self, message: Bytes) -> Result<()> {
+        self.inbox.receive(message)
     }
 
     /// What the server must be told.
@@ -139,12 +147,16 @@ impl ReplicationClient {
     /// Asks the server for everything that is missing, at the start of the next frame: when a connection that was lost is there again,
     /// for example.
     pub fn ask(&mut self) {
-        self.asks = true;
+        self.inbox.ask();
     }
 
-    /// The world as a mirror, and what follows it.
-    fn receiver<'w>(&mut self, world: &'w mut World) -> (&mut Receiver, WorldMirror<'w>) {
-        let mirror = WorldMirror::with_schema(world, &mut self.schema, &self.limits);
+    /// Calls `work` with what follows, and with the world as a mirror.
+    fn with_receiver<T>(
+        &mut self,
+        world: &mut World,
+        work: impl FnOnce(&mut Inbox, &mut Receiver, &mut WorldMirror<'_>) -> T,
+    ) -> T {
+        let mut mirror = WorldMirror::with_schema(world, &mut self.schema, &self.limits);
         let (table, limits, messages) = (mirror.table().clone(), &self.limits, &self.messages);
         let receiver = self
             .receiver
@@ -153,47 +165,20 @@ impl ReplicationClient {
             // Somebody has registered more since.
             receiver.set_table(mirror.table().clone());
         }
-        (receiver, mirror)
-    }
-
-    fn send_request(&mut self, world: &mut World) {
-        let request = self.receiver(world).0.request();
-        // It has no payload that could be too long.
-        self.outbox.extend(request.encode());
-        (self.asks, self.unanswered) = (false, Some(0));
-    }
-
-    fn step(&mut self, world: &mut World, message: &Bytes) -> Result<Applied, Error> {
-        let (receiver, mut mirror) = self.receiver(world);
-        let applied = receiver.apply(&mut mirror, message);
-        let is_poisoned = receiver.is_poisoned();
-        let lost = match &applied {
-            Ok(Applied::Baseline | Applied::Delta) => {
-                self.unanswered = None;
-                false
-            }
-            Ok(Applied::Skipped) => false,
-            Ok(Applied::NeedBaseline(_)) => true,
-            Err(_) => is_poisoned,
-        };
-        if lost {
-            match &mut self.unanswered {
-                Some(count) if *count < ASK_AGAIN => *count += 1,
-                _ => self.send_request(world),
-            }
-        }
-        applied
+        work(&mut self.inbox, receiver, &mut mirror)
     }
 }
 
-/// Applies what has arrived.
+/// Applies what has arrived, up to the limits of a frame.
 fn receive(world: &mut World) {
-    let waiting = world.resource::<ReplicationClient>().inbox.len();
+    let mut client = world.resource_mut::<ReplicationClient>();
+    client.inbox.begin_frame();
     // Observers may bring more, which is for the next frame.
+    let waiting = client.inbox.len();
     for _ in 0..waiting {
         let result = world.resource_scope(|world, mut client: Mut<ReplicationClient>| {
-            let message = client.inbox.pop_front()?;
-            let applied = client.step(world, &message);
+            let applied =
+                client.with_receiver(world, |inbox, receiver, mirror| inbox.apply_next(receiver, mirror))?;
             Some((applied, client.tick()))
         });
         match result {
@@ -206,8 +191,10 @@ fn receive(world: &mut World) {
         }
     }
     world.resource_scope(|world, mut client: Mut<ReplicationClient>| {
-        if client.asks {
-            client.send_request(world);
+        if client.inbox.has_request() {
+            let request = client.with_receiver(world, |inbox, receiver, _| inbox.take_request(receiver));
+            // It has no payload that could be too long.
+            client.outbox.extend(request.ok().flatten());
         }
     });
     world.flush();

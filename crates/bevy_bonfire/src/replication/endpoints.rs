@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bevy_ecs::world::World;
 use bonfire::engine::{ComponentTable, DeltaSchema, EntityMap};
 use bonfire::{Delta, Limits, Result};
-use bonfire_sync::{MirrorWorld, SourceWorld};
+use bonfire_sync::{MirrorWorld, SourceWorld, mirror_limits};
 
 use crate::delta::{DeltaCapture, ReplicationRegistry, apply};
 use crate::registry::ComponentRegistry;
@@ -37,11 +37,17 @@ pub struct WorldMirror<'w> {
 }
 
 impl<'w> WorldMirror<'w> {
-    /// With default limits.
+    /// With [`mirror_limits`].
     pub fn new(world: &'w mut World) -> Self {
         let registry = ReplicationRegistry::of(world);
         let schema = Arc::new(DeltaSchema::new(&registry.core));
-        Self { world, registry, schema, limits: Limits::default() }
+        Self { world, registry, schema, limits: mirror_limits() }
+    }
+
+    /// Limits what the values of a message may cost.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// With a schema that was made before, if the registry is still the one that it was made of.

@@ -74,7 +74,10 @@ impl TwoApps {
                 self.lost -= 1;
                 continue;
             }
-            self.client.world_mut().resource_mut::<ReplicationClient>().receive(message);
+            let mut client = self.client.world_mut().resource_mut::<ReplicationClient>();
+            if let Err(error) = client.receive(message) {
+                log::error!("the client has no room for a message: {error}");
+            }
         }
         self.client.update();
         for message in self.client.world_mut().resource_mut::<ReplicationClient>().take_messages() {

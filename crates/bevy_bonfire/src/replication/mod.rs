@@ -32,12 +32,13 @@ mod server;
 use bevy_ecs::schedule::SystemSet;
 
 pub use bonfire::{Delta, Granularity};
+pub use bonfire_sync::{Answer, ClientId};
 
 pub use self::client::{MessageApplied, MessageRefused, ReplicationClient, ReplicationClientPlugin};
 pub use self::endpoints::{WorldMirror, WorldSource};
 pub use self::harness::TwoApps;
 pub use self::registry::ReplicateExt;
-pub use self::server::{ClientId, ReplicationServer, ReplicationServerPlugin};
+pub use self::server::{ReplicationServer, ReplicationServerPlugin, RequestAnswered};
 pub use crate::delta::{DeltaCapture, Mirrored, Replicated, UnseenChange, WorldDeltaExt};
 
 /// When an app replicates.

@@ -1,28 +1,20 @@
 //! The side that is followed.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Mutex;
 
 use bevy_app::{App, Last, Plugin};
+use bevy_ecs::event::Event;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
 use bonfire::{Compression, Error, Granularity, Result};
-use bonfire_sync::{CatchUpRequest, ReplicationStream, StreamOptions};
+use bonfire_sync::{Answer, ClientId, StreamOptions, StreamServer};
 use bytes::Bytes;
 
 use super::{ReplicationSystems, WorldSource};
 use crate::delta::{DeltaCapture, ReplicationRegistry};
 use crate::live::SaveSystems;
-
-/// A client, as the game counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u64);
-
-/// Messages that may wait for a client, and their bytes. One that does not take them starts again with a baseline.
-const WAITING_MAX: usize = 1024;
-const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Lets clients follow the world of an app: entities with [`Replicated`](crate::replication::Replicated), and what was registered with
 /// [`ReplicateExt::replicate`](crate::replication::ReplicateExt::replicate).
@@ -107,93 +99,60 @@ impl Plugin for ReplicationServerPlugin {
 /// ```
 #[derive(Resource)]
 pub struct ReplicationServer {
-    stream: ReplicationStream,
+    server: StreamServer,
     deltas: DeltaCapture,
-    clients: BTreeMap<ClientId, Client>,
     error: Option<Error>,
 }
 
-#[derive(Default)]
-struct Client {
-    /// Gets a baseline next, and nothing before it.
-    joins: bool,
-    /// Has asked for what it missed.
-    asks: Option<CatchUpRequest>,
-    waiting: VecDeque<Bytes>,
-    waiting_bytes: usize,
-}
-
-impl Client {
-    fn push(&mut self, message: Bytes) {
-        let bytes = self.waiting_bytes + message.len();
-        let too_much = self.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX;
-        if self.joins || (too_much && !self.waiting.is_empty()) {
-            self.joins = true;
-            drop(self.take());
-            return;
-        }
-        self.waiting_bytes = bytes;
-        self.waiting.push_back(message);
-    }
-
-    fn take(&mut self) -> VecDeque<Bytes> {
-        self.waiting_bytes = 0;
-        std::mem::take(&mut self.waiting)
-    }
-
-    /// Begins again with everything.
-    fn join(&mut self, baseline: Bytes) {
-        (self.joins, self.asks) = (false, None);
-        self.push(baseline);
-    }
+/// A request of a client was answered, or has to wait because it is over the client's budget: see [`Answer::Later`]. A game may
+/// disconnect clients that ask for more than they need.
+#[derive(Event, Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RequestAnswered {
+    /// Who has asked.
+    pub client: ClientId,
+    /// What became of the request.
+    pub answer: Answer,
 }
 
 impl ReplicationServer {
     fn new(options: StreamOptions, deltas: DeltaCapture) -> Self {
-        let stream = ReplicationStream::new(options);
-        Self { stream, deltas, clients: BTreeMap::new(), error: None }
+        Self { server: StreamServer::new(options), deltas, error: None }
     }
 
-    /// A client has come: it gets everything at the end of the frame, and from then on what changes.
+    /// Adds a client. It gets everything at the end of the frame, whatever that costs, and from then on what changes. The
+    /// transport must limit how often a peer may connect.
     pub fn connect(&mut self, client: ClientId) {
-        self.clients.insert(client, Client { joins: true, ..Client::default() });
+        self.server.connect(client);
     }
 
-    /// A client is gone.
+    /// Removes a client.
     pub fn disconnect(&mut self, client: ClientId) {
-        self.clients.remove(&client);
+        self.server.disconnect(client);
     }
 
     /// The clients that are connected.
     pub fn clients(&self) -> impl ExactSizeIterator<Item = ClientId> + '_ {
-        self.clients.keys().copied()
+        self.server.clients()
     }
 
-    /// Takes a message of a client: it asks for what it has missed, and gets it at the end of the frame. A message that is none
-    /// is an error, which concerns nobody else.
+    /// Takes a message of a client: a request for what it has missed. It is answered at the end of a frame within the client's
+    /// budget, and [`RequestAnswered`] says how.
+    ///
+    /// Fails if the bytes are no request, and with [`is_limit`](Error::is_limit) if the client makes more than eight requests
+    /// in a frame. An error concerns this client alone.
     pub fn receive(&mut self, client: ClientId, message: &Bytes) -> Result<()> {
-        let request = CatchUpRequest::decode(message)?;
-        match self.clients.get_mut(&client) {
-            Some(client) => {
-                client.asks = Some(request);
-                Ok(())
-            }
-            None => Err(Error::misuse(format!("client {} is not connected", client.0))),
-        }
+        self.server.receive(client, message)
     }
 
-    /// What there is to send, client by client in the order in which it must arrive.
+    /// Takes all messages that wait, client by client in the order in which they must arrive.
     pub fn take_messages(&mut self) -> Vec<(ClientId, Bytes)> {
-        let mut messages = Vec::new();
-        for (&id, client) in &mut self.clients {
-            messages.extend(client.take().into_iter().map(|message| (id, message)));
-        }
-        messages
+        self.server.take_messages()
     }
 
     /// The tick of the last message.
     pub fn tick(&self) -> u64 {
-        self.stream.current_tick()
+        self.server.current_tick()
     }
 
     /// Why the last frame could not be told, if it could not: a value that cannot be saved, for example. The next one that can
@@ -201,36 +160,28 @@ impl ReplicationServer {
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
-
-    fn send(&mut self, world: &mut World) -> Result<()> {
-        if self.clients.is_empty() {
-            return Ok(());
-        }
-        let mut source = WorldSource { world, deltas: &mut self.deltas };
-        let messages = self.stream.tick(&mut source)?;
-        for client in self.clients.values_mut().filter(|client| !client.joins) {
-            messages.iter().for_each(|message| client.push(message.clone()));
-        }
-        for client in self.clients.values_mut() {
-            if client.joins {
-                let baseline = self.stream.baseline(&mut source)?;
-                client.join(baseline);
-            } else if let Some(request) = client.asks.take() {
-                let answer = self.stream.answer(&request, &mut source)?;
-                answer.into_iter().for_each(|message| client.push(message));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Tells everybody what has changed in this frame.
+/// Makes the messages of this frame.
 fn send(world: &mut World) {
-    world.resource_scope(|world, mut server: Mut<ReplicationServer>| {
-        let result = server.send(world);
+    let answers = world.resource_scope(|world, mut server: Mut<ReplicationServer>| {
+        let ReplicationServer { server, deltas, error } = &mut *server;
+        let result = server.tick(&mut WorldSource { world, deltas });
         if let Err(error) = &result {
             log::error!("this frame cannot be told to clients: {error}");
         }
-        server.error = result.err();
+        match result {
+            Ok(answers) => {
+                *error = None;
+                answers
+            }
+            Err(failed) => {
+                *error = Some(failed);
+                Vec::new()
+            }
+        }
     });
+    for (client, answer) in answers {
+        world.trigger(RequestAnswered { client, answer });
+    }
 }

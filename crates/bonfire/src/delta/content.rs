@@ -262,6 +262,8 @@ fn read_ids(input: &mut Reader<'_>) -> Result<Vec<EntityId>> {
     if count > input.remaining() as u64 {
         return Err(input.corrupt(format!("{count} ids in {} bytes", input.remaining())));
     }
+    // They are kept, and sorted once to find doubles.
+    input.context().claim_memory(count as usize, 2 * size_of::<EntityId>())?;
     let mut ids = Vec::with_capacity(count as usize);
     let (mut index, mut generation) = (0_i64, 0_u32);
     for _ in 0..count {

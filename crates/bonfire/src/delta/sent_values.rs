@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use super::cell_map::{Cell, CellMap};
 use super::fields::leaves;
-use super::{Delta, DeltaOp};
-use crate::column::Component;
+use super::{Delta, DeltaOp, Group};
+use crate::column::{Body, Column, Component};
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::schema::{FixedLeaf, Schema, Type};
+use crate::storage::AlignedBuf;
 
 /// What is told of a component that has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +58,41 @@ impl SentValues {
         self.sent.is_empty()
     }
 
-    /// Forgets everything: whatever changes next goes out. So it must be when somebody gets a whole world that is newer
-    /// than what the others have got.
+    /// Forgets everything: whatever changes next goes out. So it must be when everybody gets a whole world.
     pub fn clear(&mut self) {
         self.sent.clear();
+    }
+
+    /// Returns a whole world with the values that went out last in the place of those that were held back. A joiner that
+    /// gets it has what all others have.
+    pub fn as_sent(&self, whole: &Delta) -> Delta {
+        let mut sent = whole.clone();
+        if self.is_empty() {
+            return sent;
+        }
+        for Group { ids, changes, .. } in &mut sent.groups {
+            for Column { component, present, body, .. } in changes.iter_mut().map(|change| &mut change.column)
+            {
+                let stride = whole.table.get(*component).row.stride.max(1) as usize;
+                let Body::Raw(rope) = body else { continue };
+                let is_told = |row: usize| present.as_ref().is_none_or(|present| present.get(row));
+                let told = ids.iter().enumerate().filter(|(row, _)| is_told(*row)).map(|(_, id)| *id);
+                let mut bytes = None;
+                for (place, id) in told.enumerate() {
+                    let Some(value) = self.sent.get(&(id, *component)) else { continue };
+                    let bytes = bytes.get_or_insert_with(|| rope.to_vec());
+                    if let Some(row) =
+                        bytes.chunks_exact_mut(stride).nth(place).filter(|row| row.len() == value.len())
+                    {
+                        row.copy_from_slice(value);
+                    }
+                }
+                if let Some(bytes) = bytes {
+                    *rope = AlignedBuf::copy_from(&bytes).share().into();
+                }
+            }
+        }
+        sent
     }
 
     /// What of a delta has to go out.
@@ -125,6 +157,9 @@ impl SentValues {
                 if fields == 0 {
                     // A copy, so that one row does not keep the memory of a whole column.
                     self.sent.insert(place, Bytes::copy_from_slice(&bytes));
+                } else {
+                    // Some of it went out, and the rest is not known.
+                    self.sent.remove(&place);
                 }
                 Some(Cell::Value { op, fields, bytes })
             }

@@ -80,7 +80,7 @@ fn bevy(directory: &Path, name: &str, options: StreamOptions) -> Result {
     let request: CatchUpRequest = receiver.request();
     put(directory, &format!("{name}-request-since"), &[request.encode()?])?;
     let mut source = WorldSource { world: &mut world, deltas: &mut deltas };
-    put(directory, &format!("{name}-answer"), &stream.answer(&request, &mut source)?)?;
+    put(directory, &format!("{name}-answer"), &stream.answer_unlimited(&request, &mut source)?)?;
     change(source.world, &entities, Spread::All, 1);
     put(directory, &format!("{name}-baseline"), &[stream.baseline(&mut source)?])?;
     tick(directory, &format!("{name}-last"), &mut stream, &mut source, &mut recorder)?;
@@ -146,7 +146,7 @@ fn random_stream(directory: &Path) -> Result {
         put(directory, &format!("random-server-{turn}"), &messages)?;
         // The client misses the third tick.
         for message in messages.into_iter().filter(|_| turn != 2) {
-            client.world_mut().resource_mut::<ReplicationClient>().receive(message);
+            client.world_mut().resource_mut::<ReplicationClient>().receive(message)?;
         }
         client.world_mut().run_schedule(First);
         let requests = client.world_mut().resource_mut::<ReplicationClient>().take_messages();

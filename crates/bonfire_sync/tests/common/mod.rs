@@ -67,7 +67,7 @@ pub struct Trouble {
     pub baselines: usize,
 }
 
-struct Sides<'s>(&'s mut Followed, &'s mut Trouble);
+pub struct Sides<'s>(pub &'s mut Followed, pub &'s mut Trouble);
 
 impl SourceWorld for Sides<'_> {
     fn baseline(&mut self) -> Result<Delta> {
@@ -120,7 +120,7 @@ impl Server {
         self.try_baseline().unwrap()
     }
     pub fn answer(&mut self, request: &bonfire_sync::CatchUpRequest) -> Vec<Bytes> {
-        self.stream.answer(request, &mut Sides(&mut self.followed, &mut self.trouble)).unwrap()
+        self.stream.answer_unlimited(request, &mut Sides(&mut self.followed, &mut self.trouble)).unwrap()
     }
 }
 
