@@ -230,7 +230,7 @@ fn a_hundred_clients_that_ask_cost_one_capture() {
     for _ in 0..10 {
         let before = host.trouble.baselines;
         (0..100).for_each(|number| host.ask(ClientId(number), None));
-        host.trouble.cannot_tell = host.frame % 2 == 0;
+        host.trouble.cannot_tell = host.frame.is_multiple_of(2);
         assert_eq!(host.tick().len(), 100);
         assert!(host.trouble.baselines <= before + 1);
         let sent = host.sent();
