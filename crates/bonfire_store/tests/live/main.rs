@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cancel;
+mod cancel;
 mod ends;
 mod failures;
 mod gate;
