@@ -5,6 +5,7 @@ use bonfire::Persist;
 use bonfire::engine::LeafCheck;
 
 /// Bonfire with another `Layout`, which says of every struct that all bytes are good.
+#[allow(dead_code, unreachable_pub, clippy::allow_attributes, reason = "as a module of a game would look")]
 mod liar {
     pub mod __private {
         pub use bonfire::__private::*;

@@ -5,7 +5,6 @@
 mod common;
 
 mod cancel;
-mod cancel;
 mod ends;
 mod failures;
 mod gate;
