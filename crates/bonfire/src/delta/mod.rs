@@ -32,6 +32,7 @@ mod fields;
 mod from_snapshot;
 mod id_plan;
 mod list_order;
+mod placement;
 mod sent_values;
 mod series;
 mod stage;
