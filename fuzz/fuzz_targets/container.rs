@@ -38,7 +38,15 @@ fn limits() -> Limits {
         schema_nodes_max: 1024,
         depth_max: 32,
         empty_elements_max: 1 << 16,
+        watch: None,
     }
+}
+
+/// Opening looks at each byte of a file a few times: its checksum, its section's table, its place in the prelude. The same
+/// holds for bytes that come out of compressed blocks, of which the limits allow so many.
+fn check_work(watch: &Watch, bytes: usize) {
+    let most = 4 * (bytes as u64 + limits().raw_bytes_max);
+    assert!(watch.steps() <= most, "{} steps for {bytes} bytes", watch.steps());
 }
 
 /// Mends the header, and the headers and blocks of all sections that can be walked.
@@ -86,9 +94,12 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 fn explore(bytes: &[u8], registry: &Registry, salvage: bool) {
     let limits = limits();
-    let options = Snapshot::options().limits(limits.clone()).registry(registry);
+    let watch = Watch::new();
+    let options = Snapshot::options().limits(limits.clone()).watch(&watch).registry(registry);
     let options = if salvage { options.salvage() } else { options };
-    let Ok(snapshot) = options.open(bytes) else {
+    let opened = options.open(bytes);
+    check_work(&watch, bytes.len());
+    let Ok(snapshot) = opened else {
         return;
     };
     for archetype in snapshot.archetypes() {

@@ -2,7 +2,7 @@
 //! same, and can be staged, composed, split and shown.
 #![no_main]
 
-use bonfire::{Delta, EntityId, Limits, Persist, Registry, Result};
+use bonfire::{Delta, EntityId, Limits, Persist, Registry, Result, Watch};
 use bonfire::engine::{DeltaSchema, DeltaScope, EntityMap, SnapshotWriter};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -51,16 +51,30 @@ fn check(delta: &Delta, registry: &Registry, schema: &DeltaSchema, limits: &Limi
     }
     let mut later = delta.clone();
     later.set_ticks(now, now.saturating_add(1));
-    if let Ok(both) = delta.compose(&later) {
+    if let Ok(Some(both)) = Delta::compose_all([delta, &later], limits) {
         let _ = both.content();
     }
     let nothing = SnapshotWriter::new(registry).finish().expect("an empty world");
-    let _ = nothing.with_delta(delta);
+    let _ = nothing.with_delta_in(delta, limits);
+}
+
+/// Every entity of a delta has a byte, and a cell for each of the five components at most. Each cell is looked at when it is
+/// decoded, staged, shown, split, composed with a later one and applied: less than ten times, and more than once only while
+/// it is. What values hold is bounded by the memory that they may take.
+fn check_work(watch: &Watch, bytes: usize) {
+    let most = 256 * bytes as u64 + (1 << 20);
+    assert!(watch.steps() <= most, "{} steps for {bytes} bytes", watch.steps());
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((flags, content)) = bytes.split_first() else { return };
-    let limits = Limits { memory_bytes_max: 1 << 22, empty_elements_max: 1 << 14, ..Limits::default() };
+    let watch = Watch::new();
+    let limits = Limits {
+        memory_bytes_max: 1 << 22,
+        empty_elements_max: 1 << 14,
+        watch: Some(watch.clone()),
+        ..Limits::default()
+    };
     let registry = registry().expect("fresh keys");
     let schema = DeltaSchema::new(&registry);
     let content = Bytes::copy_from_slice(content);
@@ -72,6 +86,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(delta) = Delta::open(&content, schema.table(), &limits) {
         check(&delta, &registry, &schema, &limits);
     }
+    check_work(&watch, bytes.len());
 });
 
 fn scope(whole: bool) -> DeltaScope {

@@ -116,10 +116,17 @@ fn save(schema: &Schema, rows: &[Raw], repeats: Repeats) -> Option<Vec<u8>> {
 }
 
 fn explore(bytes: &[u8], registry: &Registry, unknown: Unknown, portable: bool) -> Option<Vec<u8>> {
-    let opened = Snapshot::options().limits(limits()).open(bytes).expect("what was saved can be opened");
-    let options = LoadOptions { unknown, portable, limits: Some(limits()), ..LoadOptions::default() };
+    let watch = Watch::new();
+    let limits = Limits { watch: Some(watch.clone()), ..limits() };
+    let opened = Snapshot::options().limits(limits.clone()).open(bytes).expect("what was saved can be opened");
+    let options = LoadOptions { unknown, portable, limits: Some(limits.clone()), ..LoadOptions::default() };
     let _ = preflight(bytes, registry).map(|report| report.to_string());
-    let (rewritten, report) = opened.rewritten(registry, options).ok()?;
+    let rewritten = opened.rewritten(registry, options);
+    // Each byte is looked at a few times. A value is decoded in a few places, each time within the memory that values may
+    // take, of which an element needs 16 bytes.
+    let most = 16 * bytes.len() as u64 + 16 * (limits.memory_bytes_max / 16);
+    assert!(watch.steps() <= most, "{} steps for {} bytes", watch.steps(), bytes.len());
+    let (rewritten, report) = rewritten.ok()?;
     let _ = report.to_string();
     let bytes = rewritten.to_bytes().expect("what was loaded can be saved");
     Snapshot::open(&bytes).expect("what was saved can be opened");

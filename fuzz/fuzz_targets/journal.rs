@@ -22,7 +22,7 @@ struct Position {
 struct Name(String, Option<EntityId>);
 
 const HEAD_BYTES: usize = 40;
-const HEADER_BYTES: usize = 60;
+const HEADER_BYTES: usize = 68;
 const TRAILER_BYTES: usize = 8;
 
 fn world() -> Result<Snapshot> {
@@ -50,6 +50,14 @@ fn limits() -> Limits {
         empty_elements_max: 1 << 16,
         ..Limits::default()
     }
+}
+
+/// The journal is folded once, and once more for each digit of the number of its records if that fails. Each time it costs a
+/// few steps for each byte, and what cells without bytes may take of the memory. The save itself is small.
+fn check_work(watch: &Watch, bytes: usize) {
+    let rounds = 1 + u64::from((bytes / HEADER_BYTES + 1).ilog2());
+    let most = rounds * (64 * bytes as u64 + (1 << 19)) + (1 << 16);
+    assert!(watch.steps() <= most, "{} steps for {bytes} bytes", watch.steps());
 }
 
 fn number(bytes: &[u8], at: usize) -> usize {
@@ -98,7 +106,7 @@ fn mend(journal: &mut [u8], save: &[u8]) {
     let (mut at, mut sequence) = (HEAD_BYTES, 1_u64);
     while at + HEADER_BYTES + TRAILER_BYTES <= journal.len() {
         let payload_max = journal.len() - at - HEADER_BYTES - TRAILER_BYTES;
-        let payload = number(journal, at + 40);
+        let payload = number(journal, at + 48);
         // The last one ends where the bytes do.
         let payload = if payload <= payload_max { payload } else { payload_max };
         let record = &mut journal[at..at + HEADER_BYTES + payload + TRAILER_BYTES];
@@ -109,13 +117,13 @@ fn mend(journal: &mut [u8], save: &[u8]) {
         if table <= payload {
             mend_delta(&mut record[HEADER_BYTES + table..HEADER_BYTES + payload], since, now);
         }
-        for (place, number) in [(8, sequence), (16, since), (24, now), (40, payload as u64)] {
+        for (place, number) in [(8, sequence), (16, since), (24, now), (48, payload as u64)] {
             record[place..place + 8].copy_from_slice(&number.to_le_bytes());
         }
-        record[48..52].copy_from_slice(&link.to_le_bytes());
+        record[56..60].copy_from_slice(&link.to_le_bytes());
         let crc = crc32c::crc32c(&record[HEADER_BYTES..HEADER_BYTES + payload]);
-        record[52..56].copy_from_slice(&crc.to_le_bytes());
-        link = put_crc(record, 56);
+        record[60..64].copy_from_slice(&crc.to_le_bytes());
+        link = put_crc(record, 64);
         let len = record.len();
         record[len - TRAILER_BYTES..].copy_from_slice(&(len as u64).to_le_bytes());
         (since, sequence, at) = (now, sequence + 1, at + len);
@@ -136,7 +144,10 @@ fuzz_target!(|bytes: &[u8]| {
     let journal = Payload::from(journal);
     store.put("auto.00000001.journal", journal, Precondition::Absent).wait().expect("it is in memory");
     let _ = slots.list().wait().expect("a journal is no reason not to list");
-    let Ok(loaded) = slots.load("auto").wait() else { return };
+    let watch = Watch::new();
+    let loaded = slots.load_with("auto", &Snapshot::options().limits(limits()).watch(&watch)).wait();
+    check_work(&watch, bytes.len());
+    let Ok(loaded) = loaded else { return };
     let replay = loaded.journal.expect("there is one");
     assert!(loaded.skipped.is_empty(), "the save is whole");
     if slots.merge_journal("auto").wait().is_ok_and(|merged| merged.is_some()) {

@@ -29,15 +29,31 @@ struct Everything {
     value: Value,
 }
 
-fn limits() -> Limits {
-    Limits { memory_bytes_max: 1 << 22, empty_elements_max: 1 << 14, depth_max: 32, ..Limits::default() }
+fn limits(watch: &Watch) -> Limits {
+    Limits {
+        memory_bytes_max: 1 << 22,
+        empty_elements_max: 1 << 14,
+        depth_max: 32,
+        watch: Some(watch.clone()),
+        ..Limits::default()
+    }
+}
+
+/// Each element of a list has a byte, or is one of the few that need none. It is read as its type and by its schema.
+/// A list that says that it has more elements than there are bytes behind it costs that number before it is refused.
+fn check_work(watch: &Watch, bytes: usize) {
+    let most = 64 * bytes as u64 + (1 << 18);
+    assert!(watch.steps() <= most, "{} steps for {bytes} bytes", watch.steps());
 }
 
 fn check<T: Persist>(bytes: &[u8], ordered: bool) {
-    let limits = limits();
+    let watch = Watch::new();
+    let limits = limits(&watch);
     let context = LoadContext::new(&limits);
     let mut input = Reader::new(bytes, &context);
-    let Ok(value) = T::decode(&mut input) else { return };
+    let read = T::decode(&mut input);
+    check_work(&watch, bytes.len());
+    let Ok(value) = read else { return };
     let used = input.offset();
     let mut out = Writer::new();
     value.encode(&mut out);
@@ -48,6 +64,7 @@ fn check<T: Persist>(bytes: &[u8], ordered: bool) {
     let schema = Schema::of::<T>();
     let mut input = Reader::new(&again, &context);
     let value = decode_value(&schema, Node::ROOT, &mut input);
+    check_work(&watch, bytes.len());
     if let Ok(value) = value {
         let mut out = Writer::new();
         if encode_value(&schema, Node::ROOT, &value, &mut out).is_ok() {

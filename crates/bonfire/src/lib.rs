@@ -93,7 +93,7 @@ pub use load::{ComponentReport, LoadOptions, LoadReport, Outcome, Preflight, Unk
 pub use migration::{TrackState, WorldEdit};
 pub use persist::{Adapter, AsText, Persist};
 pub use registry::Registry;
-pub use single_value::{decode_one, encode_one};
+pub use single_value::{decode_one, decode_one_in, encode_one};
 pub use snapshot::{Compression, Damage, DataEntry, EncodeOptions, Note, OpenOptions, Snapshot};
 pub use value::Value;
 #[cfg(feature = "serde")]
@@ -115,6 +115,9 @@ pub mod __private {
     pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
     pub use crate::wire::{Reader, Writer};
+    pub use crate::{
+        __layout_of as layout_of, __struct_layout as struct_layout, __unit_enum_layout as unit_enum_layout,
+    };
 }
 
 #[cfg(doctest)]

@@ -3,6 +3,9 @@
 //! Every count that a decoder reads is checked against one of these before it is acted on. The defaults are far above
 //! what games need and far below what hurts a machine.
 
+use crate::error::Result;
+use crate::watch::Watch;
+
 /// Bounds on what is read from bytes of unknown origin. Exceeding one is an error with
 /// [`is_limit`](crate::Error::is_limit).
 #[derive(Clone, Debug)]
@@ -28,6 +31,21 @@ pub struct Limits {
     pub depth_max: u32,
     /// Elements that take no bytes (`Vec<()>`), in one load together; a few per row are free. Default: 1,048,576.
     pub empty_elements_max: u64,
+    /// Counts the work and can stop it, wherever these limits go. Default: none.
+    pub watch: Option<Watch>,
+}
+
+impl Limits {
+    /// Counts work in the [`watch`](Self::watch), if there is one. Fails if the work was cancelled.
+    ///
+    /// Decoders call it once per list, column or archetype that they look at, with the number of its items.
+    #[inline]
+    pub fn step(&self, steps: usize) -> Result<()> {
+        match &self.watch {
+            Some(watch) => watch.step(steps as u64),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -43,6 +61,7 @@ impl Default for Limits {
             schema_nodes_max: 1 << 16,
             depth_max: 128,
             empty_elements_max: 1 << 20,
+            watch: None,
         }
     }
 }

@@ -6,11 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, LeafCheck};
-use crate::schema::{Fingerprint, FixedLeaf, Schema};
-
-/// The most leaves that a raw row in a file may have. Writers stop earlier, at
-/// [`LEAVES_MAX`](crate::engine::LEAVES_MAX), which may grow.
-pub(crate) const ROW_LEAVES_MAX: usize = 1024;
+use crate::schema::{Fingerprint, FixedLeaf, ROW_LEAVES_MAX, Schema};
 
 /// The layout of a raw row: its bytes, and where each leaf of the schema starts in it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -65,7 +61,7 @@ impl RowLayout {
     }
 
     /// Checks a layout from a file against its schema and returns the leaves.
-    pub(crate) fn check(&self, schema: &Schema) -> Result<Vec<FixedLeaf>> {
+    pub(crate) fn check<'s>(&self, schema: &'s Schema) -> Result<&'s [FixedLeaf]> {
         let leaves = schema
             .fixed_leaves(ROW_LEAVES_MAX)
             .ok_or_else(|| Error::corrupt("raw rows of a type that has no fixed size"))?;

@@ -4,6 +4,7 @@
 use crate::capture::SnapshotWriter;
 use crate::descriptor::Keyed;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::load::{LoadOptions, LoadPlan};
 use crate::registry::Registry;
 use crate::snapshot::{EncodeOptions, OpenOptions};
@@ -35,16 +36,22 @@ pub fn encode_one<T: Keyed>(value: &T) -> Result<Vec<u8>> {
 
 /// Decodes what [`encode_one`] made.
 pub fn decode_one<T: Keyed>(bytes: &[u8]) -> Result<T> {
+    decode_one_in(bytes, &Limits::default())
+}
+
+/// Decodes what [`encode_one`] made, within limits.
+pub fn decode_one_in<T: Keyed>(bytes: &[u8], limits: &Limits) -> Result<T> {
     let mut registry = Registry::new();
     registry.register::<T>()?;
-    let snapshot = OpenOptions::new().registry(&registry).open(bytes)?;
-    let snapshot = snapshot.migrated(&registry)?;
-    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
+    let snapshot = OpenOptions::new().limits(limits.clone()).registry(&registry).open(bytes)?;
+    let snapshot = snapshot.migrated_in(&registry, limits)?;
+    let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default().limits(limits.clone()))?;
     let value = plan.stage_unmapped()?.take_resource::<T>();
     value.ok_or_else(|| Error::unknown("the bytes hold no such value").in_key(T::KEY))
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "the layout of a derived type")]
 mod tests {
     use super::*;
     use crate::entity::EntityId;

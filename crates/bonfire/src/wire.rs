@@ -298,6 +298,7 @@ impl<'a> Reader<'a> {
             })?;
         }
         let count = usize::try_from(count).map_err(|_| self.corrupt("a list is longer than memory"))?;
+        self.context.limits.step(count)?;
         self.context.claim_memory(count, bytes_each)?;
         Ok(count)
     }

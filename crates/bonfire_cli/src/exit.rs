@@ -48,6 +48,16 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Prints what is wrong with the arguments, line by line.
+pub(crate) fn report_arguments(message: &str) -> Exit {
+    let mut err = io::stderr().lock();
+    for line in message.lines() {
+        // There is no other place to report to.
+        let _ = writeln!(err, "{}", visible(line));
+    }
+    Exit::Misuse
+}
+
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {

@@ -54,7 +54,12 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // What it repeats of the arguments may be the name of a stranger's file.
+        Err(error) if error.use_stderr() => return exit::report_arguments(&error.to_string()).into(),
+        Err(error) => error.exit(),
+    };
     let mut out = Output::stdout();
     let keys = arguments.keys.keys();
     let result = keys.and_then(|keys| run(&arguments.command, &keys, &mut out)).and_then(|exit| {

@@ -154,6 +154,19 @@ fn only_pictures_are_replaced() {
     assert_eq!(world.names(), ["map.png", "world.save"]);
 }
 
+/// Somebody else may put a link where the tool writes before it renames.
+#[cfg(unix)]
+#[test]
+fn a_link_beside_the_picture_is_not_followed() {
+    let world = World::new();
+    let precious = world.path.with_file_name("precious");
+    std::fs::write(&precious, "mine").unwrap();
+    std::os::unix::fs::symlink(&precious, world.path.with_file_name("map.png.part")).unwrap();
+    assert_eq!(map(&world, &[]).0.code, Some(0));
+    assert_eq!(std::fs::read(&precious).unwrap(), b"mine");
+    assert_eq!(world.names(), ["map.png", "precious", "world.save"]);
+}
+
 #[test]
 fn a_sealed_world_is_drawn_with_its_key() {
     let world = World::with(&options().sealed(key()));

@@ -53,6 +53,20 @@ fn assert_clean(run: &Run) {
 }
 
 #[test]
+fn arguments_that_are_wrong_are_repeated_without_control_characters() {
+    for arguments in [
+        vec!["info", "a", &*format!("b{RED}{SLY}")],
+        vec![&*format!("{RED}info")],
+        vec!["info", &*format!("--{SLY}")],
+    ] {
+        let run = run(&arguments);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(!run.stderr.is_empty());
+        assert_clean(&run);
+    }
+}
+
+#[test]
 fn text_has_every_control_character_escaped() {
     let saved = save(&hostile_save());
     let show = run_on("show", &saved.path, &[]);

@@ -163,16 +163,6 @@ impl<'a> Part<'a> {
         quote_spanned!(self.span=> <#saved as #krate::__private::Persist>::schema(__types))
     }
 
-    fn layout(&self, krate: &Path) -> TokenStream {
-        let ty = self.ty;
-        match &self.attributes.with {
-            Some(with) => {
-                quote_spanned!(self.span=> <#with as #krate::__private::Adapter<#ty>>::LAYOUT.get())
-            }
-            None => quote_spanned!(self.span=> <#ty as #krate::__private::Persist>::LAYOUT.get()),
-        }
-    }
-
     /// Writes the field that `place`, a reference, points to.
     fn encode(&self, krate: &Path, place: &TokenStream) -> TokenStream {
         let ty = self.ty;
@@ -295,28 +285,14 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         let (member, value) = (&part.member, part.decode(krate));
         quote!(#member: #value)
     });
-    let layout = saved().map(|part| {
-        let (member, layout) = (&part.member, part.layout(krate));
-        quote!((::core::mem::offset_of!(Self, #member), #layout))
+    let saved_fields = saved().map(|part| {
+        let (member, ty, with) = (&part.member, part.ty, part.attributes.with.iter());
+        quote_spanned!(part.span=> #member: #ty #(, #with)*;)
     });
-    let fill = parts.iter().map(|part| {
-        let (member, ty) = (&part.member, part.ty);
-        match (part.is_saved(), &part.attributes.with) {
-            (false, _) => {
-                let value = part.default();
-                quote_spanned!(part.span=> ::core::ptr::write(&raw mut (*__row).#member, #value);)
-            }
-            (true, None) => {
-                quote!(<#ty as #krate::__private::Persist>::LAYOUT.fill(&raw mut (*__row).#member);)
-            }
-            (true, Some(with)) => {
-                quote!(<#with as #krate::__private::Adapter<#ty>>::LAYOUT.fill(&raw mut (*__row).#member);)
-            }
-        }
+    let skipped_fields = parts.iter().filter(|part| !part.is_saved()).map(|part| {
+        let (member, value) = (&part.member, part.default());
+        quote_spanned!(part.span=> #member: #value;)
     });
-    let fill: TokenStream = fill.collect();
-    let skips = parts.iter().any(|part| !part.is_saved());
-    let skipped = skips.then(|| quote!(.with_skipped_fields()));
     // A handle around a reference is a reference to nothing when its only field is.
     let is_null = match &*parts {
         [Part { member, ty, attributes, .. }] if attributes.skip.is_none() && attributes.with.is_none() => {
@@ -331,13 +307,9 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
     };
     Ok(quote! {
         #is_null
-        // SAFETY: these are fields of this struct at their offsets, each once; a struct has no validity rule beyond
-        // those of its fields, and `fill_skipped` writes the others.
-        const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
-            #krate::__private::LayoutOf::with_fill(
-                #krate::__private::Layout::aggregate(::core::mem::size_of::<Self>(), &[#(#layout),*])#skipped,
-                <Self as #krate::__private::Persist>::fill_skipped,
-            )
+        const LAYOUT: #krate::__private::LayoutOf<Self> = #krate::__private::struct_layout! {
+            saved { #(#saved_fields)* }
+            skipped { #(#skipped_fields)* }
         };
         fn schema(__types: &mut #krate::__private::SchemaBuilder) -> #krate::__private::Node {
             __types.define::<Self>(|__types| #ty)
@@ -351,12 +323,6 @@ fn structure(krate: &Path, fields: &Fields, removed: &[LitStr]) -> Result<TokenS
         fn decode(__input: &mut #krate::__private::Reader<'_>) -> #krate::__private::Result<Self> {
             let _ = &__input;
             ::core::result::Result::Ok(Self { #(#decode),* })
-        }
-        #[inline]
-        unsafe fn fill_skipped(__row: *mut Self) {
-            let _ = __row;
-            // SAFETY: the caller vouches for the row; every field lies inside it.
-            unsafe { #fill }
         }
     })
 }
@@ -420,10 +386,8 @@ fn enumeration(krate: &Path, name: &Ident, data: &syn::DataEnum, input: &DeriveI
     let layout = data.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit)).then(|| {
         let variants = data.variants.iter().map(|variant| &variant.ident);
         quote! {
-            // SAFETY: the enum has no fields, and these are all of its variants in order.
-            const LAYOUT: #krate::__private::LayoutOf<Self> = unsafe {
-                #krate::__private::LayoutOf::new(#krate::__private::Layout::unit_enum(&[#(Self::#variants),*]))
-            };
+            const LAYOUT: #krate::__private::LayoutOf<Self> =
+                #krate::__private::unit_enum_layout!(#(#variants),*);
         }
     });
     let layout = layout.filter(|_| input.generics.params.is_empty());

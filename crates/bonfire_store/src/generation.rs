@@ -5,6 +5,17 @@ use bonfire::{Error, Result};
 /// No game saves more often. A larger number is not one of ours, so that nobody can use the numbers up.
 const GENERATION_MAX: u64 = 999_999_999_999;
 
+/// No store makes so many saves of which none is left.
+const GAP_MAX: u64 = 1_000_000_000;
+
+/// The largest number that counts. Numbers are given one after the other, so one that is far above all others was put there
+/// by hand: if it counted, there would soon be no numbers left for new saves.
+pub(crate) fn largest(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    let mut numbers: Vec<u64> = numbers.into_iter().collect();
+    numbers.sort_unstable();
+    numbers.into_iter().fold(0, |largest, number| if number - largest > GAP_MAX { largest } else { number })
+}
+
 /// The number after the largest that is in use.
 pub(crate) fn next(newest: Option<u64>) -> Result<u64> {
     match newest.unwrap_or(0) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bonfire::{Error, Result, Snapshot};
 use bytes::Bytes;
 
-use crate::generation::{next, numbered, split};
+use crate::generation::{largest, next, numbered, split};
 use crate::journal::is_journal;
 use crate::portable_name::{check_case, check_name};
 use crate::store::{
@@ -82,6 +82,8 @@ impl<S: Store> Rotating<S> {
             .filter(|(stem, _)| *stem == name)
             .map(|(_, n)| n)
             .collect();
+        let newest = largest(numbers.iter().copied());
+        numbers.retain(|number| *number <= newest);
         numbers.sort_unstable_by_key(|&number| std::cmp::Reverse(number));
         Ok(numbers)
     }
@@ -155,6 +157,8 @@ impl<S: Store> Rotating<S> {
         let states_of = |name: &str| -> Vec<u64> {
             let states = inner.iter().filter_map(|found| split(found)).filter(|(stem, _)| *stem == name);
             let mut numbers: Vec<u64> = states.map(|(_, number)| number).collect();
+            let newest = largest(numbers.iter().copied());
+            numbers.retain(|number| *number <= newest);
             numbers.sort_unstable();
             numbers
         };

@@ -248,6 +248,22 @@ fn a_salt_that_fits_is_used_again_and_no_other() {
     assert_eq!(raw(&memory, "d")[60..64], 32_u32.to_le_bytes());
 }
 
+/// The costs are in the file, before anything proves where it comes from.
+#[test]
+fn a_save_that_costs_more_than_allowed_is_refused_at_once() {
+    let memory = MemoryStore::new();
+    let costs = |memory_kib| PassphraseCosts { memory_kib, passes: 1, lanes: 1 };
+    let store = |allowed| {
+        let key = SealKey::from_passphrase_with("right", costs(16));
+        Sealed::new(memory.clone(), key).passphrase_costs_max(costs(allowed))
+    };
+    put(&Sealed::new(memory.clone(), SealKey::from_passphrase_with("right", costs(32))), "a", text(10));
+    assert!(get(&store(32), "a").unwrap() == text(10));
+    assert!(get(&store(31), "a").unwrap_err().is_limit());
+    put(&store(16), "b", text(20));
+    assert!(get(&store(16), "b").unwrap() == text(20));
+}
+
 #[test]
 fn costs_of_ones_own_are_checked_too() {
     let costs = PassphraseCosts { memory_kib: (256 << 10) + 1, passes: 1, lanes: 1 };

@@ -147,9 +147,64 @@ fn generations_count_together_and_slots_apart() {
     assert!(get(&store, "bob.quick.00000001.bonfire").is_ok());
     store.rename("alice.quick.00000002.bonfire", "alice.quick.00000002.locked").wait().unwrap();
     assert!(get(&store, "alice.quick.00000002.locked").is_ok());
-    // A file that is put there by hand is one of them.
+    // A file that is put there by hand is one of them, and its name is bound.
     put(&memory, "alice.quick.bonfire", raw(&memory, "alice.quick.00000001.bonfire"));
-    assert!(get(&store, "alice.quick.bonfire").unwrap_err().is_rollback());
+    assert!(get(&store, "alice.quick.bonfire").unwrap_err().is_corrupt());
+}
+
+/// Who has no key writes any number into a header, and a checksum that fits. The player removes the file, or accepts it.
+#[test]
+fn a_file_that_no_key_has_sealed_does_not_move_the_counter() {
+    for suite in SUITES {
+        let (memory, trusted) = (MemoryStore::new(), Trusted::default());
+        let store = sealed(&memory, suite).counter(trusted.clone());
+        put(&store, "quick.00000001.bonfire", text(1));
+        let mut forged = raw(&memory, "quick.00000001.bonfire");
+        forged[72..80].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+        let forged = checked(forged);
+        for name in ["quick.00000002.bonfire", "quick.00000002.recovery"] {
+            put(&memory, name, forged.clone());
+            store.remove(name).wait().unwrap();
+            put(&memory, name, forged.clone());
+            drop(store.rename(name, "quick.00000003.bonfire").wait());
+            assert_eq!(trusted.newest("quick").unwrap(), 1, "{suite:?} {name}");
+        }
+        put(&store, "quick.00000009.bonfire", text(2));
+        assert!(get(&store, "quick.00000009.bonfire").unwrap() == text(2), "{suite:?}");
+    }
+}
+
+#[test]
+fn a_save_that_is_removed_still_counts() {
+    for suite in SUITES {
+        let (memory, trusted) = (MemoryStore::new(), Trusted::default());
+        let store = sealed(&memory, suite).counter(trusted.clone());
+        put(&store, "quick.00000001.bonfire", open_payload(&text(100_000), 40_000));
+        let kept = raw(&memory, "quick.00000001.bonfire");
+        store.remove("quick.00000001.bonfire").wait().unwrap();
+        assert_eq!(trusted.newest("quick").unwrap(), 2, "{suite:?}");
+        put(&memory, "quick.00000001.bonfire", kept);
+        assert!(get(&store, "quick.00000001.bonfire").unwrap_err().is_rollback(), "{suite:?}");
+    }
+}
+
+/// A save for after a crash has the number of the next save without taking it. Under the name of a save it would pass for
+/// that one.
+#[test]
+fn a_recovery_save_under_the_name_of_a_save_is_refused() {
+    for suite in SUITES {
+        let (memory, trusted) = (MemoryStore::new(), Trusted::default());
+        let store = sealed(&memory, suite).counter(trusted.clone());
+        put(&store, "quick.00000001.bonfire", text(1));
+        put(&store, "quick.00000002.recovery", text(2));
+        let rich = raw(&memory, "quick.00000002.recovery");
+        put(&store, "quick.00000002.bonfire", text(3));
+        put(&memory, "quick.00000003.bonfire", rich.clone());
+        assert!(get(&store, "quick.00000003.bonfire").unwrap_err().is_corrupt(), "{suite:?}");
+        put(&memory, "quick.00000003.recovery", rich);
+        assert!(get(&store, "quick.00000003.recovery").is_err(), "{suite:?}");
+        assert!(get(&store, "quick.00000002.bonfire").unwrap() == text(3));
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::cell_map::{Cell, CellMap, EntityCells};
+use super::cell_map::{CELL_BYTES, Cell, CellMap, EntityCells, FREE_CELLS};
 use super::compose::overlay;
 use super::list_order::{self, LIST_ORDER_KEY};
+use super::placement::{empty_column, is_empty};
 use super::{ComponentTable, DataEdit, Delta, DeltaOp};
-use crate::column::{Body, Column, Component, column_from};
+use crate::column::{Body, Column, Component, DenseRows, column_from};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -17,19 +19,27 @@ use crate::snapshot::{Archetype, DataEntry, Snapshot};
 use crate::storage::AlignedBuf;
 
 impl Snapshot {
-    /// The world after a delta. Many deltas are composed first: see [`Delta::compose`].
+    /// The world after a delta. Many deltas are composed first: see [`Delta::compose_all`].
+    ///
+    /// For deltas that this process made. Those from outside are applied by [`with_delta_in`](Self::with_delta_in).
     pub fn with_delta(&self, delta: &Delta) -> Result<Self> {
+        self.with_delta_in(delta, &Limits::default())
+    }
+
+    /// The world after a delta, within limits: they bound the entities, archetypes and components of the result, and the
+    /// memory of values that have no bytes in the delta.
+    pub fn with_delta_in(&self, delta: &Delta, limits: &Limits) -> Result<Self> {
         let mut patched = if delta.whole {
             Self { metadata: self.metadata.clone(), world: self.world, ..Self::default() }
         } else {
             self.clone()
         };
         (patched.sections, patched.notes) = (Vec::new(), Vec::new());
-        let mut patch = SnapshotPatch::new(patched, &delta.table)?;
+        let mut patch = SnapshotPatch::new(patched, &delta.table, limits)?;
         patch.entities(delta)?;
         patch.resources(delta)?;
         let mut patched = patch.snapshot;
-        let mut order = list_order::of(&patched)?;
+        let mut order = list_order::of(&patched, limits)?;
         let gone: HashSet<&EntityId> = delta.despawned.iter().collect();
         order.values_mut().for_each(|lists| lists.retain(|target, _| !gone.contains(target)));
         let mut order = list_order::with_lists(order, &delta.table, &delta.lists);
@@ -43,7 +53,23 @@ impl Snapshot {
         }
         patched.next_entity_id = patched.next_entity_id.max(delta.next_entity_id);
         patched.order_components();
+        patched.check_counts(limits)?;
         Ok(patched)
+    }
+
+    /// Fails if there are more entities, archetypes or components than the limits allow.
+    fn check_counts(&self, limits: &Limits) -> Result<()> {
+        let counts = [
+            (self.entity_count(), limits.entities_max, "entities"),
+            (self.archetypes.len(), limits.archetypes_max, "archetypes"),
+            (self.components.len(), limits.components_max, "components"),
+        ];
+        match counts.into_iter().find(|(count, max, _)| *count as u64 > u64::from(*max)) {
+            Some((count, max, what)) => {
+                Err(Error::limit(format!("{count} {what} after a delta, at most {max} are allowed")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -61,38 +87,47 @@ fn data(before: &[DataEntry], edits: Option<&[DataEdit]>) -> Result<Vec<DataEntr
 }
 
 /// An entity that gets a new place: its values, encoded, by number in the snapshot.
-type Row = BTreeMap<u32, Bytes>;
+pub(super) type Row = BTreeMap<u32, Bytes>;
 
-struct SnapshotPatch<'d> {
-    snapshot: Snapshot,
+pub(super) struct SnapshotPatch<'d> {
+    pub(super) snapshot: Snapshot,
     table: &'d ComponentTable,
     /// By number in the table, the number in the snapshot.
     numbers: Vec<u32>,
-    limits: Limits,
+    pub(super) context: LoadContext<'d>,
 }
 
 impl<'d> SnapshotPatch<'d> {
-    fn new(mut snapshot: Snapshot, table: &'d ComponentTable) -> Result<Self> {
+    fn new(mut snapshot: Snapshot, table: &'d ComponentTable, limits: &'d Limits) -> Result<Self> {
+        limits.step(snapshot.components.len() + table.components().len())?;
         let carried: HashSet<u32> = snapshot.carried.iter().map(|record| record.column.component).collect();
-        let mut numbers = Vec::new();
+        let mut by_key: HashMap<&str, u32> = HashMap::new();
+        for (known, number) in
+            snapshot.components.iter().zip(0..).filter(|(_, number)| !carried.contains(number))
+        {
+            by_key.entry(&known.key).or_insert(number);
+        }
+        let (mut numbers, mut new) = (Vec::new(), Vec::new());
         for component in table.components() {
-            let known = (snapshot.components.iter().zip(0..))
-                .find(|(known, number)| known.key == component.key && !carried.contains(number));
-            if let Some((known, _)) = known
-                && known.schema_fingerprint != component.schema_fingerprint
+            let known = by_key.get(&*component.key).copied();
+            if let Some(number) = known
+                && snapshot.components[number as usize].schema_fingerprint != component.schema_fingerprint
             {
                 let message = "the delta is of a build with another type than the save";
                 return Err(Error::schema(message).in_key(&component.key));
             }
-            numbers.push(match known {
-                Some((_, number)) => number,
-                None => {
-                    snapshot.components.push(component.clone());
-                    snapshot.components.len() as u32 - 1
-                }
-            });
+            numbers.push(known.unwrap_or_else(|| {
+                new.push(component.clone());
+                (snapshot.components.len() + new.len()) as u32 - 1
+            }));
         }
-        Ok(Self { snapshot, table, numbers, limits: Limits::default() })
+        snapshot.components.extend(new);
+        Ok(Self { snapshot, table, numbers, context: LoadContext::new(limits) })
+    }
+
+    pub(super) fn dense(&self, column: &Column, rows: usize) -> Result<DenseRows> {
+        self.context.limits.step(rows)?;
+        self.snapshot.dense(column, rows, self.context.limits, &|_| false)
     }
 
     /// A value of the table's component as it is encoded.
@@ -110,7 +145,7 @@ impl<'d> SnapshotPatch<'d> {
     }
 
     fn entities(&mut self, delta: &Delta) -> Result<()> {
-        let mut cells = CellMap::of(delta)?;
+        let mut cells = CellMap::of(delta, &self.context)?;
         let gone: HashSet<EntityId> = delta.despawned.iter().copied().collect();
         let mut new_rows: Vec<(EntityId, Row)> = Vec::new();
         let mut archetypes = std::mem::take(&mut self.snapshot.archetypes);
@@ -132,7 +167,8 @@ impl<'d> SnapshotPatch<'d> {
                 match record.ids().iter().any(|id| gone.contains(id)) {
                     true => {
                         carried.extend(
-                            self.snapshot.pick_carried(record, &self.limits, |id| !gone.contains(&id))?,
+                            self.snapshot
+                                .pick_carried(record, self.context.limits, |id| !gone.contains(&id))?,
                         );
                     }
                     false => carried.push(record.clone()),
@@ -152,9 +188,11 @@ impl<'d> SnapshotPatch<'d> {
         new_rows: &mut Vec<(EntityId, Row)>,
     ) -> Result<Archetype> {
         let ids = archetype.ids();
+        self.context.limits.step(ids.len() + archetype.columns.len())?;
+        let columns: HashMap<u32, &Column> =
+            archetype.columns.iter().map(|column| (column.component, column)).collect();
         let has = |number: u32, row: usize| {
-            let column =
-                archetype.columns.iter().find(|column| column.component == self.numbers[number as usize]);
+            let column = columns.get(&self.numbers[number as usize]);
             column.is_some_and(|column| column.present.as_ref().is_none_or(|present| present.get(row)))
         };
         let mut kept: Vec<usize> = Vec::with_capacity(ids.len());
@@ -187,14 +225,16 @@ impl<'d> SnapshotPatch<'d> {
             kept.push(row);
         }
         if !leaving.is_empty() {
-            let dense = |column: &Column| {
-                let dense = self.snapshot.dense(column, ids.len(), &self.limits, &|_| false)?;
-                Ok((column.component, dense))
-            };
-            let columns = archetype.columns.iter().map(dense).collect::<Result<Vec<_>>>()?;
+            let (empty, filled): (Vec<&Column>, Vec<&Column>) =
+                archetype.columns.iter().partition(|column| is_empty(column));
+            let dense = |column: &Column| Ok((column.component, self.dense(column, ids.len())?));
+            let filled = filled.into_iter().map(dense).collect::<Result<Vec<_>>>()?;
+            self.claim_rows(leaving.len(), empty.len())?;
             for (row, told) in leaving {
-                let values = columns.iter().filter_map(|(number, dense)| Some((*number, dense.shared(row)?)));
-                new_rows.push((ids[row], self.applied(values.collect(), &told)?));
+                let mut values: Row = empty.iter().map(|column| (column.component, Bytes::new())).collect();
+                let shared = |(number, dense): &(u32, DenseRows)| Some((*number, dense.shared(row)?));
+                values.extend(filled.iter().filter_map(shared));
+                new_rows.push((ids[row], self.applied(values, &told)?));
             }
         }
         let whole = kept.len() == ids.len();
@@ -212,6 +252,12 @@ impl<'d> SnapshotPatch<'d> {
         Ok(patched)
     }
 
+    /// Accounts for rows that are moved with so many columns that have no bytes.
+    fn claim_rows(&self, rows: usize, empty: usize) -> Result<()> {
+        self.context.limits.step(rows.saturating_mul(1 + empty))?;
+        self.context.claim_memory(rows, empty.saturating_sub(FREE_CELLS) * CELL_BYTES)
+    }
+
     /// A column with some of its rows, and some of these changed.
     fn column(
         &self,
@@ -226,7 +272,11 @@ impl<'d> SnapshotPatch<'d> {
         if let Some(column) = self.patched_raw(column, component, rows, kept, patches)? {
             return Ok(Some(column));
         }
-        let dense = self.snapshot.dense(column, rows, &self.limits, &|_| false)?;
+        let told = |(_, _, cell): &(usize, u32, Cell)| matches!(cell, Cell::Value { bytes, .. } if !bytes.is_empty());
+        if is_empty(column) && !patches.iter().any(told) {
+            return Ok(empty_column(column.component, kept.len()));
+        }
+        let dense = self.dense(column, rows)?;
         let mut changed: HashMap<usize, Bytes> = HashMap::new();
         for (row, number, cell) in patches {
             let Cell::Value { fields, bytes, .. } = cell else { continue };
@@ -306,47 +356,13 @@ impl<'d> SnapshotPatch<'d> {
         Ok(row)
     }
 
-    /// Puts entities into the archetypes that have just their components.
-    fn place(&self, archetypes: &mut Vec<Archetype>, rows: Vec<(EntityId, Row)>) -> Result<()> {
-        let mut sets: BTreeMap<Vec<u32>, Vec<(EntityId, Row)>> = BTreeMap::new();
-        for (id, row) in rows {
-            sets.entry(row.keys().copied().collect()).or_default().push((id, row));
-        }
-        for (set, rows) in sets {
-            let fits = |archetype: &Archetype| {
-                let mut numbers: Vec<u32> = archetype.columns.iter().map(|column| column.component).collect();
-                numbers.sort_unstable();
-                numbers == set && archetype.columns.iter().all(|column| column.present.is_none())
-            };
-            let old = archetypes.iter().position(fits);
-            let before = old.map_or_else(Archetype::default, |at| archetypes[at].clone());
-            let mut ids = before.ids().into_owned();
-            ids.extend(rows.iter().map(|(id, _)| *id));
-            let mut archetype = Archetype { rows: ids.len(), ..Archetype::default() };
-            archetype.set_ids(&ids);
-            for &number in &set {
-                let column = before.columns.iter().find(|column| column.component == number);
-                let dense = column
-                    .map(|column| self.snapshot.dense(column, before.rows, &self.limits, &|_| false))
-                    .transpose()?;
-                let old = (0..before.rows).map(|row| dense.as_ref().and_then(|dense| dense.get(row)));
-                let new = rows.iter().map(|(_, row)| row.get(&number).map(|bytes| &**bytes));
-                let values: Vec<Option<&[u8]>> = old.chain(new).collect();
-                let component = &self.snapshot.components[number as usize];
-                archetype.columns.extend(column_from(number, component, values.into_iter())?);
-            }
-            match old {
-                Some(at) => archetypes[at] = archetype,
-                None => archetypes.push(archetype),
-            }
-        }
-        Ok(())
-    }
-
     fn resources(&mut self, delta: &Delta) -> Result<()> {
+        let place = |number: u32| self.numbers[number as usize];
+        let told: HashSet<u32> = delta.resources.iter().map(|(number, _)| place(*number)).collect();
+        self.context.limits.step(self.snapshot.resources.len() + told.len())?;
+        self.snapshot.resources.retain(|column| !told.contains(&column.component));
         for (number, told) in &delta.resources {
             let place = self.numbers[*number as usize];
-            self.snapshot.resources.retain(|column| column.component != place);
             let Some(column) = told else { continue };
             let bytes = match &column.body {
                 Body::Tag => Bytes::new(),

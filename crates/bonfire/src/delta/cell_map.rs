@@ -8,10 +8,17 @@ use super::fields::{fields_size, leaves, moves, pack, unpack};
 use super::writer::removed;
 use super::{Change, ComponentTable, Delta, DeltaOp, Group};
 use crate::column::{Body, Column, Component, Groups, group_rows, row_spans};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
-use crate::limits::Limits;
 use crate::storage::AlignedBuf;
+
+/// Cells without bytes that each entity of a group may have before they are charged.
+pub(super) const FREE_CELLS: usize = 8;
+/// About what a cell costs in a map.
+pub(super) const CELL_BYTES: usize = size_of::<(u32, Cell)>();
+/// A row may be this much larger than the fields of it that are told before it is charged.
+const FREE_GROWTH: usize = 256;
 
 /// What is told of one component of an entity.
 #[derive(Clone)]
@@ -40,16 +47,22 @@ pub(super) struct CellMap {
 }
 
 impl CellMap {
-    pub(super) fn of(delta: &Delta) -> Result<Self> {
+    /// Cells cost memory that a few bytes can ask for: `context` bounds it, and counts the work.
+    pub(super) fn of(delta: &Delta, context: &LoadContext<'_>) -> Result<Self> {
         let mut map = Self::default();
         for group in &delta.groups {
+            let rows = group.ids.len();
+            context.limits.step(rows)?;
+            let empty = group.changes.iter().filter(|change| matches!(change.column.body, Body::Tag)).count();
+            context.claim_memory(rows, empty.saturating_sub(FREE_CELLS) * CELL_BYTES)?;
             for id in &group.ids {
                 map.entry(*id).spawned |= group.spawned;
             }
             for change in &group.changes {
                 let component = delta.table.get(change.column.component);
-                let values = values(change, component, group.ids.len())
-                    .map_err(|error| error.in_key(&component.key))?;
+                context.limits.step(rows)?;
+                let values =
+                    values(change, component, rows, context).map_err(|error| error.in_key(&component.key))?;
                 for (id, value) in group.ids.iter().zip(values) {
                     let cell = match value {
                         Some(bytes) => Cell::Value { op: change.op, fields: change.fields, bytes },
@@ -120,7 +133,12 @@ impl CellMap {
 }
 
 /// One value or nothing per row of a group.
-fn values(change: &Change, component: &Component, rows: usize) -> Result<Vec<Option<Bytes>>> {
+fn values(
+    change: &Change,
+    component: &Component,
+    rows: usize,
+    context: &LoadContext<'_>,
+) -> Result<Vec<Option<Bytes>>> {
     if change.op == DeltaOp::Removed {
         return Ok(vec![None; rows]);
     }
@@ -132,6 +150,7 @@ fn values(change: &Change, component: &Component, rows: usize) -> Result<Vec<Opt
                 leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
             let moves = moves(&leaves, &component.row, change.fields);
             let (size, stride) = (fields_size(component, change.fields)?, component.row.stride as usize);
+            context.claim_memory(own, stride.saturating_sub(FREE_GROWTH * size))?;
             let widen = |packed: &[u8]| {
                 let mut row = vec![0; stride];
                 unpack(packed, &moves, &mut row);
@@ -144,7 +163,7 @@ fn values(change: &Change, component: &Component, rows: usize) -> Result<Vec<Opt
             (0..own).map(|row| bytes.slice(row * stride..(row + 1) * stride)).collect()
         }
         Body::Rows(groups) => {
-            let spans = row_spans(groups, component.schema()?, &Limits::default(), &|_| false)?;
+            let spans = row_spans(groups, component.schema()?, context.limits, &|_| false)?;
             spans.into_iter().map(|(start, end)| groups.bytes.slice(start..end)).collect()
         }
         Body::Dictionary { .. } | Body::Shared { .. } => {

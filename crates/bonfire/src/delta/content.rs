@@ -126,6 +126,8 @@ impl Delta {
             let (len, max) = (content.len(), limits.raw_bytes_max);
             return Err(Error::limit(format!("a delta of {len} bytes, at most {max} are allowed")));
         }
+        // Every list below costs what its bytes are; its columns are counted as they come.
+        limits.step(content.len())?;
         let context = LoadContext::new(limits);
         let mut input = Reader::new(&content, &context);
         let mut delta = Self::empty(table, since, now);

@@ -27,7 +27,7 @@ impl Delta {
             .filter(|column| column.rows == 1)
             .map(|column| (column.component, Some(Column { present: None, ..column })))
             .collect();
-        for (key, lists) in list_order::of(snapshot)? {
+        for (key, lists) in list_order::of(snapshot, &Limits::default())? {
             let Some(component) = table.number(&key) else { continue };
             let lists = lists.into_iter().map(|(target, sources)| List { component, target, sources });
             delta.lists.extend(lists);

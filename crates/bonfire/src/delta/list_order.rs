@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{ComponentTable, List};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::snapshot::{DataEntry, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The data entry with the order of sources.
 pub const LIST_ORDER_KEY: &str = "bonfire.order";
@@ -14,9 +15,10 @@ pub const LIST_ORDER_KEY: &str = "bonfire.order";
 /// Per relationship, by key, the sources of each target whose order is not that of rows.
 pub type SavedOrder = BTreeMap<String, BTreeMap<EntityId, Vec<EntityId>>>;
 
-pub(super) fn of(snapshot: &Snapshot) -> Result<SavedOrder> {
+pub(super) fn of(snapshot: &Snapshot, limits: &Limits) -> Result<SavedOrder> {
     let entry = snapshot.data.iter().find(|entry| entry.key() == LIST_ORDER_KEY);
-    entry.map(DataEntry::get).transpose().map(Option::unwrap_or_default)
+    let order = entry.map(|entry| entry.get_in(&LoadContext::new(limits)));
+    order.transpose().map(Option::unwrap_or_default)
 }
 
 /// The lists that are another one in `new`. A list that was told in `old` and has the order of rows now is told too: a mirror
@@ -27,7 +29,8 @@ pub(super) fn changed(
     new: &Snapshot,
     moved: &HashSet<EntityId>,
 ) -> Result<Vec<List>> {
-    let (before, after) = (of(old)?, of(new)?);
+    let limits = Limits::default();
+    let (before, after) = (of(old, &limits)?, of(new, &limits)?);
     let mut lists = Vec::new();
     let mut unlisted: HashMap<u32, HashSet<EntityId>> = HashMap::new();
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();

@@ -32,6 +32,7 @@ mod fields;
 mod from_snapshot;
 mod id_plan;
 mod list_order;
+mod placement;
 mod sent_values;
 mod series;
 mod stage;
@@ -52,8 +53,10 @@ pub use self::writer::{DeltaWriter, GroupWriter};
 
 use self::cell_map::{Cell, CellMap};
 use crate::column::Column;
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
+use crate::limits::Limits;
 use crate::snapshot::DataEntry;
 use crate::value::Value;
 
@@ -260,7 +263,7 @@ impl Delta {
 
     fn structural_cells(&self) -> Result<Vec<Group>> {
         let mut kept = CellMap::default();
-        for (id, mut entity) in CellMap::of(self)?.into_entities() {
+        for (id, mut entity) in CellMap::of(self, &LoadContext::new(&Limits::default()))?.into_entities() {
             let spawned = entity.spawned;
             entity
                 .cells

@@ -8,8 +8,10 @@ use super::cell_map::{Cell, CellMap};
 use super::fields::leaves;
 use super::{Delta, DeltaOp, Group};
 use crate::column::{Body, Column, Component};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
+use crate::limits::Limits;
 use crate::schema::{FixedLeaf, Schema, Type};
 use crate::storage::AlignedBuf;
 
@@ -107,7 +109,7 @@ impl SentValues {
             }
         }
         let mut kept = CellMap::default();
-        for (id, entity) in CellMap::of(delta)?.into_entities() {
+        for (id, entity) in CellMap::of(delta, &LoadContext::new(&Limits::default()))?.into_entities() {
             let mut told = entity.clone();
             for (number, cell) in entity.cells {
                 let component = delta.table.get(number);
@@ -178,7 +180,7 @@ impl Comparison {
         let schema = component.schema.as_ref().filter(|schema| !schema.has_entities())?;
         let one = || component.row.check(schema).ok().filter(|leaves| leaves.len() == 1);
         let leaves = leaves(component).or_else(one)?;
-        (component.row.stride > 0).then_some(Self { leaves })
+        (component.row.stride > 0).then(|| Self { leaves: leaves.to_vec() })
     }
 
     fn all(&self) -> u64 {

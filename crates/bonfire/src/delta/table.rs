@@ -7,8 +7,8 @@ use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::registry::Registry;
-use crate::row::{ROW_LEAVES_MAX, RowLayout};
-use crate::schema::{Fingerprint, Schema};
+use crate::row::RowLayout;
+use crate::schema::{Fingerprint, ROW_LEAVES_MAX, Schema};
 use crate::wire::{Reader, Writer};
 
 /// All components of a registry that are saved, sorted by key: what deltas leave out, because both sides know it.

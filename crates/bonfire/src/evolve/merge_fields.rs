@@ -22,25 +22,24 @@ use crate::wire::{Reader, Writer};
 
 /// The snapshot with carried fields where they belong, known to this build or not: what runs on the values must see all of
 /// them, and what is still unknown at the end is carried again. Nothing if there are none.
-pub(super) fn merge(snapshot: &Snapshot, registry: &Registry) -> Result<Option<Snapshot>> {
+pub(super) fn merge(snapshot: &Snapshot, registry: &Registry, limits: &Limits) -> Result<Option<Snapshot>> {
     let owners = owners(snapshot, registry);
     let belongs = |record: &Carried| is_part(snapshot, registry, &owners, record);
     if !snapshot.carried.iter().any(belongs) {
         return Ok(None);
     }
-    let limits = Limits::default();
     let (back, rest): (Vec<Carried>, Vec<Carried>) = snapshot.carried.iter().cloned().partition(belongs);
     let mut parts: HashMap<ComponentIdentity, CarriedFields> = HashMap::new();
     for record in &back {
         let component = record.column.component;
-        let rows = snapshot.dense(&record.column, record.rows, &limits, &|_| false)?;
+        let rows = snapshot.dense(&record.column, record.rows, limits, &|_| false)?;
         let numbers: HashMap<EntityId, usize> = record.ids().iter().copied().zip(0..).collect();
         let parts = parts.entry(identity(registry, &snapshot.components[component as usize])).or_default();
         numbers.keys().for_each(|id| parts.by_entity.entry(*id).or_default().push(parts.list.len()));
         parts.list.push(FieldsOfSchema { component, rows, numbers });
     }
     let mut merged = snapshot.clone();
-    let mut merge = Merge { registry, parts, limits: &limits, made: HashMap::new() };
+    let mut merge = Merge { registry, parts, limits, made: HashMap::new() };
     merged.archetypes = Vec::with_capacity(snapshot.archetypes.len());
     for archetype in &snapshot.archetypes {
         let archetypes = merge.archetype(&mut merged, archetype)?;
@@ -123,7 +122,7 @@ type RowParts = Vec<(usize, usize)>;
 impl Merge<'_> {
     /// An archetype with its fields in place: several if not all of its entities have the same ones.
     fn archetype(&mut self, merged: &mut Snapshot, archetype: &Archetype) -> Result<Vec<Archetype>> {
-        let mut wanted: BTreeMap<RowParts, HashSet<EntityId>> = BTreeMap::new();
+        let mut wanted: BTreeMap<RowParts, Vec<usize>> = BTreeMap::new();
         let parts: Vec<(usize, &CarriedFields)> = (archetype.columns.iter().enumerate())
             .filter_map(|(number, column)| {
                 let identity = identity(self.registry, &merged.components[column.component as usize]);
@@ -133,19 +132,20 @@ impl Merge<'_> {
         if parts.is_empty() {
             return Ok(vec![archetype.clone()]);
         }
-        for id in archetype.ids().iter() {
+        for (row, id) in archetype.ids().iter().enumerate() {
             let mut own = RowParts::new();
             for (column, parts) in &parts {
                 own.extend(parts.by_entity.get(id).into_iter().flatten().map(|part| (*column, *part)));
             }
-            wanted.entry(own).or_default().insert(*id);
+            wanted.entry(own).or_default().push(row);
         }
+        let (wanted, rows): (Vec<RowParts>, Vec<Vec<usize>>) = wanted.into_iter().unzip();
+        let picked = match rows.len() {
+            1 => vec![archetype.clone()],
+            _ => merged.split_rows(archetype, self.limits, &rows)?,
+        };
         let mut archetypes = Vec::with_capacity(wanted.len());
-        for (wanted, ids) in wanted {
-            let mut picked = match ids.len() == archetype.rows {
-                true => archetype.clone(),
-                false => merged.pick_rows(archetype, self.limits, |id| ids.contains(&id))?,
-            };
+        for (wanted, mut picked) in wanted.into_iter().zip(picked) {
             for (column, part) in wanted {
                 let component = archetype.columns[column].component;
                 self.complete(merged, &mut picked, component, part)?;

@@ -25,6 +25,7 @@ pub(crate) use self::upgrade_path::{UpgradeContext, UpgradePath};
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::migration;
 use crate::registry::Registry;
 use crate::snapshot::Snapshot;
@@ -34,8 +35,13 @@ impl Snapshot {
     /// run, and fields that an older build carried are back in their values. A save that needs nothing of that is only
     /// borrowed. This one stays as it is, whatever a migration does.
     pub fn migrated(&self, registry: &Registry) -> Result<Cow<'_, Self>> {
-        let merged = merge_fields::merge(self, registry)?;
-        let migrated = migration::migrate(merged.as_ref().unwrap_or(self), registry.tracks())?;
+        self.migrated_in(registry, &Limits::default())
+    }
+
+    /// As [`migrated`](Self::migrated), within limits.
+    pub fn migrated_in(&self, registry: &Registry, limits: &Limits) -> Result<Cow<'_, Self>> {
+        let merged = merge_fields::merge(self, registry, limits)?;
+        let migrated = migration::migrate(merged.as_ref().unwrap_or(self), registry.tracks(), limits)?;
         Ok(migrated.or(merged).map_or(Cow::Borrowed(self), Cow::Owned))
     }
 }

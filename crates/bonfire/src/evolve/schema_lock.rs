@@ -1,7 +1,7 @@
 //! Every schema that was ever released, in a text file that the game commits: a change that old saves cannot follow fails a
 //! test of the game, and not a player's load.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -93,8 +93,15 @@ impl SchemaLock {
         for (component, number) in snapshot.components().iter().zip(0..) {
             if !carried.contains(&number) {
                 let schema = Arc::clone(component.schema()?);
-                lock.keys.entry(component.key.clone()).or_default().put(component.version, schema);
+                let locked = lock.keys.entry(component.key.clone()).or_default();
+                locked.schemas.push(Locked { version: component.version, schema });
             }
+        }
+        // Once for all of them: a save may have very many versions of one component.
+        for locked in lock.keys.values_mut() {
+            let mut known = HashSet::new();
+            locked.schemas.retain(|form| known.insert((form.version, form.schema.fingerprint())));
+            locked.schemas.sort_by_key(|form| form.version);
         }
         Ok(lock)
     }
@@ -214,9 +221,9 @@ impl SchemaLock {
                 }
             }
         }
+        let aliases: HashSet<&String> = newer.keys.values().flat_map(|new| &new.aliases).collect();
         for (key, old) in &self.keys {
-            let renamed = newer.keys.values().any(|new| new.aliases.contains(key));
-            if !newer.keys.contains_key(key) && !renamed && !old.removed {
+            if !newer.keys.contains_key(key) && !aliases.contains(key) && !old.removed {
                 lines.push(format!("- `{}` is gone", key.escape_debug()));
             }
         }

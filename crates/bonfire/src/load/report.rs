@@ -1,5 +1,6 @@
 //! What a load did. Silent loss is an error, so everything that is not plainly loaded is listed.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::context::SchemaChange;
@@ -44,12 +45,17 @@ impl LoadReport {
 impl ComponentReport {
     /// Adds fields of values that this build does not have.
     pub(super) fn note_lost(&mut self, fields: impl IntoIterator<Item = String>) {
-        for field in fields {
-            let change = SchemaChange::Dropped { field };
-            if !self.changes.contains(&change) {
-                self.changes.push(change);
-            }
+        self.note_changes(fields.into_iter().map(|field| SchemaChange::Dropped { field }));
+    }
+
+    /// Adds changes that are not listed yet.
+    pub(super) fn note_changes(&mut self, changes: impl IntoIterator<Item = SchemaChange>) {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() {
+            return;
         }
+        let mut listed: HashSet<SchemaChange> = self.changes.iter().cloned().collect();
+        self.changes.extend(changes.filter(|change| listed.insert(change.clone())));
     }
 
     /// Whether all of it is in the world now.

@@ -28,7 +28,8 @@ impl Snapshot {
     /// # Ok::<(), bonfire::Error>(())
     /// ```
     pub fn rewritten(&self, registry: &Registry, options: LoadOptions) -> Result<(Self, LoadReport)> {
-        let migrated = self.migrated(registry)?;
+        let limits = options.limits.clone().unwrap_or_default();
+        let migrated = self.migrated_in(registry, &limits)?;
         let plan = LoadPlan::new(&migrated, registry, options)?;
         let staged = plan.stage(&plan.same_entities()?, None)?;
         let mut writer = SnapshotWriter::new(registry);

@@ -26,6 +26,8 @@ pub(super) struct Stager<'p, 's, 'r> {
     pub(super) report: LoadReport,
     /// The report's line of each saved component.
     lines: Vec<Option<usize>>,
+    /// The report's lines by key.
+    lines_by_key: HashMap<String, usize>,
     /// For values on their way through conversions.
     pub(super) unmapped: LoadContext<'p>,
     pub(super) tables: HashMap<u32, Groups>,
@@ -62,6 +64,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             carry: Carry::default(),
             report: LoadReport::default(),
             lines: vec![None; plan.snapshot.components.len()],
+            lines_by_key: HashMap::new(),
             unmapped: LoadContext::new(&plan.limits),
             tables: HashMap::new(),
             scratch: ConversionScratch::default(),
@@ -92,6 +95,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         kind: CarryKind,
         ids: &[EntityId],
     ) -> Result<Decoded<'s>> {
+        self.plan.limits.step(1 + column.rows)?;
         if let Some(watch) = self.defer {
             self.rows_done += column.rows as u64;
             watch(self.rows_done, self.rows_total);
@@ -218,17 +222,14 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             // What was carried may have the key of what was saved.
             let key = &self.plan.snapshot.components[column.component as usize].key;
             let changes = self.plan.resolutions[column.component as usize].changes();
-            if let Some(known) = lines.iter().position(|line| line.key == *key) {
+            if let Some(&known) = self.lines_by_key.get(key) {
                 // Values of one component may have been saved in several forms.
                 let line = &mut lines[known];
                 line.outcome = line.outcome.max(outcome);
-                for change in changes {
-                    if !line.changes.contains(change) {
-                        line.changes.push(change.clone());
-                    }
-                }
+                line.note_changes(changes.iter().cloned());
                 return known;
             }
+            self.lines_by_key.insert(key.clone(), lines.len());
             let (key, changes) = (key.clone(), changes.to_vec());
             lines.push(ComponentReport { key, outcome, rows: 0, dangling: 0, left_out: 0, changes });
             lines.len() - 1

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::world_edit::WorldEdit;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::snapshot::{Snapshot, TRACKS, tracks_to_value};
 
 type Migrate = dyn Fn(&mut WorldEdit) -> Result<()> + Send + Sync;
@@ -143,14 +144,14 @@ pub(crate) fn compare(snapshot: &Snapshot, tracks: &[Track]) -> Vec<(String, Tra
 }
 
 /// Runs all migrations that a save needs. Nothing if it needs none.
-pub(crate) fn migrate(snapshot: &Snapshot, tracks: &[Track]) -> Result<Option<Snapshot>> {
+pub(crate) fn migrate(snapshot: &Snapshot, tracks: &[Track], limits: &Limits) -> Result<Option<Snapshot>> {
     let saved = snapshot.tracks();
     let mut edit: Option<WorldEdit> = None;
     for track in tracks {
         let version = saved.get(&track.name).copied();
         track.check_version(version)?;
         for Migration { from, to, migrate } in track.path(version)? {
-            let edit = edit.get_or_insert_with(|| WorldEdit::new(snapshot.clone()));
+            let edit = edit.get_or_insert_with(|| WorldEdit::new(snapshot.clone(), limits));
             migrate(edit).map_err(|error| error.in_migration(&track.name, *from, *to))?;
         }
     }

@@ -79,13 +79,13 @@ struct SavedForm {
 }
 
 impl WorldEdit {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
+    pub(super) fn new(snapshot: Snapshot, limits: &Limits) -> Self {
         let entities: HashSet<EntityId> = snapshot.entities().into_iter().collect();
         let used = entities.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
         let next = snapshot.next_entity_id;
         Self {
             snapshot,
-            limits: Limits::default(),
+            limits: limits.clone(),
             tables: BTreeMap::new(),
             spawned: Vec::new(),
             despawned: HashSet::new(),

@@ -35,6 +35,7 @@ use reference;
 mod bevy;
 mod container;
 mod dense;
+mod derived_layout;
 #[cfg(feature = "glam_0_33")]
 mod glam;
 #[cfg(feature = "hecs_0_11")]
@@ -93,15 +94,6 @@ pub trait Persist: Sized + 'static {
     fn is_null(&self) -> bool {
         false
     }
-
-    /// Writes the fields that are not saved into a value whose saved fields were just copied. The derive makes it part
-    /// of the promise in `LAYOUT`; nothing else calls it.
-    ///
-    /// # Safety
-    /// `row` must be valid for writes and hold the bytes of all persisted leaves of a value.
-    #[doc(hidden)]
-    #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
-    unsafe fn fill_skipped(_row: *mut Self) {}
 }
 
 /// Saves a `T` as something else: the bridge for types of other crates, used by `#[persist(with = Adapter)]`.

@@ -99,8 +99,10 @@ macro_rules! transparent {
     ($($wrapper:ident),*) => {$(
         impl<T: Persist> Persist for $wrapper<T> {
             #[expect(unsafe_code, reason = "promises the layout of a wrapper")]
-            // SAFETY: the wrapper is `repr(transparent)` and encoded as what it wraps.
-            const LAYOUT: LayoutOf<Self> = unsafe { LayoutOf::with_fill(T::LAYOUT.get(), Self::fill_skipped) };
+            // SAFETY: the wrapper is `repr(transparent)` and encoded as what it wraps. Who fills a row vouches for it, and a
+            // pointer to the wrapper is one to the wrapped value.
+            const LAYOUT: LayoutOf<Self> =
+                unsafe { LayoutOf::with_fill(T::LAYOUT.get(), |row: *mut Self| T::LAYOUT.fill(row.cast())) };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 T::schema(types)
@@ -112,11 +114,6 @@ macro_rules! transparent {
             #[inline]
             fn decode(input: &mut Reader<'_>) -> Result<Self> {
                 T::decode(input).map(Self)
-            }
-            #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
-            unsafe fn fill_skipped(row: *mut Self) {
-                // SAFETY: the wrapper is `repr(transparent)`, so this is a pointer to the wrapped value.
-                unsafe { T::LAYOUT.fill(row.cast()) }
             }
         }
     )*};

@@ -41,14 +41,17 @@ macro_rules! tuple {
     ($($name:ident $index:tt),*) => {
         impl<$($name: Persist),*> Persist for ($($name,)*) {
             #[expect(unsafe_code, reason = "promises the layout of a tuple")]
-            // SAFETY: these are all fields of the tuple, once each, at their offsets.
+            // SAFETY: these are all fields of the tuple, once each, at their offsets. Who fills a row vouches for it, and each
+            // field lies inside it.
             const LAYOUT: LayoutOf<Self> = unsafe {
                 LayoutOf::with_fill(
                     Layout::aggregate(
                         size_of::<Self>(),
                         &[$((offset_of!(Self, $index), $name::LAYOUT.get())),*],
                     ),
-                    Self::fill_skipped,
+                    |row: *mut Self| {
+                        $($name::LAYOUT.fill(&raw mut (*row).$index);)*
+                    },
                 )
             };
 
@@ -63,11 +66,6 @@ macro_rules! tuple {
             #[inline]
             fn decode(input: &mut Reader<'_>) -> Result<Self> {
                 Ok(($($name::decode(input).map_err(|error| error.in_field($index))?,)*))
-            }
-            #[expect(unsafe_code, reason = "completes rows that were copied in bulk")]
-            unsafe fn fill_skipped(row: *mut Self) {
-                // SAFETY: the caller vouches for the row, and each field lies inside it.
-                unsafe { $($name::LAYOUT.fill(&raw mut (*row).$index);)* }
             }
         }
     };

@@ -8,6 +8,7 @@
 
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 use super::{Fingerprint, Node, Schema, Type};
 
@@ -172,7 +173,13 @@ impl Schema {
     }
 
     pub(super) fn from_nodes(nodes: Vec<Type>) -> Self {
-        let mut schema = Self { nodes, ruled: None, fingerprint: Fingerprint([0; 16]) };
+        let mut schema = Self {
+            nodes,
+            ruled: None,
+            fingerprint: Fingerprint([0; 16]),
+            leaves: OnceLock::new(),
+            variants: OnceLock::new(),
+        };
         schema.fingerprint = Fingerprint::of(&schema.to_bytes());
         schema
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use super::{Field, Fingerprint, Node, Schema, Type, Variant};
 use crate::context::LoadContext;
@@ -66,7 +67,14 @@ impl Schema {
             nodes.push(decode_type(&mut input, count)?);
         }
         input.finish()?;
-        Ok(Self { nodes, ruled: None, fingerprint: Fingerprint::of(bytes) })
+        limits.step(bytes.len())?;
+        Ok(Self {
+            nodes,
+            ruled: None,
+            fingerprint: Fingerprint::of(bytes),
+            leaves: OnceLock::new(),
+            variants: OnceLock::new(),
+        })
     }
 }
 

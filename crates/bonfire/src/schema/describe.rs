@@ -28,63 +28,80 @@ struct DescribeBudget {
 }
 
 fn show(nodes: &[Type], node: Node, shown: &mut DescribeBudget, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if shown.left == 0 {
+        return f.write_str("..");
+    }
+    shown.left -= 1;
     if shown.path.contains(&node) {
         return f.write_str("self");
     }
-    if shown.path.len() == shown.depth_max || shown.left == 0 {
+    if shown.path.len() == shown.depth_max {
         return f.write_str("..");
     }
     shown.path.push(node);
-    shown.left -= 1;
-    let mut inner = |node: Node, f: &mut fmt::Formatter<'_>| show(nodes, node, shown, f);
     match &nodes[node.index()] {
         Type::Option(some) => {
-            inner(*some, f)?;
+            show(nodes, *some, shown, f)?;
             f.write_str("?")?;
         }
         Type::List(element) => {
             f.write_str("[")?;
-            inner(*element, f)?;
+            show(nodes, *element, shown, f)?;
             f.write_str("]")?;
         }
         Type::Set(element) => {
             f.write_str("set[")?;
-            inner(*element, f)?;
+            show(nodes, *element, shown, f)?;
             f.write_str("]")?;
         }
         Type::Array(element, len) => {
             f.write_str("[")?;
-            inner(*element, f)?;
+            show(nodes, *element, shown, f)?;
             write!(f, "; {len}]")?;
         }
         Type::Map(key, value) => {
             f.write_str("map[")?;
-            inner(*key, f)?;
+            show(nodes, *key, shown, f)?;
             f.write_str(" -> ")?;
-            inner(*value, f)?;
+            show(nodes, *value, shown, f)?;
             f.write_str("]")?;
         }
         Type::Tuple(fields) => {
             f.write_str("(")?;
             for (i, field) in fields.iter().enumerate() {
                 f.write_str(if i > 0 { ", " } else { "" })?;
-                inner(field.node, f)?;
+                if shown.left == 0 {
+                    f.write_str("..")?;
+                    break;
+                }
+                show(nodes, field.node, shown, f)?;
             }
             f.write_str(")")?;
         }
         Type::Struct(fields) => {
             f.write_str("{")?;
             for (i, field) in fields.iter().enumerate() {
-                write!(f, "{}{}: ", if i > 0 { ", " } else { "" }, field.name.escape_debug())?;
-                inner(field.node, f)?;
+                f.write_str(if i > 0 { ", " } else { "" })?;
+                if shown.left == 0 {
+                    f.write_str("..")?;
+                    break;
+                }
+                write!(f, "{}: ", field.name.escape_debug())?;
+                show(nodes, field.node, shown, f)?;
             }
             f.write_str("}")?;
         }
         Type::Enum(variants) => {
             for (i, variant) in variants.iter().enumerate() {
-                write!(f, "{}{}", if i > 0 { " | " } else { "" }, variant.name.escape_debug())?;
-                if !matches!(&nodes[variant.node.index()], Type::Unit) {
-                    inner(variant.node, f)?;
+                f.write_str(if i > 0 { " | " } else { "" })?;
+                if shown.left == 0 {
+                    f.write_str("..")?;
+                    break;
+                }
+                write!(f, "{}", variant.name.escape_debug())?;
+                match &nodes[variant.node.index()] {
+                    Type::Unit => shown.left -= 1,
+                    _ => show(nodes, variant.node, shown, f)?,
                 }
             }
         }

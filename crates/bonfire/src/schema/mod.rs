@@ -13,12 +13,14 @@ mod field;
 mod shape;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 pub use builder::SchemaBuilder;
 pub(crate) use describe::node_text;
 pub use field::{Field, FieldDefault, FieldRules, Fields};
-pub(crate) use shape::{FixedLeaf, fixed_sizes};
+pub(crate) use shape::{FixedLeaf, ROW_LEAVES_MAX, fixed_sizes};
 
 /// A node of a [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,7 +154,14 @@ pub struct Schema {
     /// Nothing if there are no rules.
     ruled: Option<Vec<Type>>,
     fingerprint: Fingerprint,
+    /// Found when they are first asked for: many components and rows may have this schema.
+    leaves: OnceLock<Option<Vec<FixedLeaf>>>,
+    /// Variants of large enums by their names, found when one is first asked for.
+    variants: OnceLock<HashMap<Node, HashMap<Cow<'static, str>, usize>>>,
 }
+
+/// Enums with more variants than this are searched by a table.
+const SEARCHED_VARIANTS_MAX: usize = 16;
 
 impl Schema {
     /// The hash that decides whether two schemas mean the same.
@@ -168,6 +177,26 @@ impl Schema {
     /// A node's type.
     pub fn get(&self, node: Node) -> &Type {
         &self.nodes[node.index()]
+    }
+
+    /// The number of a variant of an enum.
+    pub(crate) fn variant_number(&self, node: Node, name: &str) -> Option<usize> {
+        let Type::Enum(variants) = self.get(node) else { return None };
+        if variants.len() <= SEARCHED_VARIANTS_MAX {
+            return variants.iter().position(|variant| variant.name == name);
+        }
+        let names = self.variants.get_or_init(|| {
+            let large = self.nodes.iter().zip(0..).filter_map(|(ty, number)| match ty {
+                Type::Enum(variants) if variants.len() > SEARCHED_VARIANTS_MAX => {
+                    Some((Node(number), variants))
+                }
+                _ => None,
+            });
+            let by_name =
+                |variants: &[Variant]| variants.iter().map(|variant| variant.name.clone()).zip(0..).collect();
+            large.map(|(node, variants)| (node, by_name(variants))).collect()
+        });
+        names.get(&node)?.get(name).copied()
     }
 
     /// All nodes, the root first.

@@ -2,7 +2,14 @@
 //!
 //! Computed once per schema in one pass over the nodes, however they share or contain each other.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use super::{Node, Schema, Type};
+
+/// The most leaves that a raw row in a file may have. Writers stop earlier, at
+/// [`LEAVES_MAX`](crate::engine::LEAVES_MAX), which may grow.
+pub(crate) const ROW_LEAVES_MAX: usize = 1024;
 
 /// A number, or an array of them, inside a fixed-size value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,32 +25,73 @@ impl Schema {
         fixed_sizes(&self.nodes, None)
     }
 
-    /// The leaves of a raw row in the order of the schema, or `None` if values have no fixed size or too many leaves.
-    pub(crate) fn fixed_leaves(&self, max: usize) -> Option<Vec<FixedLeaf>> {
+    /// The leaves of a raw row in the order of the schema, or `None` if values have no fixed size or more than `max`
+    /// leaves. `max` is at most [`ROW_LEAVES_MAX`].
+    pub(crate) fn fixed_leaves(&self, max: usize) -> Option<&[FixedLeaf]> {
+        let leaves = self.leaves.get_or_init(|| self.find_leaves());
+        leaves.as_deref().filter(|leaves| leaves.len() <= max)
+    }
+
+    /// The nodes that [`fixed_leaves`](Self::fixed_leaves) would look at: none once it has.
+    pub(crate) fn unseen_nodes(&self) -> usize {
+        if self.leaves.get().is_some() { 0 } else { self.nodes.len() }
+    }
+
+    fn find_leaves(&self) -> Option<Vec<FixedLeaf>> {
         let sizes = self.fixed_sizes();
         sizes[0]?;
+        let mut parts = NodeParts { schema: self, sizes: &sizes, known: HashMap::new() };
         let mut leaves = Vec::new();
         let mut stack = vec![Node::ROOT];
         while let Some(node) = stack.pop() {
-            let size = sizes[node.index()]?;
-            // Parts without bytes are passed over: they could be very many.
-            let parts: Vec<Node> = match self.get(node) {
-                Type::Tuple(_) | Type::Struct(_) => {
-                    self.get(node).children().filter(|child| sizes[child.index()] != Some(0)).collect()
+            match parts.of(node) {
+                None => {
+                    let size = sizes[node.index()]?;
+                    leaves.extend((size > 0).then_some(FixedLeaf { node, size }));
                 }
-                _ => {
-                    if size > 0 {
-                        leaves.push(FixedLeaf { node, size });
-                    }
-                    continue;
-                }
-            };
-            if leaves.len() + parts.len() > max || stack.len() > max {
-                return None;
+                Some(parts) if leaves.len() + stack.len() + parts.len() > ROW_LEAVES_MAX => return None,
+                Some(parts) => stack.extend(parts.iter().rev()),
             }
-            stack.extend(parts.into_iter().rev());
         }
-        (leaves.len() <= max).then_some(leaves)
+        (leaves.len() <= ROW_LEAVES_MAX).then_some(leaves)
+    }
+}
+
+/// The parts of tuples and structs that have bytes. Types that many others share are looked at once.
+struct NodeParts<'s> {
+    schema: &'s Schema,
+    sizes: &'s [Option<u64>],
+    known: HashMap<Node, Rc<[Node]>>,
+}
+
+impl NodeParts<'_> {
+    /// The parts of a node; `None` if it is a leaf. A type with one part that has bytes stands for that part, so that long
+    /// chains of them are walked once.
+    fn of(&mut self, node: Node) -> Option<&[Node]> {
+        self.direct(node)?;
+        let mut passed = vec![node];
+        let mut last = node;
+        while let Some(&[only]) = self.direct(last)
+            && self.direct(only).is_some()
+        {
+            passed.push(only);
+            last = only;
+        }
+        let end = Rc::clone(&self.known[&last]);
+        for passed in passed {
+            self.known.insert(passed, Rc::clone(&end));
+        }
+        self.known.get(&node).map(Rc::as_ref)
+    }
+
+    fn direct(&mut self, node: Node) -> Option<&[Node]> {
+        let ty = self.schema.get(node);
+        if !matches!(ty, Type::Tuple(_) | Type::Struct(_)) {
+            return None;
+        }
+        let sizes = self.sizes;
+        let parts = || ty.children().filter(|child| sizes[child.index()] != Some(0)).collect();
+        Some(self.known.entry(node).or_insert_with(parts))
     }
 }
 

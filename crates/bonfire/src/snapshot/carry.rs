@@ -184,8 +184,12 @@ impl Carry {
         let UnknownColumn { snapshot, column, kind, ids, map, context } = *unknown;
         let component = &snapshot.components[column.component as usize];
         let rows = if kind == CarryKind::Resource { 1 } else { ids.len() };
+        // Rows without bytes cost memory here, too.
+        context.limits.step(rows)?;
+        context.claim_memory(column.rows, size_of::<(EntityId, Vec<u8>)>())?;
         let dense = snapshot.dense(column, rows, context.limits, &|_| false)?;
         let schema = component.schema()?;
+        let has_entities = schema.has_entities();
         let mut kept = Vec::new();
         let owners: Vec<Option<EntityId>> = match kind {
             CarryKind::Resource => vec![Some(EntityId::NULL)],
@@ -195,7 +199,7 @@ impl Carry {
         for (bytes, owner) in dense.iter().zip(owners) {
             let (Some(bytes), Some(id)) = (bytes, owner) else { continue };
             context.claim_memory(bytes.len(), 1)?;
-            let bytes = if schema.has_entities() {
+            let bytes = if has_entities {
                 remap(schema, bytes, context).map_err(|error| error.in_key(&component.key))?
             } else {
                 bytes.to_vec()

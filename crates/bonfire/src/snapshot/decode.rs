@@ -1,5 +1,6 @@
 //! Bytes to snapshot: how a file is opened, and how its sections become columns.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -30,7 +31,6 @@ pub struct OpenOptions<'a> {
     /// Descriptors whose schemas the bytes may name by hash.
     pub(crate) known: &'a [Descriptor],
     salvage: bool,
-    watch: Option<Watch>,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -38,9 +38,10 @@ impl<'a> OpenOptions<'a> {
     pub fn new() -> Self {
         Self::default()
     }
-    /// What the bytes may make us do.
+    /// Bounds what the bytes may cost. A watch that was given before stays, unless the limits have one of their own.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        let watch = limits.watch.clone().or(self.limits.watch);
+        self.limits = Limits { watch, ..limits };
         self
     }
     /// Reads the undamaged part of a damaged save. [`Snapshot::damage`] lists the losses. Default: damage is an error.
@@ -49,10 +50,15 @@ impl<'a> OpenOptions<'a> {
         self
     }
 
-    /// Counts bytes while they are checked, and stops when the watch is cancelled.
+    /// Counts the work of opening, and stops it when the watch is cancelled. The same as [`Limits::watch`].
     pub fn watch(mut self, watch: &Watch) -> Self {
-        self.watch = Some(watch.clone());
+        self.limits.watch = Some(watch.clone());
         self
+    }
+
+    /// Returns the limits, with the watch.
+    pub fn get_limits(&self) -> &Limits {
+        &self.limits
     }
     /// How long a file may be that keeps the limits. Headers and copies of small sections come on top of what those count.
     pub fn file_bytes_max(&self) -> u64 {
@@ -67,14 +73,13 @@ impl<'a> OpenOptions<'a> {
     /// Checks and opens bytes where they are: columns are parts of them. They should be aligned to 64 bytes; if they
     /// are not, columns are copied when they are loaded. Memory that is mapped from a file must not change meanwhile.
     pub fn open_shared(&self, bytes: Bytes) -> Result<Snapshot> {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.limits.watch {
             watch.expect(bytes.len() as u64);
             watch.step(0)?;
         }
         let mut file = FileReader::new(bytes, &self.limits, self.salvage);
-        file.watch = self.watch.as_ref();
         let (sections, version, footer) = file.read()?;
-        Assembler { options: self, sections, version, footer }.snapshot(file)
+        Assembler { options: self, sections, version, footer, known: OnceCell::new() }.snapshot(file)
     }
 
     /// Reads the head alone: metadata and how long the file should be. `bytes` may be the first 64 KiB of a file.
@@ -116,6 +121,8 @@ struct Assembler<'a> {
     /// `None` if the header is damaged.
     version: Option<u16>,
     footer: Footer,
+    /// The schemas that this build knows, once the file names one.
+    known: OnceCell<Schemas>,
 }
 
 type Schemas = HashMap<Fingerprint, Arc<Schema>>;
@@ -153,6 +160,7 @@ impl Assembler<'_> {
             end: 0,
         };
         let resolve = |fingerprint, inline| self.resolve(&schemas, fingerprint, inline);
+        limits.step(prelude.bytes.len())?;
         let read = finder.prelude(self.version, &resolve).and_then(|snapshot| {
             skip_extensions(&mut finder.input)?;
             finder.finish().map(|()| snapshot)
@@ -201,8 +209,9 @@ impl Assembler<'_> {
             Some(schema) if inline => Ok(Some(Arc::clone(schema))),
             None if inline => Err(Error::corrupt("the schema section does not have its schema")),
             _ => {
-                let mut known = self.options.known.iter().map(|descriptor| &descriptor.schema);
-                Ok(known.find(|schema| schema.fingerprint() == wanted).map(Arc::clone))
+                let schema = |known: &Descriptor| (known.schema.fingerprint(), Arc::clone(&known.schema));
+                let known = self.known.get_or_init(|| self.options.known.iter().map(schema).collect());
+                Ok(known.get(&wanted).map(Arc::clone))
             }
         }
     }
@@ -270,6 +279,7 @@ fn decode_data(
     }
     let directory = directory.ok_or_else(|| input.corrupt("the directory is longer than the section"))?;
     let mut input = Reader::new(input.raw(directory)?, &context);
+    limits.step(directory)?;
     let mut at = 8 + directory;
     let count = input.bounded(u64::from(limits.data_entries_max), "data entries")?;
     let mut entries = Vec::new();

@@ -4,7 +4,7 @@
 //! anything is done with it. Salvage goes on where it can: the footer knows where sections begin when one of them does
 //! not say so itself, and a copy of the large block tables stands in for damaged ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -21,7 +21,6 @@ use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::storage::{AlignedBuf, COLUMN_ALIGN, crc};
-use crate::watch::Watch;
 use crate::wire::Reader;
 
 /// A section whose blocks were checked and decompressed.
@@ -35,7 +34,7 @@ pub(super) struct Section {
 /// What the footer says about the others.
 #[derive(Default)]
 pub(super) struct Footer {
-    pub(super) sections: HashMap<u64, SectionHeader>,
+    pub(super) sections: BTreeMap<u64, SectionHeader>,
     /// Copies of block tables, by the offset of their section.
     tables: HashMap<u64, Vec<u8>>,
 }
@@ -46,15 +45,13 @@ pub(super) struct FileReader<'l> {
     pub(super) salvage: bool,
     pub(super) damage: Damage,
     pub(super) infos: Vec<SectionInfo>,
-    /// Counts the bytes of blocks that have been checked.
-    pub(super) watch: Option<&'l Watch>,
     raw_bytes: u64,
 }
 
 impl<'l> FileReader<'l> {
     pub(super) fn new(bytes: Bytes, limits: &'l Limits, salvage: bool) -> Self {
         let (damage, infos) = (Damage::default(), Vec::new());
-        Self { bytes, limits, salvage, damage, infos, watch: None, raw_bytes: 0 }
+        Self { bytes, limits, salvage, damage, infos, raw_bytes: 0 }
     }
 
     fn damaged(&mut self, section: &'static str, offset: u64, bytes: u64) {
@@ -90,7 +87,7 @@ impl<'l> FileReader<'l> {
                 Err(error) if !self.salvage || !error.is_corrupt() => return Err(error),
                 Err(_) => {
                     // Lost. The footer may know where the next one begins.
-                    let next = footer.sections.keys().copied().filter(|&start| start > offset).min();
+                    let next = footer.sections.range(offset + 1..).next().map(|(&start, _)| start);
                     let footer_offset = header.as_ref().map(|header| header.footer_offset);
                     let end =
                         next.or(footer_offset.filter(|&end| end > offset)).unwrap_or(file_len).min(file_len);
@@ -145,7 +142,18 @@ impl<'l> FileReader<'l> {
     /// Reads one section and says where the next begins.
     pub(super) fn section(&mut self, offset: u64, footer: &Footer) -> Result<(Section, u64)> {
         let known = footer.sections.get(&offset).filter(|_| self.salvage);
-        let (header, intact) = match (SectionHeader::decode(&self.bytes, offset), known) {
+        // The table of a section that the footer knows is no longer than the footer says: sections that the footer has one
+        // behind the other are not each read up to the end of the file.
+        let found = match known.map(|known| (known, SectionHeader::fields(&self.bytes, offset))) {
+            Some((known, Ok((fields, _)))) if fields.block_count > known.block_count => {
+                Err(Error::corrupt("a section's header is damaged").at(offset as usize))
+            }
+            _ => SectionHeader::decode(&self.bytes, offset),
+        };
+        if let Ok((header, _)) = &found {
+            self.limits.step(header.head_bytes() as usize)?;
+        }
+        let (header, intact) = match (found, known) {
             (Ok((header, true)), _) => (header, true),
             // The checksum of header and table is wrong, but each block still has its own.
             (_, Some(known)) => (*known, false),
@@ -220,7 +228,7 @@ impl<'l> FileReader<'l> {
                 }
                 result => result.map_err(|error| error.in_section(name).at(start + at))?,
             }
-            if let Some(watch) = self.watch {
+            if let Some(watch) = &self.limits.watch {
                 watch.advance(len as u64)?;
             }
             at += len;
@@ -296,6 +304,12 @@ impl<'l> FileReader<'l> {
             if footer.sections.insert(offset, header).is_some() {
                 return Err(input.corrupt("two sections begin at the same place"));
             }
+        }
+        // Work on sections that lie over each other would not be linear in the bytes of the file.
+        let ends = footer.sections.iter().map(|(start, header)| header.total_bytes()?.checked_add(*start));
+        let starts = footer.sections.keys().skip(1).copied().chain([footer_offset]);
+        if ends.zip(starts).any(|(end, start)| end.is_none_or(|end| end > start)) {
+            return Err(input.corrupt("sections lie over each other"));
         }
         match input.u8()? {
             0 => {}

@@ -31,7 +31,7 @@ mod track;
 mod view;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 pub use self::carry::Carry;
 pub use self::compress::Compression;
@@ -169,6 +169,12 @@ impl Snapshot {
         let name = name.into();
         self.metadata.retain(|(known, _)| *known != name);
         self.metadata.push((name, value.into()));
+    }
+
+    /// Adds entries to the metadata whose names are not there yet.
+    pub fn add_missing_metadata(&mut self, entries: impl IntoIterator<Item = (String, Value)>) {
+        let mut names: HashSet<String> = self.metadata.iter().map(|(name, _)| name.clone()).collect();
+        self.metadata.extend(entries.into_iter().filter(|(name, _)| names.insert(name.clone())));
     }
 
     /// The ids that the world would give out before new ones, the next one last, if it said so: an engine that keeps ids

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::carry::Carried;
 use super::{Archetype, SharedTable, Snapshot};
-use crate::column::{Body, column_from};
+use crate::column::{Body, Column, column_from};
+use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
@@ -20,16 +21,37 @@ impl Snapshot {
     ) -> Result<Archetype> {
         let ids = archetype.ids();
         let rows: Vec<usize> = (0..ids.len()).filter(|&row| keep(ids[row])).collect();
-        let kept: Vec<EntityId> = rows.iter().map(|&row| ids[row]).collect();
-        let mut picked = Archetype { rows: rows.len(), ..Archetype::default() };
-        picked.set_ids(&kept);
+        let mut picked = self.split_rows(archetype, limits, &[rows])?;
+        Ok(picked.pop().unwrap_or_default())
+    }
+
+    /// An archetype in several parts, each with these rows of it. Columns are looked at once, however many parts there are.
+    pub(crate) fn split_rows(
+        &self,
+        archetype: &Archetype,
+        limits: &Limits,
+        parts: &[Vec<usize>],
+    ) -> Result<Vec<Archetype>> {
+        let ids = archetype.ids();
+        let mut split: Vec<Archetype> = Vec::with_capacity(parts.len());
+        for rows in parts {
+            let kept: Vec<EntityId> = rows.iter().map(|&row| ids[row]).collect();
+            let mut part = Archetype { rows: rows.len(), ..Archetype::default() };
+            part.set_ids(&kept);
+            split.push(part);
+        }
+        // A column without bytes becomes one in every part.
+        LoadContext::new(limits).claim_memory(parts.len(), archetype.columns.len() * size_of::<Column>())?;
         for column in &archetype.columns {
+            limits.step(ids.len() + parts.len())?;
             let dense = self.dense(column, ids.len(), limits, &|_| false)?;
             let component = &self.components[column.component as usize];
-            let values = rows.iter().map(|&row| dense.get(row));
-            picked.columns.extend(column_from(column.component, component, values)?);
+            for (part, rows) in split.iter_mut().zip(parts) {
+                let values = rows.iter().map(|&row| dense.get(row));
+                part.columns.extend(column_from(column.component, component, values)?);
+            }
         }
-        Ok(picked)
+        Ok(split)
     }
 
     /// Forgets all rows of entities for which `keep` is not true.

@@ -83,14 +83,21 @@ impl fmt::Display for DamagedPart {
 /// Damaged ranges of the columns section, and what they cost so far.
 #[derive(Default)]
 pub(super) struct LostRanges {
+    /// Apart from each other, in their order.
     pub(super) ranges: Vec<Range<u64>>,
     pub(super) tables: HashSet<u32>,
     pub(super) losses: Vec<DamagedPart>,
 }
 
 impl LostRanges {
+    /// The ranges that have bytes in common with these.
+    fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = &Range<u64>> {
+        let first = self.ranges.partition_point(|range| range.end <= offset);
+        self.ranges[first..].iter().take_while(move |range| range.start < offset + len)
+    }
+
     pub(super) fn touches(&self, offset: u64, len: u64) -> bool {
-        len > 0 && self.ranges.iter().any(|range| range.start < offset + len && offset < range.end)
+        len > 0 && self.within(offset, len).next().is_some()
     }
 
     pub(super) fn column(&mut self, component: &Component, rows: usize) {
@@ -105,7 +112,7 @@ pub(super) struct RowRanges(Vec<Range<usize>>);
 impl RowRanges {
     /// Rows of `stride` bytes each that lie at `offset`.
     pub(super) fn add_fixed(&mut self, lost: &LostRanges, offset: u64, len: u64, stride: u64) {
-        for range in &lost.ranges {
+        for range in lost.within(offset, len) {
             let start = range.start.max(offset);
             let end = range.end.min(offset + len);
             if start < end {

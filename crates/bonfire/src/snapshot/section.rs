@@ -143,8 +143,8 @@ impl SectionHeader {
         bytes
     }
 
-    /// Reads the header at `offset`. The flag says whether its checksum holds; the fields are plausible in any case.
-    pub(super) fn decode(file: &[u8], offset: u64) -> Result<(Self, bool)> {
+    /// Reads the header at `offset`, and the checksum that it and its table should have.
+    pub(super) fn fields(file: &[u8], offset: u64) -> Result<(Self, u32)> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = file.get(start..).and_then(<[u8]>::first_chunk::<SECTION_HEADER_BYTES>);
         let Some(bytes) = bytes else {
@@ -163,9 +163,16 @@ impl SectionHeader {
             stored_len: u64_at(16),
             block_count: u32_at(24),
         };
+        Ok((header, u32_at(28)))
+    }
+
+    /// Reads the header at `offset`. The flag says whether its checksum holds; the fields are plausible in any case.
+    pub(super) fn decode(file: &[u8], offset: u64) -> Result<(Self, bool)> {
+        let (header, expected) = Self::fields(file, offset)?;
         let table = header.block_table(file, offset)?;
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..28]), table);
-        Ok((header, crc == u32_at(28)))
+        let start = offset as usize;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&file[start..start + 28]), table);
+        Ok((header, crc == expected))
     }
 
     fn block_table<'f>(&self, file: &'f [u8], offset: u64) -> Result<&'f [u8]> {

@@ -21,6 +21,7 @@ use crate::value::{Value, encode_value};
 use crate::wire::Writer;
 
 pub(super) fn import(json: &str, registry: &Registry, limits: &Limits) -> Result<Snapshot> {
+    limits.step(json.len())?;
     let json: Json = serde_json::from_str(json)
         .map_err(|error| Error::corrupt(format_args!("the table is not JSON: {error}")).caused_by(error))?;
     let version = number(&json, "version")?;
@@ -35,14 +36,15 @@ pub(super) fn import(json: &str, registry: &Registry, limits: &Limits) -> Result
     let components = (array(&json, "componentTable")?.iter())
         .map(|entry| component(entry, registry, limits))
         .collect::<Result<Vec<_>>>()?;
-    if components.len() > limits.components_max as usize {
-        return Err(Error::limit(format!("{} components are more than the limits allow", components.len())));
-    }
-    let table = Table { components };
+    check_count(components.len(), limits.components_max, "components")?;
+    let table = Table { components, limits };
     let mut snapshot = Snapshot { next_entity_id: number(&json, "nextEntityId")?, ..Snapshot::default() };
+    check_count(array(&json, "archetypes")?.len(), limits.archetypes_max, "archetypes")?;
     for entry in array(&json, "archetypes")? {
         snapshot.archetypes.extend(table.archetype(entry)?);
     }
+    check_count(snapshot.entity_count(), limits.entities_max, "entities")?;
+    check_count(optional_array(&json, "data")?.len(), limits.data_entries_max, "data entries")?;
     for entry in optional_array(&json, "resources")? {
         let index = table.index(&entry["column"])?;
         let values = [table.cell(index, &entry["value"])?];
@@ -60,6 +62,13 @@ pub(super) fn import(json: &str, registry: &Registry, limits: &Limits) -> Result
     }
     snapshot.components = table.components;
     Ok(snapshot)
+}
+
+fn check_count(count: usize, max: u32, what: &str) -> Result<()> {
+    match count as u64 > u64::from(max) {
+        true => Err(Error::limit(format!("{count} {what}, at most {max} are allowed"))),
+        false => Ok(()),
+    }
 }
 
 fn field<'j>(json: &'j Json, name: &str) -> Result<&'j Json> {
@@ -164,11 +173,12 @@ fn node(json: &Json) -> Option<Type> {
     })
 }
 
-struct Table {
+struct Table<'l> {
     components: Vec<Component>,
+    limits: &'l Limits,
 }
 
-impl Table {
+impl Table<'_> {
     fn index(&self, json: &Json) -> Result<usize> {
         let index = as_u64(json).and_then(|index| usize::try_from(index.checked_sub(1)?).ok());
         let index = index.filter(|&index| index < self.components.len());
@@ -186,6 +196,7 @@ impl Table {
             let row = row.ok_or_else(|| {
                 Error::corrupt(format!("an entity is not a list of an id and {} values", indices.len()))
             })?;
+            self.limits.step(row.len())?;
             ids.extend(entity(&row[0])?.to_bits().to_le_bytes());
             for ((&index, column), value) in indices.iter().zip(&mut columns).zip(&row[1..]) {
                 column.push(self.cell(index, value)?);

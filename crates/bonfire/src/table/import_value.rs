@@ -1,5 +1,7 @@
 //! JSON to values, by schema and by their own marks.
 
+use std::collections::HashSet;
+
 use serde_json::Value as Json;
 
 use super::is_nullable;
@@ -96,7 +98,8 @@ pub(super) fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Res
         }
         Type::Struct(fields) => {
             let object = json.as_object().ok_or_else(bad)?;
-            if let Some(name) = object.keys().find(|name| !fields.iter().any(|field| field.name == **name)) {
+            let names: HashSet<&str> = fields.iter().map(|field| &*field.name).collect();
+            if let Some(name) = object.keys().find(|name| !names.contains(name.as_str())) {
                 return Err(Error::schema(format!("there is no field `{}`", name.escape_debug())));
             }
             let one = |field: &Field| {
@@ -115,7 +118,7 @@ pub(super) fn value(schema: &Schema, node: Node, json: &Json, depth: u32) -> Res
                 },
                 _ => return Err(bad()),
             };
-            let variant = variants.iter().find(|variant| variant.name == **name).ok_or_else(bad)?;
+            let variant = &variants[schema.variant_number(node, name).ok_or_else(bad)?];
             let content = inner(variant.node, content.unwrap_or(&Json::Null))?;
             Value::Enum(name.clone(), Box::new(content))
         }

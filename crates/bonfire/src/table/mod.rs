@@ -31,7 +31,12 @@ impl Snapshot {
 
     /// Reads a JSON table. Components without a schema in it must be registered.
     pub fn from_json(json: &str, registry: &Registry) -> Result<Self> {
-        import::import(json, registry, &Limits::default())
+        Self::from_json_with(json, registry, &Limits::default())
+    }
+
+    /// Reads a JSON table within limits: of components, archetypes, entities, data, and the nodes of schemas.
+    pub fn from_json_with(json: &str, registry: &Registry, limits: &Limits) -> Result<Self> {
+        import::import(json, registry, limits)
     }
 }
 

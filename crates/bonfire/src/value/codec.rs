@@ -12,9 +12,14 @@ use crate::wire::{Reader, Writer};
 pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Result<Value> {
     let start = input.offset();
     let list = |input: &mut Reader<'_>, element: Node, count: usize| {
-        let mut values = crate::bulk::reserve(count.min(input.remaining() + 1))?;
+        let before = input.remaining();
+        let mut values = crate::bulk::reserve(count.min(before + 1))?;
         for i in 0..count {
             values.push(decode_value(schema, element, input).map_err(|error| error.in_field(i))?);
+        }
+        // More elements than there are bytes were claimed by their count.
+        if count <= before && count > before - input.remaining() {
+            input.context().claim_empty((count - (before - input.remaining())) as u64)?;
         }
         Ok(values)
     };
@@ -56,6 +61,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
             if *len > input.remaining() as u64 {
                 input.context().claim_empty(*len)?;
             }
+            input.context().limits.step(count)?;
             input.context().claim_memory(count, size_of::<Value>())?;
             Value::List(input.nested_untyped(|input| list(input, *element, count))?)
         }
@@ -73,13 +79,16 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
             Value::Map(merge_equal(schema, *key, entries, |(key, _)| key, input)?)
         }
         Type::Tuple(fields) => {
+            input.context().limits.step(fields.len())?;
             input.context().claim_memory(fields.len(), size_of::<Value>())?;
             let values = input.inside(|input| {
                 fields.iter().map(|field| decode_value(schema, field.node, input)).collect::<Result<Vec<_>>>()
             })?;
+            claim_empty_fields(fields.len(), start, input)?;
             Value::Tuple(values)
         }
         Type::Struct(fields) => {
+            input.context().limits.step(fields.len())?;
             input.context().claim_memory(fields.len(), size_of::<(String, Value)>())?;
             let values = input.inside(|input| {
                 let one = |field: &crate::schema::Field, input: &mut Reader<'_>| {
@@ -88,6 +97,7 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
                 };
                 fields.iter().map(|field| one(field, input)).collect::<Result<Vec<_>>>()
             })?;
+            claim_empty_fields(fields.len(), start, input)?;
             Value::Struct(values)
         }
         Type::Enum(variants) => {
@@ -105,6 +115,18 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         input.context().claim_empty(schema.get(node).children().count() as u64)?;
     }
     Ok(value)
+}
+
+/// Fields beyond a few that a value may have without a byte for each.
+const FREE_FIELDS: usize = 16;
+
+/// A value of few bytes may have very many fields without any, and so may each row of a column.
+fn claim_empty_fields(fields: usize, start: usize, input: &Reader<'_>) -> Result<()> {
+    let bytes = input.offset() - start;
+    match fields.saturating_sub(bytes.saturating_add(FREE_FIELDS)) {
+        0 => Ok(()),
+        empty => input.context().claim_empty(empty as u64),
+    }
 }
 
 /// Keys that refer to entities may become equal when the entities are gone. Then the last one stays, as in a map that is
@@ -196,7 +218,7 @@ pub fn encode_value(schema: &Schema, node: Node, value: &Value, out: &mut Writer
             }
         }
         (Type::Enum(variants), Value::Enum(name, content)) => {
-            let number = variants.iter().position(|variant| variant.name == *name).ok_or_else(mismatch)?;
+            let number = schema.variant_number(node, name).ok_or_else(mismatch)?;
             out.varint(number as u64);
             nested(out, |out| encode_value(schema, variants[number].node, content, out))?;
         }

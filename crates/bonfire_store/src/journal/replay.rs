@@ -8,9 +8,6 @@ use bonfire::{Delta, Error, Limits, Result, Snapshot};
 use super::scan::Record;
 
 /// Applies as many records as can be applied. Returns how many, and why not the next, if there is one.
-///
-/// Deltas are composed before they touch the world, two and two, so that the work depends on what they hold and not on how
-/// many there are times how large the world is.
 pub(crate) fn replay(
     base: Snapshot,
     records: &[Record],
@@ -18,7 +15,7 @@ pub(crate) fn replay(
 ) -> Result<(Snapshot, usize, Option<Error>)> {
     let (deltas, mut refused) = open(records, limits)?;
     let mut used = deltas.len();
-    let snapshot = match with_deltas(&base, &deltas) {
+    let snapshot = match with_deltas(&base, &deltas, limits) {
         Ok(snapshot) => snapshot,
         Err(error) if is_of_no_use(&error) => {
             // They are whole and do not fit the world or each other. The longest run that does.
@@ -27,7 +24,7 @@ pub(crate) fn replay(
             let mut best = base.clone();
             while fits + 1 < too_many {
                 let middle = fits.midpoint(too_many);
-                match with_deltas(&base, &deltas[..middle]) {
+                match with_deltas(&base, &deltas[..middle], limits) {
                     Ok(snapshot) => (fits, best) = (middle, snapshot),
                     Err(error) if is_of_no_use(&error) => {
                         too_many = middle;
@@ -47,7 +44,7 @@ pub(crate) fn replay(
 /// Whether the bytes are to blame. What is newer than this build, or larger than it was told to read, is not: an older world
 /// in its place would be a loss.
 fn is_of_no_use(error: &Error) -> bool {
-    !error.is_newer_format() && !error.is_limit() && !error.is_unsupported()
+    !error.is_newer_format() && !error.is_limit() && !error.is_unsupported() && !error.is_cancelled()
 }
 
 /// The deltas up to the first that cannot be opened, and why that one cannot.
@@ -76,38 +73,18 @@ fn open_one(record: &Record, table: &mut Option<Arc<ComponentTable>>, limits: &L
     Ok(delta)
 }
 
-fn with_deltas(base: &Snapshot, deltas: &[Delta]) -> Result<Snapshot> {
-    match composed(deltas)? {
-        Some(delta) => base.with_delta(&delta),
+/// Deltas are composed before they touch the world, so that the work depends on what they hold, and not on how many
+/// there are times how large the world is.
+fn with_deltas(base: &Snapshot, deltas: &[Delta], limits: &Limits) -> Result<Snapshot> {
+    match Delta::compose_all(deltas, limits)? {
+        Some(delta) => base.with_delta_in(&delta, limits),
         None => Ok(base.clone()),
     }
 }
 
-/// All deltas as one.
-fn composed(deltas: &[Delta]) -> Result<Option<Delta>> {
-    // Each is of twice as many as the one behind it, as the digits of a binary number are.
-    let mut stack: Vec<(u32, Delta)> = Vec::new();
-    for delta in deltas {
-        let mut last = (0, delta.clone());
-        while let Some((size, before)) = stack.pop_if(|(size, _)| *size == last.0) {
-            last = (size + 1, before.compose(&last.1)?);
-        }
-        stack.push(last);
-    }
-    let Some((_, mut all)) = stack.pop() else { return Ok(None) };
-    while let Some((_, before)) = stack.pop() {
-        all = before.compose(&all)?;
-    }
-    Ok(Some(all))
-}
-
 /// What was written beside the world when the save was made is not the game's to change by a delta.
 fn with_details_of(mut snapshot: Snapshot, base: &Snapshot) -> Snapshot {
-    for (name, value) in base.metadata() {
-        let is_there = snapshot.metadata().iter().any(|(there, _)| there == name);
-        if name.starts_with(RESERVED_PREFIX) && !is_there {
-            snapshot.set_metadata(name.clone(), value.clone());
-        }
-    }
+    let reserved = base.metadata().iter().filter(|(name, _)| name.starts_with(RESERVED_PREFIX));
+    snapshot.add_missing_metadata(reserved.cloned());
     snapshot
 }

@@ -40,6 +40,8 @@ struct Shared<T> {
 struct State<T> {
     result: Option<Result<T>>,
     started: bool,
+    /// The work that has begun changes nothing, so that it may be stopped.
+    can_stop: bool,
     /// Whose queue it is in.
     saver: Option<worker::SaverId>,
     reporter: ProgressReporter,
@@ -119,10 +121,15 @@ impl<T: Clone> Handle<T> {
         state.result.clone()
     }
 
-    /// Asks that it not be done. What has not begun is not done, and completes with [`Error::is_cancelled`] when its turn
-    /// comes; what is being written is finished, and so is a save that an older request waits for too.
+    /// Asks that it not be done. A request that has not begun is not done, and completes with [`Error::is_cancelled`] when
+    /// its turn comes. A load that has begun ends soon, with the same error. A save or an append that has begun is finished,
+    /// and so is a save that an older request waits for too.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
+        let state = self.shared.lock();
+        if state.can_stop {
+            state.reporter.watch().cancel();
+        }
     }
 
     /// Whether somebody asked that it not be done. It may be done all the same: see the result.
@@ -233,6 +240,7 @@ impl<T> Promise<T> {
         let state = State {
             result: None,
             started: false,
+            can_stop: false,
             saver: None,
             reporter: ProgressReporter::default(),
             wakers: BTreeMap::new(),
@@ -280,6 +288,15 @@ impl<T> Promise<T> {
     /// Returns a reporter for code that has no promise, such as a decoder.
     pub fn reporter(&self) -> ProgressReporter {
         self.edit(|state| state.reporter.clone()).unwrap_or_default()
+    }
+
+    /// From now on a cancelled handle stops the work that counts in the watch of the reporter. Not for saves: several
+    /// requests may wait for one, and what was written stays.
+    pub(super) fn allow_stop(&self) {
+        self.edit(|state| state.can_stop = true);
+        if self.is_cancelled() {
+            self.reporter().watch().cancel();
+        }
     }
 
     /// From now on it is as far as another request is.

@@ -151,6 +151,7 @@ impl Saver {
         then: impl FnOnce(LoadedSave, &ProgressReporter) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
         let (promise, handle) = Promise::new();
+        promise.allow_stop();
         let description = format!("load {source}");
         let target = JobTarget::Other(source.target());
         let work = step(self.owner.shared.id, promise, move |slots, reporter| {

@@ -113,7 +113,7 @@ impl FrameSealer {
             lanes: u32::from_le_bytes(part(60)),
         };
         let stretch = (info[1] != 0).then_some(PassphraseParameters { salt, costs });
-        let master = key.to_read(id, stretch.as_ref(), KeySearch::Full)?;
+        let master = key.to_read(id, stretch.as_ref(), KeySearch::Full, &PassphraseCosts::MAX)?;
         let master = master.ok_or_else(|| Error::wrong_key("this key does not open the file"))?;
         key.fits(stretch.as_ref());
         Ok(Self::derive(master, info.to_vec()))

@@ -61,16 +61,21 @@ impl Default for PassphraseCosts {
 }
 
 impl PassphraseCosts {
+    /// The most that any save may cost: 256 MiB, 16 passes, 4 lanes.
+    pub const MAX: Self = Self { memory_kib: 256 << 10, passes: 16, lanes: 4 };
+
     fn exceed(self, other: &Self) -> bool {
         self.memory_kib > other.memory_kib || self.passes > other.passes || self.lanes > other.lanes
     }
 
     /// They may come from a hostile file: refused before anything is allocated.
-    fn check(self) -> Result<()> {
+    fn check(self, max: &Self) -> Result<()> {
         let Self { memory_kib, passes, lanes } = self;
-        if memory_kib > 256 << 10 || passes > 16 || lanes > 4 {
+        if self.exceed(max) || self.exceed(&Self::MAX) {
+            let (memory_max, passes_max, lanes_max) = (max.memory_kib, max.passes, max.lanes);
             return Err(Error::limit(format!(
-                "the passphrase costs {memory_kib} KiB, {passes} passes and {lanes} lanes: 256 MiB, 16 and 4 are allowed"
+                "the passphrase costs {memory_kib} KiB, {passes} passes and {lanes} lanes: \
+                 {memory_max} KiB, {passes_max} and {lanes_max} are allowed"
             )));
         }
         if passes == 0 || lanes == 0 || memory_kib < 8 * lanes {
@@ -179,28 +184,30 @@ impl SealKey {
         id: KeyId,
         stretch: Option<&PassphraseParameters>,
         search: KeySearch,
+        costs_max: &PassphraseCosts,
     ) -> Result<Option<Arc<MasterKey>>> {
         let master = match (&*self.0, stretch) {
             (Secret::Bytes(master), None) => Arc::clone(master),
             (Secret::Passphrase { text, stretched, costs }, Some(stretch)) => {
-                stretch.costs.check()?;
-                // Held while it is derived, so that several threads do not all do the same work.
+                stretch.costs.check(costs_max)?;
                 let mut known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
-                match known.iter().find(|known| known.stretch == *stretch) {
-                    Some(found) => Arc::clone(&found.master),
-                    None if search == KeySearch::Glance
-                        && (stretch.costs.exceed(costs)
-                            || known.iter().filter(|known| !known.fits).count() >= STRANGERS_MAX) =>
-                    {
+                if let Some(found) = known.iter().find(|known| known.stretch == *stretch) {
+                    Arc::clone(&found.master)
+                } else {
+                    let strangers = known.iter().filter(|known| !known.fits).count();
+                    let is_glance = search == KeySearch::Glance;
+                    if is_glance && (stretch.costs.exceed(costs) || strangers >= STRANGERS_MAX) {
                         return Ok(None);
                     }
-                    None => {
-                        let master = derive(text, stretch)?;
-                        let stretched =
-                            DerivedSecret { stretch: *stretch, master: Arc::clone(&master), fits: false };
-                        remember(&mut known, stretched);
-                        master
+                    // Not under the lock: a hostile file takes its time, and saves with a known salt must not wait for it.
+                    drop(known);
+                    let master = derive(text, stretch)?;
+                    known = stretched.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !known.iter().any(|known| known.stretch == *stretch) {
+                        let master = Arc::clone(&master);
+                        remember(&mut known, DerivedSecret { stretch: *stretch, master, fits: false });
                     }
+                    master
                 }
             }
             _ => return Ok(None),
@@ -236,7 +243,7 @@ fn remember(known: &mut Vec<DerivedSecret>, stretched: DerivedSecret) {
 
 fn derive(passphrase: &str, stretch: &PassphraseParameters) -> Result<Arc<MasterKey>> {
     let PassphraseParameters { salt, costs } = stretch;
-    costs.check()?;
+    costs.check(&PassphraseCosts::MAX)?;
     let refused = |error: argon2::Error| Error::limit(format!("the passphrase cannot be stretched: {error}"));
     let params = Params::new(costs.memory_kib, costs.passes, costs.lanes, Some(32)).map_err(refused)?;
     let mut key = Zeroizing::new([0; 32]);

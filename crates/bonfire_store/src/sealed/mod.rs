@@ -80,6 +80,8 @@ pub struct Sealed<S> {
 struct Seal {
     /// The first one writes if `writes`; all of them read.
     keys: Vec<SealKey>,
+    /// The most that reading a save may cost, if its key comes from a passphrase.
+    passphrase_costs_max: PassphraseCosts,
     writes: bool,
     suite: Suite,
     bind_name: bool,
@@ -104,6 +106,7 @@ impl<S: Store> Sealed<S> {
     pub fn without_key(store: S) -> Self {
         let seal = Seal {
             keys: Vec::new(),
+            passphrase_costs_max: PassphraseCosts::MAX,
             writes: false,
             suite: Suite::default(),
             bind_name: false,
@@ -140,8 +143,17 @@ impl<S: Store> Sealed<S> {
         self
     }
 
+    /// Refuses a blob whose passphrase would cost more than this to stretch, with [`Error::is_limit`]. Default:
+    /// [`PassphraseCosts::MAX`]. The costs are in the blob, before anything proves where it comes from: a game that knows
+    /// what its saves cost says so, and a hostile file costs no more than they do.
+    pub fn passphrase_costs_max(mut self, costs: PassphraseCosts) -> Self {
+        self.seal.passphrase_costs_max = costs;
+        self
+    }
+
     /// Refuses a blob that was put under another name. Default: off, so that players may move their saves. Blobs that were
-    /// put unbound stay readable. A rename of a bound blob opens it and seals it again.
+    /// put unbound stay readable. A rename of a bound blob opens it and seals it again. A store with a
+    /// [counter](Self::counter) binds all names.
     pub fn bind_name(mut self) -> Self {
         self.seal.bind_name = true;
         self
@@ -154,6 +166,9 @@ impl<S: Store> Sealed<S> {
     }
 
     /// Counts the saves in a place that can be trusted, and refuses older ones than the newest. Default: nobody counts.
+    ///
+    /// New blobs are then bound to their names, because the name says what is counted together and whether a save is one
+    /// for after a crash. Blobs from before that are not bound stay readable until the next save of their family.
     pub fn counter(mut self, counter: impl TrustedCounter + 'static) -> Self {
         self.seal.counter = Some(Box::new(counter));
         self
@@ -245,7 +260,7 @@ impl<S: Store> Sealed<S> {
 
     /// How blobs are sealed that are new here.
     fn style(&self) -> SealOptions {
-        SealOptions { suite: self.seal.suite, bound: self.seal.bind_name }
+        SealOptions { suite: self.seal.suite, bound: self.seal.binds_names() }
     }
 
     /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away.
@@ -265,7 +280,7 @@ impl<S: Store> Sealed<S> {
             return Err(Error::misuse(format!("`{from}` is counted, and there is no counter here")));
         }
         let payload = Payload::from(self.seal.open(from, &blob)?).leave_open(header.open);
-        let style = SealOptions { suite: header.suite, bound: header.bound || self.seal.bind_name };
+        let style = SealOptions { suite: header.suite, bound: header.bound || self.seal.binds_names() };
         batch.inner = std::mem::take(&mut batch.inner).expect(to, Precondition::Absent);
         self.add_put(batch, to, &payload, style)
     }
@@ -290,7 +305,7 @@ impl<S: Store> Sealed<S> {
         };
         let (old, new) = (CounterName::of(from), CounterName::of(to));
         let counted_apart = self.seal.counter.is_some() && old.name != new.name;
-        if header.bound || self.seal.bind_name || counted_apart {
+        if header.bound || self.seal.binds_names() {
             batch.inner = inner;
             self.add_copy(batch, from, to).await?;
             batch.inner = std::mem::take(&mut batch.inner).remove(from);
@@ -300,25 +315,31 @@ impl<S: Store> Sealed<S> {
             return Ok(());
         }
         batch.inner = inner.rename(from, to);
-        if self.seal.counter.is_some() && old.recovery && !new.recovery {
-            // Accepted: now it is one of the saves.
-            batch.advances.push((new.name, header.counter));
-        }
         Ok(())
     }
 
     async fn add_removal(&self, batch: &mut SealedBatch, name: &str) {
         if self.seal.counter.is_some() {
-            // Whatever it is, it goes.
-            let start = self.store.get_range(name, 0..HEADER_BYTES as u64).await;
-            if let Ok(header) = start.and_then(|start| Header::decode(&start)) {
+            // Whatever it is, it goes. Only a blob that a key has sealed moves the counter.
+            if let Ok(Some(header)) = self.authentic_header(name).await {
                 let _ = self.retire(batch, name, &header);
             }
         }
         batch.inner = std::mem::take(&mut batch.inner).remove(name);
     }
 
-    /// If the blob of this header is the newest of its family: nothing that was there opens any more.
+    /// The header of a blob, if a key at hand or a required signature proves that nobody else wrote it.
+    async fn authentic_header(&self, name: &str) -> Result<Option<Header>> {
+        let front = self.read_front(name).await?;
+        let is_authentic = match self.seal.check_front(name, &front, KeySearch::Full)? {
+            Some(_) => true,
+            None => !self.seal.verifiers.is_empty(),
+        };
+        Ok(is_authentic.then_some(front.header))
+    }
+
+    /// If the blob of this header is the newest of its family: nothing that was there opens any more. The header must be
+    /// authentic: a counter that is moved by a forged one ends all saves.
     fn retire(&self, batch: &mut SealedBatch, name: &str, header: &Header) -> Result<()> {
         let (Some(counter), CounterName { name, recovery: false }) =
             (&self.seal.counter, CounterName::of(name))
@@ -343,8 +364,8 @@ impl<S: Store> Sealed<S> {
         Ok(Payload::from(self.seal.open(name, &blob)?).leave_open(open))
     }
 
-    /// A part, from several reads: somebody may replace the blob between them.
-    async fn get_part(&self, name: &str, range: &Range<u64>) -> Result<Bytes> {
+    /// All of a blob that stands before its segments.
+    async fn read_front(&self, name: &str) -> Result<BlobFront> {
         let first = self.store.get_range(name, 0..FIRST_READ_BYTES).await?;
         let Some(head) = self.store.head(name).await? else { return Err(open::damaged(name)) };
         let layout = Layout::of(&Header::decode(&first)?)?;
@@ -353,8 +374,13 @@ impl<S: Store> Sealed<S> {
             true => first,
             false => self.store.get_range(name, 0..layout.front).await?,
         };
-        let front = BlobFront::decode(&first, head.len)?;
         // Of the same read as the rest: the blob may have been replaced since the first one.
+        BlobFront::decode(&first, head.len)
+    }
+
+    /// A part, from several reads: somebody may replace the blob between them.
+    async fn get_part(&self, name: &str, range: &Range<u64>) -> Result<Bytes> {
+        let front = self.read_front(name).await?;
         let layout = front.layout;
         let search = match range.end.min(layout.len()) <= layout.open {
             true => KeySearch::Glance,

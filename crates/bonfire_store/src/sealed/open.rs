@@ -50,6 +50,11 @@ impl BlobFront {
 }
 
 impl Seal {
+    /// Whether new blobs are bound to their names. A counter believes what a name says, so it needs bound ones.
+    pub(super) fn binds_names(&self) -> bool {
+        self.bind_name || self.counter.is_some()
+    }
+
     /// The key that a file asks for, if there is one.
     fn find_key(
         &self,
@@ -57,7 +62,9 @@ impl Seal {
         search: KeySearch,
     ) -> Result<Option<(&SealKey, std::sync::Arc<MasterKey>)>> {
         for key in &self.keys {
-            if let Some(master) = key.to_read(header.key, header.stretch.as_ref(), search)? {
+            if let Some(master) =
+                key.to_read(header.key, header.stretch.as_ref(), search, &self.passphrase_costs_max)?
+            {
                 return Ok(Some((key, master)));
             }
         }
@@ -144,7 +151,7 @@ impl Seal {
         let front = BlobFront::decode(blob, blob.len() as u64)?;
         let cipher = self.check_front(name, &front, KeySearch::Full)?.ok_or_else(|| no_key(name))?;
         let layout = &front.layout;
-        let mut memory = self.spare.take(layout.len())?;
+        let mut memory = self.spare.take_secret(layout.len())?;
         let (open, body) = memory.as_mut().split_at_mut(layout.open as usize);
         open.copy_from_slice(&front.open());
 

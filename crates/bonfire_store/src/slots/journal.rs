@@ -9,7 +9,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bonfire::engine::Rope;
-use bonfire::{Delta, Error, Result, Snapshot};
+use bonfire::{Delta, Error, OpenOptions, Result, Snapshot};
 use bytes::Bytes;
 
 use super::details::order_of_save;
@@ -222,6 +222,7 @@ impl Slots {
         save: &SaveName,
         snapshot: Snapshot,
         bytes: &[u8],
+        options: &OpenOptions<'_>,
     ) -> Result<(Snapshot, Option<JournalReplay>)> {
         if save.kind == SaveKind::Value {
             return Ok((snapshot, None));
@@ -234,7 +235,7 @@ impl Slots {
                 None => Err(missing(&save.to_string())),
             };
         };
-        let scan = match self.read_journal(&name, head.len, bytes).await? {
+        let scan = match self.read_journal(&name, head.len, bytes, options).await? {
             Ok(scan) => scan,
             Err(lost) => {
                 let none =
@@ -244,7 +245,7 @@ impl Slots {
         };
         let Scan { head, records, mut lost, .. } = scan;
         let all = records.len() as u64;
-        let (snapshot, used, refused) = replay(snapshot, &records, self.limits())?;
+        let (snapshot, used, refused) = replay(snapshot, &records, options.get_limits())?;
         if let Some(error) = refused {
             let behind = lost.map_or(0, |lost| lost.later + 1);
             lost = Some(LostDelta::new(used as u64 + 1, &error, all - used as u64 - 1 + behind));
@@ -267,8 +268,9 @@ impl Slots {
         name: &JournalName,
         len: u64,
         save: &[u8],
+        options: &OpenOptions<'_>,
     ) -> Result<std::result::Result<Scan, LostDelta>> {
-        let journal = match self.get_bounded(&name.to_string(), len, 0).await {
+        let journal = match self.get_bounded(&name.to_string(), len, 0, options).await {
             Err(error) if error.is_corrupt() => return Ok(Err(LostDelta::new(1, &error, 0))),
             journal => journal?,
         };
@@ -283,13 +285,18 @@ impl Slots {
             return Ok(Err(LostDelta::foreign(scan.records.len() as u64)));
         }
         if journal.len() == HEAD_BYTES {
-            self.read_records(name, &mut scan).await?;
+            self.read_records(name, &mut scan, options).await?;
         }
         Ok(Ok(scan))
     }
 
     /// Adds the records that are blobs of their own.
-    async fn read_records(&self, name: &JournalName, scan: &mut Scan) -> Result<()> {
+    async fn read_records(
+        &self,
+        name: &JournalName,
+        scan: &mut Scan,
+        options: &OpenOptions<'_>,
+    ) -> Result<()> {
         let numbers = self.record_numbers(name).await?;
         let mut read = 0;
         for (place, &number) in numbers.iter().enumerate() {
@@ -302,7 +309,7 @@ impl Slots {
             let head = self.store.head(&blob).await;
             let record = match head {
                 Ok(Some(head)) => {
-                    let record = self.get_bounded(&blob, head.len, read).await;
+                    let record = self.get_bounded(&blob, head.len, read, options).await;
                     read += head.len;
                     record
                 }
@@ -333,12 +340,13 @@ impl Slots {
         Ok(numbers)
     }
 
-    /// A blob, if it and what was `read` before are not more than the limits allow.
-    async fn get_bounded(&self, name: &str, len: u64, read: u64) -> Result<Bytes> {
-        if len.saturating_add(read) > self.open_options().file_bytes_max() {
+    /// A blob, if it and what was `read` before are not more than the limits allow. Each of its bytes is looked at once.
+    async fn get_bounded(&self, name: &str, len: u64, read: u64, options: &OpenOptions<'_>) -> Result<Bytes> {
+        if len.saturating_add(read) > options.file_bytes_max() {
             return Err(Error::limit(format!("the journal `{name}` is longer than the limits allow")));
         }
         let bytes = self.store.get(name).await?;
+        options.get_limits().step(bytes.len())?;
         refuse_sealed(name, &bytes)?;
         Ok(bytes)
     }

@@ -137,17 +137,21 @@ impl Slots {
         reporter: &ProgressReporter,
     ) -> Result<(Snapshot, SaveInfo, Option<JournalReplay>)> {
         reporter.set(Progress::new(Phase::Reading, 0, 0));
-        let (bytes, info) = self.read(save).await?;
+        let (bytes, info) = self.read_within(save, options).await?;
         reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
         let snapshot = options.open_shared(bytes.clone())?;
-        let (snapshot, journal) = self.replay_journal(save, snapshot, &bytes).await?;
+        let (snapshot, journal) = self.replay_journal(save, snapshot, &bytes, options).await?;
         Ok((snapshot, info, journal))
     }
 
     pub(super) async fn read(&self, save: &SaveName) -> Result<(Bytes, SaveInfo)> {
+        self.read_within(save, &self.open_options()).await
+    }
+
+    async fn read_within(&self, save: &SaveName, options: &OpenOptions<'_>) -> Result<(Bytes, SaveInfo)> {
         let name = save.to_string();
         let info = self.info(save).await?.ok_or_else(|| missing(&name))?;
-        if info.bytes > self.open_options().file_bytes_max() {
+        if info.bytes > options.file_bytes_max() {
             // A file that has become longer than it says is damaged, and not too large.
             if let Some(problem) = info.problem.filter(Error::is_corrupt) {
                 return Err(problem);

@@ -167,7 +167,7 @@ impl Slots {
 
     /// All saves whose names begin with `prefix`.
     async fn list_names(&self, prefix: &str) -> Result<Vec<SaveName>> {
-        Ok(self.store.list(prefix).await?.iter().filter_map(|name| SaveName::parse(name)).collect())
+        Ok(self.store_names().await?.saves(prefix))
     }
 
     /// All saves of a slot, newest first.

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use bonfire::{Error, Result};
 
 use super::Slots;
-use crate::generation::next;
+use crate::generation::{largest, next};
 use crate::portable_name::{check_case, check_slot};
 use crate::save_name::{JournalName, SaveKind, SaveName, last_number, parse_last_number};
 use crate::store::{Batch, Payload, RETRIES, Version};
@@ -22,6 +22,8 @@ pub(super) struct StoreNames {
     journals: Vec<JournalName>,
     /// Marks of numbers whose saves were deleted.
     last_numbers: Vec<u64>,
+    /// The largest number that a save has or had. Files with larger ones were put there by hand, and are no saves.
+    newest: u64,
 }
 
 /// All that belongs to a slot.
@@ -36,19 +38,30 @@ pub(super) struct SlotNames {
 
 impl StoreNames {
     fn new(all: Vec<String>) -> Self {
-        Self {
-            saves: all.iter().filter_map(|name| SaveName::parse(name)).collect(),
-            journals: all.iter().filter_map(|name| JournalName::parse(name)).collect(),
-            last_numbers: all.iter().filter_map(|name| parse_last_number(name)).collect(),
-            all,
-        }
+        let mut saves: Vec<SaveName> = all.iter().filter_map(|name| SaveName::parse(name)).collect();
+        let mut journals: Vec<JournalName> = all.iter().filter_map(|name| JournalName::parse(name)).collect();
+        let mut last_numbers: Vec<u64> = all.iter().filter_map(|name| parse_last_number(name)).collect();
+        let of_saves = saves.iter().map(|save| save.generation);
+        let of_journals = journals.iter().map(|journal| journal.generation);
+        let newest = largest(of_saves.chain(of_journals).chain(last_numbers.iter().copied()));
+        saves.retain(|save| save.generation <= newest);
+        journals.retain(|journal| journal.generation <= newest);
+        last_numbers.retain(|number| *number <= newest);
+        Self { all, saves, journals, last_numbers, newest }
+    }
+
+    /// All saves whose names begin with `prefix`.
+    pub(super) fn saves(self, prefix: &str) -> Vec<SaveName> {
+        let mut saves = self.saves;
+        saves.retain(|save| save.to_string().starts_with(prefix));
+        saves
     }
 
     /// The names of one slot.
     pub(super) fn of(&self, slots: &Slots, slot: &str) -> SlotNames {
         let prefix = format!("{}{slot}.", slots.prefix());
         let all = self.all.iter().filter(|name| name.starts_with(&prefix)).cloned().collect();
-        SlotNames::new(slots, slot, prefix, all)
+        SlotNames::new(slots, slot, prefix, all, self.newest)
     }
 
     /// An empty batch that is made only if the store has exactly these names.
@@ -62,9 +75,7 @@ impl StoreNames {
 
     /// The largest number that a save has or had.
     pub(super) fn newest(&self) -> u64 {
-        let saves = self.saves.iter().map(|save| save.generation);
-        let journals = self.journals.iter().map(|journal| journal.generation);
-        saves.chain(journals).chain(self.last_numbers.iter().copied()).max().unwrap_or(0)
+        self.newest
     }
 
     /// The number of the next save of a slot, larger than `taken`.
@@ -112,12 +123,13 @@ impl StoreNames {
 }
 
 impl SlotNames {
-    fn new(slots: &Slots, slot: &str, prefix: String, all: Vec<String>) -> Self {
+    fn new(slots: &Slots, slot: &str, prefix: String, all: Vec<String>, newest: u64) -> Self {
         let mut saves: Vec<SaveName> = all.iter().filter_map(|name| SaveName::parse(name)).collect();
-        saves.retain(|save| save.profile == slots.profile && save.slot == slot);
+        saves.retain(|save| save.generation <= newest && save.profile == slots.profile && save.slot == slot);
         saves.sort_by_key(|save| Reverse(save.generation));
         let mut journals: Vec<JournalName> = all.iter().filter_map(|name| JournalName::parse(name)).collect();
-        journals.retain(|journal| journal.profile == slots.profile && journal.slot == slot);
+        let is_of_slot = |journal: &JournalName| journal.profile == slots.profile && journal.slot == slot;
+        journals.retain(|journal| journal.generation <= newest && is_of_slot(journal));
         Self { prefix, all, saves, journals }
     }
 
@@ -179,9 +191,7 @@ impl Slots {
     /// The blobs of a slot.
     pub(super) async fn names_of(&self, slot: &str) -> Result<SlotNames> {
         check_slot(slot)?;
-        let prefix = format!("{}{slot}.", self.prefix());
-        let all = self.store.list(&prefix).await?;
-        Ok(SlotNames::new(self, slot, prefix, all))
+        Ok(self.store_names().await?.of(self, slot))
     }
 
     /// Makes the changes that `plan` wants with the names that there are, and again if other programs change them meanwhile.

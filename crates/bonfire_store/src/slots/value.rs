@@ -1,7 +1,7 @@
 //! Single values: settings, profiles, high scores.
 
 use bonfire::engine::SnapshotWriter;
-use bonfire::{Error, Persist, Registry, Result};
+use bonfire::{Error, LoadContext, Persist, Registry, Result};
 
 use super::{Details, Slots};
 use crate::blocking::Wait;
@@ -61,6 +61,6 @@ impl Slots {
         let entry = loaded.snapshot.data().iter().find(|entry| entry.key() == KEY);
         let entry =
             entry.ok_or_else(|| Error::misuse("the slot holds a world and not a value").in_key(slot))?;
-        entry.get().map(Some)
+        entry.get_in(&LoadContext::new(self.limits())).map(Some)
     }
 }

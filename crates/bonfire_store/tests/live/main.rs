@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cancel;
 mod ends;
 mod failures;
 mod gate;

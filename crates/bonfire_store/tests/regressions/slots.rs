@@ -352,3 +352,23 @@ fn a_durable_save_is_not_an_error() {
     assert!(saved.generation == 1 && saved.prune_error.is_some());
     assert_eq!(number(&Slots::new(memory).load("quick").wait().unwrap().snapshot), 1);
 }
+
+/// A file with the last of all numbers, put there by hand: the slot would take no more saves, or load that file for ever.
+#[test]
+fn a_huge_number_does_not_stop_further_saves() {
+    for planted in [999_999_999_999_u64, 999_999_999_990, 2_000_000_000] {
+        let memory = MemoryStore::new();
+        let slots = Slots::new(memory.clone());
+        slots.save("quick", &world(1), &Details::new()).wait().unwrap();
+        let bytes = memory.get("quick.00000001.bonfire").wait().unwrap();
+        let name = format!("quick.{planted:08}.bonfire");
+        memory.put(&name, Payload::from(bytes), Precondition::None).wait().unwrap();
+        for n in 2..20 {
+            let saved = slots.save("quick", &world(n), &Details::new()).wait().unwrap();
+            assert_eq!(saved.generation, n);
+            assert_eq!(number(&slots.load("quick").wait().unwrap().snapshot), n);
+        }
+        assert!(slots.list().wait().unwrap().iter().all(|slot| slot.name == "quick"));
+        assert!(memory.head(&name).wait().unwrap().is_some(), "it stays where it was put");
+    }
+}

@@ -9,13 +9,16 @@ use super::{SCHEMA_INLINE, encoding};
 use crate::column::{Body, Column, ColumnKind, Component, Group, Groups, Indices};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::row::{ROW_LEAVES_MAX, RowLayout};
-use crate::schema::{Fingerprint, Schema};
+use crate::row::RowLayout;
+use crate::schema::{Fingerprint, ROW_LEAVES_MAX, Schema};
 use crate::snapshot::carry::{Carried, CarryKind};
 use crate::snapshot::salvage::{LostRanges, RowRanges};
 use crate::snapshot::{Archetype, FORMAT_VERSION, SharedTable, Snapshot};
 use crate::storage::{Bitmap, Rope};
 use crate::wire::Reader;
+
+/// A component is there for its rows, and once more for each kind of carried data.
+const SAME_FORMS_MAX: u32 = 4;
 
 /// Finds a schema by its fingerprint, in the file or elsewhere; the flag says that the file must have it.
 type Resolve<'a> = dyn Fn(Fingerprint, bool) -> Result<Option<Arc<Schema>>> + 'a;
@@ -116,6 +119,7 @@ impl Finder<'_> {
         rows: usize,
         snapshot: &Snapshot,
     ) -> Result<Option<Column>> {
+        self.limits.step(1)?;
         let byte = self.input.u8()?;
         let (present, own, mut whole) = match byte & encoding::PRESENCE {
             0 => (None, rows, true),
@@ -176,6 +180,7 @@ impl Finder<'_> {
         if lost_rows.is_empty() {
             return Ok(Some(column));
         }
+        self.limits.step(rows)?;
         lost_rows.remove_from(column, rows, snapshot, self.limits, &mut self.lost)
     }
 
@@ -222,8 +227,16 @@ impl Finder<'_> {
         let mut snapshot = Snapshot { next_entity_id: self.input.u64()?, ..Snapshot::default() };
         let entity_count = self.input.bounded(u64::from(self.limits.entities_max), "entities")?;
         let count = self.input.bounded(u64::from(self.limits.components_max), "components")?;
+        let mut forms: HashMap<(String, u32, Fingerprint), u32> = HashMap::new();
         for _ in 0..count {
             let component = self.component(resolve)?;
+            // Each is compared with the type of this build: a few bytes must not ask for that again and again.
+            let form = (component.key.clone(), component.version, component.schema_fingerprint);
+            let times = forms.entry(form).or_default();
+            *times += 1;
+            if *times > SAME_FORMS_MAX {
+                return Err(self.input.corrupt("a component is there too often").in_key(&component.key));
+            }
             snapshot.components.push(component);
         }
         let count = self.input.bounded(u64::from(self.limits.components_max), "shared tables")?;
@@ -246,6 +259,7 @@ impl Finder<'_> {
                 return Err(self.input.corrupt("an archetype has no entities"));
             }
             entities += rows;
+            self.limits.step(rows as usize)?;
             let archetype = self.archetype(rows as usize, &snapshot)?;
             snapshot.archetypes.push(archetype);
         }
@@ -263,7 +277,7 @@ impl Finder<'_> {
 
     fn component(&mut self, resolve: &Resolve<'_>) -> Result<Component> {
         let key = self.input.text()?.to_owned();
-        let input = &mut self.input;
+        let (input, limits) = (&mut self.input, self.limits);
         let mut read = || {
             let version = input.bounded(u64::from(u32::MAX), "as a version")? as u32;
             let kind = input.u8()?;
@@ -292,6 +306,7 @@ impl Finder<'_> {
                 return Err(input.corrupt("its row layout does not match its fingerprint"));
             }
             if let (Some(schema), true) = (&component.schema, stride > 0) {
+                limits.step(schema.unseen_nodes() + component.row.offsets.len())?;
                 component.row.check(schema)?;
             }
             Ok(component)

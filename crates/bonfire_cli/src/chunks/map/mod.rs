@@ -235,7 +235,7 @@ fn save(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> Result<(), 
         return Err(Failure::file(path, "this file exists already, and is no PNG"));
     }
     let beside = beside(path);
-    let written = File::create(&beside).and_then(|file| {
+    let written = create_new(&beside).and_then(|file| {
         write(&file)?;
         file.sync_all()
     });
@@ -245,6 +245,17 @@ fn save(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> Result<(), 
         let _ = std::fs::remove_file(&beside);
     }
     written.map_err(|error| Failure::file(path, error))
+}
+
+/// Creates a file that was not there. One that an earlier run has left goes first; a link goes, and not what it leads to.
+fn create_new(path: &Path) -> io::Result<File> {
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            File::create_new(path)
+        }
+        created => created,
+    }
 }
 
 fn beside(path: &Path) -> PathBuf {
