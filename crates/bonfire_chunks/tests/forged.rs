@@ -207,7 +207,7 @@ impl File {
 
 fn is_refused(file: &File) {
     for access in [Access::Read, Access::Write] {
-        let error = file.open(access).err().expect("nobody without the key can have made it");
+        let error = file.open(access).expect_err("nobody without the key can have made it");
         assert!(error.is_corrupt() && error.to_string().contains("prove"), "{error}");
     }
 }
@@ -218,7 +218,7 @@ fn names_of_materials_cannot_be_swapped() {
     let mut forged = saved.file.clone();
     forged.swap("dirt", "gold");
     forged.frames_of(SETTINGS).into_iter().for_each(|frame| forged.mend(frame));
-    let error = forged.open(Access::Write).err().expect("dirt must not load as gold");
+    let error = forged.open(Access::Write).expect_err("dirt must not load as gold");
     assert!(error.is_corrupt(), "{error}");
 }
 
