@@ -51,7 +51,7 @@ pub(crate) fn dense_rows(
         Body::Raw(rope) => {
             let leaves = component.row.check(schema)?;
             let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
-            let moves = component.row.moves_to_encoded(&leaves);
+            let moves = component.row.moves_to_encoded(leaves);
             let raw = rope.shared();
             let spans = (0..column.rows).map(|row| (row * size, (row + 1) * size)).collect();
             let dense = if moves.len() == 1 && size == component.row.stride as usize {
@@ -136,7 +136,7 @@ fn column_with<'a>(
     let body = if component.row.stride > 0 {
         let leaves = component.row.check(component.schema()?)?;
         let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
-        let moves = component.row.moves_from_encoded(&leaves);
+        let moves = component.row.moves_from_encoded(leaves);
         let stride = component.row.stride as usize;
         let mut raw = crate::storage::AlignedBuf::zeroed(stride * count);
         for (to, from) in raw.as_mut().chunks_exact_mut(stride).zip(rows.flatten()) {

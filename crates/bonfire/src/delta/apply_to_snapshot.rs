@@ -138,7 +138,7 @@ impl<'d> SnapshotPatch<'d> {
         }
         let leaves = component.row.check(component.schema()?)?;
         let size: usize = leaves.iter().map(|leaf| leaf.size as usize).sum();
-        let moves = component.row.moves_to_encoded(&leaves);
+        let moves = component.row.moves_to_encoded(leaves);
         let mut dense = vec![0; size];
         copy_leaves(bytes, component.row.stride as usize, &mut dense, size, &moves);
         Ok(dense.into())
@@ -380,7 +380,7 @@ impl<'d> SnapshotPatch<'d> {
 /// An encoded value as a raw row.
 fn raw_row(component: &Component, encoded: &[u8]) -> Result<Vec<u8>> {
     let leaves = component.row.check(component.schema()?)?;
-    let moves = component.row.moves_from_encoded(&leaves);
+    let moves = component.row.moves_from_encoded(leaves);
     let mut row = vec![0; component.row.stride as usize];
     copy_leaves(encoded, encoded.len(), &mut row, component.row.stride as usize, &moves);
     Ok(row)

@@ -148,7 +148,7 @@ fn values(
         Body::Raw(rope) if change.fields != 0 => {
             let leaves =
                 leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
-            let moves = moves(&leaves, &component.row, change.fields);
+            let moves = moves(leaves, &component.row, change.fields);
             let (size, stride) = (fields_size(component, change.fields)?, component.row.stride as usize);
             context.claim_memory(own, stride.saturating_sub(FREE_GROWTH * size))?;
             let widen = |packed: &[u8]| {
@@ -185,7 +185,7 @@ fn column(number: u32, component: &Component, fields: u64, rows: &[Bytes]) -> Re
         if fields != 0 {
             let leaves =
                 leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
-            let moves = moves(&leaves, &component.row, fields);
+            let moves = moves(leaves, &component.row, fields);
             rows.iter().for_each(|row| pack(row, &moves, &mut packed));
         } else {
             rows.iter().for_each(|row| packed.extend_from_slice(row));

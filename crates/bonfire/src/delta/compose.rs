@@ -191,7 +191,7 @@ fn merge_cell(
 pub(super) fn overlay(component: &Component, row: &[u8], fields: u64, over: &[u8]) -> Result<Bytes> {
     let leaves = leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
     let mut row = row.to_vec();
-    for step in moves(&leaves, &component.row, fields) {
+    for step in moves(leaves, &component.row, fields) {
         row[step.to..step.to + step.len].copy_from_slice(&over[step.to..step.to + step.len]);
     }
     Ok(row.into())

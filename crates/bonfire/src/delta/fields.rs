@@ -30,7 +30,7 @@ pub(super) fn fields_size(component: &Component, fields: u64) -> Result<usize> {
     if fields == 0 || fields & !known != 0 {
         return Err(Error::corrupt(format!("fields {fields:#x} of {}", leaves.len())));
     }
-    Ok(chosen(&leaves, fields).map(|(_, leaf)| leaf.size as usize).sum())
+    Ok(chosen(leaves, fields).map(|(_, leaf)| leaf.size as usize).sum())
 }
 
 pub(super) fn chosen(leaves: &[FixedLeaf], fields: u64) -> impl Iterator<Item = (usize, &FixedLeaf)> {
@@ -128,7 +128,7 @@ fn widened(
 ) -> Result<Change> {
     let leaves = leaves(component).ok_or_else(|| Error::corrupt("its fields cannot be told apart"))?;
     let packed_size = fields_size(component, change.fields)?;
-    let moves = moves(&leaves, own, change.fields);
+    let moves = moves(leaves, own, change.fields);
     let Body::Raw(rope) = &change.column.body else {
         return Err(Error::corrupt("some fields of values that have none"));
     };

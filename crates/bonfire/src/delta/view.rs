@@ -160,7 +160,7 @@ impl ColumnChange<'_> {
             if column.present.as_ref().is_some_and(|present| !present.get(place)) {
                 return Ok(None);
             }
-            let leaves = chosen(&leaves, self.change.fields);
+            let leaves = chosen(leaves, self.change.fields);
             leaves
                 .map(|(_, leaf)| decode_value(schema, leaf.node, &mut input))
                 .collect::<Result<_>>()

@@ -301,7 +301,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             Body::Raw(rope) => {
                 let bytes = rope.contiguous();
                 let leaves = component.row.check(component.schema()?)?;
-                let moves = component.row.moves_to_encoded(&leaves);
+                let moves = component.row.moves_to_encoded(leaves);
                 let dense = leaves.iter().map(|leaf| leaf.size as usize).sum();
                 let mut row_bytes = vec![0; dense];
                 for (i, row) in bytes.chunks_exact(component.row.stride as usize).enumerate() {

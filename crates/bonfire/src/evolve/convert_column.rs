@@ -188,7 +188,7 @@ impl<'a> SavedRows<'a> {
                     stride: component.row.stride as usize,
                     next: 0,
                     encoded: vec![0; leaves.iter().map(|leaf| leaf.size as usize).sum()],
-                    moves: component.row.moves_to_encoded(&leaves),
+                    moves: component.row.moves_to_encoded(leaves),
                     context,
                 }
             }

@@ -101,8 +101,9 @@ macro_rules! transparent {
             #[expect(unsafe_code, reason = "promises the layout of a wrapper")]
             // SAFETY: the wrapper is `repr(transparent)` and encoded as what it wraps. Who fills a row vouches for it, and a
             // pointer to the wrapper is one to the wrapped value.
-            const LAYOUT: LayoutOf<Self> =
-                unsafe { LayoutOf::with_fill(T::LAYOUT.get(), |row: *mut Self| T::LAYOUT.fill(row.cast())) };
+            const LAYOUT: LayoutOf<Self> = unsafe {
+                LayoutOf::with_fill(T::LAYOUT.get(), |row: *mut Self| T::LAYOUT.fill(row.cast()))
+            };
 
             fn schema(types: &mut SchemaBuilder) -> Node {
                 T::schema(types)
