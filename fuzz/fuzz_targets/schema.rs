@@ -16,8 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
         depth_max: 32,
         ..Limits::default()
     };
-    let split = bytes.first().map_or(0, |len| usize::from(*len)).min(bytes.len());
-    let (schema_bytes, value_bytes) = bytes.split_at(split);
+    let Some((len, rest)) = bytes.split_first() else { return };
+    let (schema_bytes, value_bytes) = rest.split_at(usize::from(*len).min(rest.len()));
     let Ok(schema) = Schema::decode(schema_bytes, &limits) else { return };
     assert_eq!(schema.to_bytes(), schema_bytes, "a schema has one form");
     let _ = schema.to_string();
