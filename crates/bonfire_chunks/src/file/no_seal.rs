@@ -19,7 +19,7 @@ impl NoCounter {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FrameSum;
+pub(crate) struct FrameSum(());
 
 impl FrameSum {
     pub(super) fn add(&mut self, _: Self) {}
