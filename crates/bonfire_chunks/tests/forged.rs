@@ -55,7 +55,7 @@ impl Content {
         Self { cells: cells.collect(), bodies: bodies.collect() }
     }
 
-    /// Whether nothing in it is other than in a saved state. What is missing counts only if the world says that it is lost.
+    /// Returns true if nothing in it is other than in a saved state. Missing parts count only if the world calls them lost.
     fn is_part_of(&self, saved: &Self, lost: usize) -> bool {
         let cells = self
             .cells

@@ -159,7 +159,7 @@ fn a_world_of_version_1_opens_with_a_warning_and_is_sealed_anew_by_the_first_wri
     }
 }
 
-/// What remembers how far worlds have come.
+/// Remembers how far worlds have come.
 #[derive(Clone, Default)]
 struct Account(std::sync::Arc<std::sync::Mutex<std::collections::HashMap<String, u64>>>);
 

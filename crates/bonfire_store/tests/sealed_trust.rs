@@ -152,7 +152,7 @@ fn generations_count_together_and_slots_apart() {
     assert!(get(&store, "alice.quick.bonfire").unwrap_err().is_corrupt());
 }
 
-/// Who has no key writes any number into a header, and a checksum that fits. The player removes the file, or accepts it.
+/// Somebody without a key writes any number into a header, and a checksum that fits. The player removes the file, or accepts it.
 #[test]
 fn a_file_that_no_key_has_sealed_does_not_move_the_counter() {
     for suite in SUITES {

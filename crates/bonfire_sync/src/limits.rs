@@ -1,4 +1,4 @@
-//! What a peer may make this side allocate, keep and do.
+//! Bounds on what a peer may make this side allocate, keep and do.
 
 use bonfire::Limits;
 

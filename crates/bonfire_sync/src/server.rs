@@ -19,7 +19,7 @@ use crate::world::SourceWorld;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// What became of a client's request.
+/// The answer to a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The client has everything already: nothing is sent.

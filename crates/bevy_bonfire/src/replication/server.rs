@@ -109,9 +109,9 @@ pub struct ReplicationServer {
 #[derive(Event, Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestAnswered {
-    /// Who has asked.
+    /// The client that has asked.
     pub client: ClientId,
-    /// What became of the request.
+    /// The answer to the request.
     pub answer: Answer,
 }
 

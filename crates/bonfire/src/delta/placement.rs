@@ -62,7 +62,7 @@ impl SnapshotPatch<'_> {
     }
 }
 
-/// Whether all rows have a value, and none of them has bytes.
+/// Returns true if all rows have a value, and none of them has bytes.
 pub(super) fn is_empty(column: &Column) -> bool {
     let plain = matches!(column.body, Body::Tag | Body::Rows(_));
     plain && column.present.is_none() && column.body.len() == 0

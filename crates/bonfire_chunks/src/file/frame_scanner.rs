@@ -8,7 +8,7 @@ use memchr::memmem;
 use crate::format::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
 
 const WINDOW_BYTES: u64 = 1 << 18;
-/// What a read costs on top of its bytes, in bytes.
+/// The cost of a read on top of its bytes, in bytes.
 const READ_COST: u64 = 256;
 
 /// Finds the whole frames of a file.

@@ -1,4 +1,4 @@
-//! What stands in for sealing in a build without it: no key exists, so none of this is ever called.
+//! Stands in for sealing in a build without it: no key exists, so none of this is ever called.
 
 use bonfire::Result;
 

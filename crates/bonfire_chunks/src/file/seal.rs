@@ -21,7 +21,7 @@ pub(crate) struct Seal {
     sealer: FrameSealer,
 }
 
-/// What a sealed frame is bound to: it cannot be put into another place, or be read in another way.
+/// The identity that a sealed frame is bound to: it cannot be put into another place, or be read in another way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameIdentity {
     pub(super) key: FrameKey,

@@ -26,7 +26,7 @@ const PROOF_BYTES: usize = size_of::<Proof>();
 /// The first version of seals whose commits have proofs.
 const PROVEN_VERSION: u8 = 2;
 
-/// What only somebody with the key can have written.
+/// Proofs that only somebody with the key can have written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommitProof {
     /// The own proof of the commit before this one.

@@ -59,7 +59,7 @@ impl FilterFile for std::io::Result<File> {
     }
 }
 
-/// What a command does with a sealed world that does not prove what it holds.
+/// The answer of a command to a sealed world that does not prove what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unproven {
     Refuse,

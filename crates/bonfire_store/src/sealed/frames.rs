@@ -33,7 +33,7 @@ pub struct FrameSealer {
     text: XChaCha20Poly1305,
     /// `None` in files of version 1, whose pieces are bound to what they are and to nothing else.
     proofs: Option<ProofKeys>,
-    /// What the keys of the next file are made of.
+    /// The key that those of the next file are made of.
     master: std::sync::Arc<MasterKey>,
     info: Vec<u8>,
 }
@@ -134,7 +134,7 @@ impl FrameSealer {
         Self { text, proofs: Some(ProofKeys(proofs)), master, info }
     }
 
-    /// What the file must say of itself, in the open, to be read again: which key it needs, and random bytes.
+    /// Returns what the file must say of itself, in the open, to be read again: which key it needs, and random bytes.
     pub fn info(&self) -> &[u8] {
         &self.info
     }

@@ -50,7 +50,7 @@ impl BlobFront {
 }
 
 impl Seal {
-    /// Whether new blobs are bound to their names. A counter believes what a name says, so it needs bound ones.
+    /// Returns true if new blobs are bound to their names. A counter believes what a name says, so it needs bound ones.
     pub(super) fn binds_names(&self) -> bool {
         self.bind_name || self.counter.is_some()
     }

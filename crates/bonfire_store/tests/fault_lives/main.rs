@@ -51,7 +51,7 @@ struct Game {
     told: Vec<String>,
 }
 
-/// What calls that failed have left visible and perhaps not durable. Nobody was told that it is there, so a crash may take it
+/// The traces of calls that failed: visible, and perhaps not durable. Nobody was told that it is there, so a crash may take it
 /// back.
 #[derive(Default)]
 struct Unsettled {
