@@ -417,6 +417,39 @@ fn without_header_and_table_everything_is_found_again() {
     }
 }
 
+/// The header is one that no other process will ever write, so there is nothing to wait for.
+#[test]
+fn a_reader_gets_an_error_for_a_damaged_chunk_behind_a_damaged_header() {
+    let disk = MemoryDisk::new();
+    for (pos, seed) in [((0, 0), 1), ((1, 0), 2)] {
+        let world = open(&disk, Access::Write).expect("a disk in memory");
+        world.edit().put(pos, noise(seed)).commit(Durability::Synced).expect("a disk in memory");
+        world.close().expect("a disk in memory");
+    }
+    let mut bytes = file_bytes(&disk);
+    let (_, offset, _) = table(&bytes)[0];
+    bytes[offset + 5] ^= 1;
+    // Damaged, and whole with a count that does not fit the table.
+    let (mut flipped, mut foreign) = (bytes.clone(), bytes);
+    flipped[20] ^= 1;
+    foreign[32..36].fill(0xFF);
+    let crc = crc32c::crc32c(&foreign[..61]).to_le_bytes();
+    foreign[61..64].copy_from_slice(&crc[..3]);
+    for bytes in [flipped, foreign] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let disk = MemoryDisk::with_files([(NAME.to_owned(), bytes)]);
+            let world = open(&disk, Access::Read).expect("the last save has a copy of the header");
+            let read = [(0, 0), (1, 0)].map(|pos| world.read(pos));
+            sender.send((world.report().header_rebuilt, read)).expect("somebody waits");
+        });
+        let found = receiver.recv_timeout(std::time::Duration::from_secs(30));
+        let (is_rebuilt, [damaged, whole]) = found.expect("a read comes back");
+        assert!(is_rebuilt && damaged.expect_err("it is damaged").is_corrupt());
+        assert_eq!(whole.expect("it is whole"), Some(noise(2)));
+    }
+}
+
 #[test]
 fn a_frame_that_is_gone_costs_no_other_one() {
     for (number, sample) in samples().into_iter().enumerate() {

@@ -340,6 +340,38 @@ fn nothing_of_another_file_of_the_same_world_fits() {
     assert!(world.read((0, 0)).unwrap_err().is_corrupt(), "a chunk from before the file was written anew");
 }
 
+/// A world of somebody's own, which says that it is sealed in the old way with the key that the sealed one names.
+#[test]
+fn a_world_of_the_old_version_cannot_be_made_of_a_sealed_one() {
+    let saved = Saved::new(true);
+    let commit = *saved.file.frames_of(COMMIT).last().unwrap();
+    let mut seal = saved.file.0[commit.start + 84..][..64].to_vec();
+    assert_eq!(std::mem::replace(&mut seal[0], 1), 2);
+    let disk = MemoryDisk::new();
+    let own = support::options().seed(666).open_on(disk.clone(), NAME, Access::Write).unwrap();
+    own.close().unwrap();
+    drop(own);
+    let mut forged = File::of(&disk);
+    forged.0[6] |= 4;
+    forged.mend_header();
+    let commit = *forged.frames_of(COMMIT).last().unwrap();
+    assert_eq!(commit.end + 32, forged.0.len());
+    forged.0.splice(commit.start + 84..commit.start + 84, seal);
+    let (end, len) = (commit.end + 64, (commit.end + 64 - commit.start) as u32);
+    forged.0[commit.start - 4..commit.start].copy_from_slice(&(len + 32).to_le_bytes());
+    forged.0[commit.start + 76..commit.start + 80].copy_from_slice(&64_u32.to_le_bytes());
+    forged.0[end + 16..end + 20].copy_from_slice(&len.to_le_bytes());
+    forged.mend(FrameAt { end, ..commit });
+    for access in [Access::Read, Access::Write] {
+        let error = forged.open(access).expect_err("nobody without the key can have made it");
+        assert!(error.is_unsupported(), "{error}");
+    }
+    // A game that accepts such worlds sees that it is one.
+    let world = support::options().sealed(SealKey::from_bytes([1; 32])).accept_old_seal();
+    let world = world.open_on(forged.disk(), NAME, Access::Read).unwrap();
+    assert!(world.report().seal_outdated && world.iter().next().is_none());
+}
+
 /// Every byte in turn, with all checksums mended: nothing else loads, whatever it is that was changed.
 #[test]
 fn every_byte_decides_nothing_without_the_key() {

@@ -131,12 +131,14 @@ fn a_passphrase_opens_what_it_sealed_after_a_crash_too() {
 
 /// Worlds of version 1, whose frames alone were sealed. `fixtures/chunks` has one that was closed and one that was not.
 #[test]
-fn a_world_of_version_1_opens_with_a_warning_and_is_sealed_anew_by_the_first_write() {
+fn a_world_of_version_1_opens_if_the_game_accepts_it_and_is_sealed_anew_by_the_first_write() {
     for (name, close) in [("sealed_1_closed", false), ("sealed_1_open", false), ("sealed_1_open", true)] {
         let path = format!("{}/../../fixtures/chunks/{name}.world", env!("CARGO_MANIFEST_DIR"));
         let disk = MemoryDisk::with_files([(NAME.to_owned(), std::fs::read(path).unwrap())]);
-        let open = |access| options().sealed(key(1)).open_on(disk.clone(), NAME, access);
+        let open = |access| options().sealed(key(1)).accept_old_seal().open_on(disk.clone(), NAME, access);
         for access in [Access::Read, Access::Write] {
+            let refused = options().sealed(key(1)).open_on(disk.clone(), NAME, access);
+            assert!(refused.err().unwrap().is_unsupported());
             let world = open(access).unwrap();
             assert!(world.report().seal_outdated && world.report().is_fine());
             assert_eq!(world.read((0, 0)).unwrap(), Some(noise(3)));
@@ -149,7 +151,7 @@ fn a_world_of_version_1_opens_with_a_warning_and_is_sealed_anew_by_the_first_wri
                 world.close().unwrap();
             }
         }
-        let world = open(Access::Write).unwrap();
+        let world = options().sealed(key(1)).open_on(disk.clone(), NAME, Access::Write).unwrap();
         assert_eq!(world.report(), &bonfire_chunks::OpenReport::default());
         assert_eq!(world.read((7, 7)).unwrap(), (!close).then(|| noise(9)));
         for (pos, seed) in [((0, 0), 3), ((1, 0), 2), ((-1, 5), 4)] {
@@ -204,7 +206,59 @@ fn an_old_copy_of_the_whole_file_is_noticed_where_a_counter_is_kept() {
     drop(world);
     let path = format!("{}/../../fixtures/chunks/sealed_1_closed.world", env!("CARGO_MANIFEST_DIR"));
     let outdated = MemoryDisk::with_files([(NAME.to_owned(), std::fs::read(path).unwrap())]);
-    assert!(with(&outdated).err().unwrap().is_rollback());
+    let accepting = options().sealed(key(1)).counter(account.clone()).accept_old_seal();
+    assert!(accepting.open_on(outdated, NAME, Access::Write).err().unwrap().is_rollback());
     let without_key = options().counter(account).open_on(MemoryDisk::new(), NAME, Access::Write);
     assert!(without_key.err().unwrap().is_misuse());
+}
+
+#[test]
+fn a_world_that_proves_no_number_does_not_move_the_counter() {
+    let (disk, account) = (MemoryDisk::new(), Account::default());
+    let counted = || options().sealed(key(1)).counter(account.clone());
+    let world = counted().open_on(disk.clone(), NAME, Access::Write).unwrap();
+    world.edit().put((0, 0), noise(1)).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    drop(world);
+    let before = account.clone().0.lock().unwrap().clone();
+    // The entity section that the header leads to claims to be of the last save that there can be.
+    let mut forged = bytes(&disk);
+    let long = |at: usize| u64::from_le_bytes(*forged[at..].first_chunk().unwrap()) as usize;
+    let start = long(53);
+    let trailer = start + u32::from_le_bytes(*forged[start - 4..].first_chunk().unwrap()) as usize - 32;
+    forged[trailer + 20..trailer + 28].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    let crc = crc32c::crc32c(&forged[start..trailer + 28]).to_le_bytes();
+    forged[trailer + 28..trailer + 32].copy_from_slice(&crc);
+    for account in [account.clone(), Account::default()] {
+        let disk = MemoryDisk::with_files([(NAME.to_owned(), forged.clone())]);
+        let options = options().sealed(key(1)).counter(account).salvage();
+        assert!(options.open_on(disk, NAME, Access::Write).err().unwrap().is_rollback());
+    }
+    assert_eq!(*account.0.lock().unwrap(), before);
+    let disk = MemoryDisk::with_files([(NAME.to_owned(), forged)]);
+    let world = options().sealed(key(1)).salvage().open_on(disk, NAME, Access::Write).unwrap();
+    assert!(world.report().unproven);
+}
+
+#[test]
+fn a_reader_that_looks_again_refuses_an_old_copy_as_one_that_opens_does() {
+    let (disk, account) = (MemoryDisk::new(), Account::default());
+    let open = |access| options().sealed(key(1)).counter(account.clone()).open_on(disk.clone(), NAME, access);
+    let world = open(Access::Write).unwrap();
+    world.edit().put((0, 0), noise(1)).commit(Durability::Synced).unwrap();
+    let old = bytes(&disk);
+    world.edit().put((0, 0), noise(2)).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    let reader = open(Access::Read).unwrap();
+    let path = format!("{}/../../fixtures/chunks/sealed_1_closed.world", env!("CARGO_MANIFEST_DIR"));
+    let outdated = std::fs::read(path).unwrap();
+    for (copy, is_refused) in [
+        (&old, bonfire::Error::is_rollback as fn(&bonfire::Error) -> bool),
+        (&outdated, bonfire::Error::is_unsupported),
+    ] {
+        let file = disk.open(NAME, Access::Write).unwrap();
+        file.set_len(copy.len() as u64).unwrap();
+        file.write_all_at(copy, 0).unwrap();
+        assert!(is_refused(&reader.refresh().unwrap_err()));
+    }
 }

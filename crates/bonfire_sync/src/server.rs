@@ -182,8 +182,8 @@ impl StreamServer {
     /// Makes the messages of the next tick, and answers requests. Returns what became of requests: once when a request has to
     /// wait, and when it is answered.
     ///
-    /// An error means that the source failed. Clients that were not answered are answered later, and the next tick that works
-    /// says what this one should have said.
+    /// An error means that the source failed. Clients that were not answered are answered later. If the messages of the
+    /// tick could not be made, the next tick that works says what this one should have said.
     pub fn tick(&mut self, source: &mut impl SourceWorld) -> Result<Vec<(ClientId, Answer)>> {
         self.clients.values_mut().for_each(|client| client.requests_in_tick = 0);
         if self.clients.is_empty() {
@@ -191,9 +191,12 @@ impl StreamServer {
         }
         let messages = self.stream.tick(source)?;
         let (tick, stream_bytes) = (self.stream.current_tick(), self.stream.bytes());
+        // All of them get the messages before anybody is answered: an answer may fail, and messages are given once.
+        for client in self.clients.values_mut() {
+            messages.iter().for_each(|message| client.push(message.clone()));
+        }
         let mut answers = Vec::new();
         for (&id, client) in &mut self.clients {
-            messages.iter().for_each(|message| client.push(message.clone()));
             if client.joins {
                 let baseline = self.stream.baseline_of_tick(source)?;
                 client.answered(vec![baseline]);

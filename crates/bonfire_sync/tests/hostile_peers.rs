@@ -274,6 +274,28 @@ fn a_client_that_takes_no_messages_starts_again_within_its_budget() {
     assert_eq!(client.receiver.tick(), Some(host.server.current_tick()));
 }
 
+/// What one client needs cannot be made: the others get their messages, whatever their number.
+#[test]
+fn a_baseline_that_fails_takes_no_message_from_others() {
+    let mut host = Host::new(StreamOptions::new(7), 3);
+    host.server.connect(B);
+    host.tick();
+    let mut client = Client::new();
+    host.sent().remove(&B).unwrap().iter().for_each(|message| _ = client.apply(message));
+    host.server.connect(A);
+    for frame in 0..5 {
+        host.move_all(frame as f32);
+        host.trouble.baseline_fails = true;
+        assert!(host.try_tick().is_err());
+        let sent = host.sent();
+        assert!(!sent.contains_key(&A));
+        sent.get(&B).into_iter().flatten().for_each(|message| _ = client.apply(message));
+        assert_eq!(client.receiver.tick(), Some(host.server.current_tick()), "frame {frame}");
+    }
+    host.tick();
+    assert!(host.sent().contains_key(&A), "it is not forgotten");
+}
+
 #[test]
 fn a_source_that_fails_leaves_requests_for_the_next_tick() {
     let mut host = Host::new(StreamOptions::new(7), 1);

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::counter::SaveCounter;
+use super::counter::{self, SaveCounter};
 use super::indices::Indices;
 use super::names::path_of;
-use super::recover::RecoverOptions;
+use super::recover::{RecoverOptions, Recovered};
 use super::seal::{Seal, SealKey};
 use super::writer_state::WriterState;
-use crate::format::{Flags, Header};
+use crate::format::{Flags, HEADER_BYTES, Header};
 
 /// How a file is opened, and its policy for checkpoints and compaction.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub(crate) struct FileOptions {
     pub(crate) counter: Option<SaveCounter>,
     /// A sealed file opens though it does not prove what it holds.
     pub(crate) salvage: bool,
+    /// A file that is sealed in an old way opens.
+    pub(crate) accepts_old_seal: bool,
     pub(crate) watch: Option<Watch>,
     /// Header and table are current after every save.
     pub(crate) eager: bool,
@@ -37,6 +39,24 @@ impl FileOptions {
     pub(super) fn recover_options(&self) -> RecoverOptions<'_> {
         let Self { key, salvage, watch, .. } = self;
         RecoverOptions { key: key.as_ref(), salvage: *salvage, watch: watch.as_ref(), seal: None }
+    }
+
+    /// Refuses a file that is sealed in an old way, that was put back, or whose number nobody has proven.
+    pub(super) fn check_trust(&self, name: &str, recovered: &Recovered) -> Result<()> {
+        let is_outdated = recovered.is_seal_outdated();
+        if is_outdated && !self.accepts_old_seal {
+            return Err(Error::unsupported(format!(
+                "`{name}` says that it is sealed in an old way, which proves little: somebody without the key may have \
+                 made it of a newer one. `ChunkOptions::accept_old_seal` opens it"
+            )));
+        }
+        if recovered.report.unproven && self.counter.is_some() {
+            return Err(Error::rollback(format!(
+                "`{name}` does not prove which of its saves it holds, so that nothing can be counted: salvage it without \
+                 a counter"
+            )));
+        }
+        counter::check(self.counter.as_ref(), name, recovered.generation, !is_outdated)
     }
 }
 
@@ -60,6 +80,8 @@ pub(crate) struct State {
     pub(super) file: Arc<dyn DiskFile>,
     pub(crate) indices: Indices,
     pub(crate) header: Header,
+    /// The bytes where the header was when the file was looked at. They differ from `header` if that is a copy.
+    pub(super) first_bytes: [u8; HEADER_BYTES as usize],
     pub(crate) generation: u64,
     /// Counts how often frames were moved.
     pub(super) moves: u64,

@@ -6,13 +6,11 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
 use super::chunk_file::{ChunkFile, FileOptions, State};
-use super::counter;
 use super::frame_reader::read_place;
 use super::names::{no_key, path_of, take_lock, temporary_name, write_error};
 use super::proof::ProofChain;
 use super::recover::{Recovered, recover, recover_beside_a_writer};
 use super::report::OpenReport;
-use super::seal::Seal;
 use super::writer_state::WriterState;
 use crate::format::{Flags, FrameKey, FrameKind, Header, Proof, decode_head};
 
@@ -41,19 +39,19 @@ impl ChunkFile {
             Some(header) => header,
             None => lost_header(&*file, &recovered)?,
         };
-        let is_outdated = recovered.seal.as_deref().is_some_and(Seal::is_outdated);
         if access == Access::Write && recovered.seal.is_none() && header.flags.has(Flags::SEALED) {
             return Err(no_key(name));
         }
-        counter::check(options.counter.as_ref(), name, recovered.generation, !is_outdated)?;
+        options.check_trust(name, &recovered)?;
         let mut report = std::mem::take(&mut recovered.report);
-        report.seal_outdated = is_outdated;
-        if is_outdated {
+        report.seal_outdated = recovered.is_seal_outdated();
+        if report.seal_outdated {
             tracing::warn!(world = %name, "a chunk world is sealed in an old way: the next save seals it anew");
         }
         let state = State {
             file: file.into(),
             header: header.clone(),
+            first_bytes: recovered.first_bytes,
             generation: recovered.generation,
             moves: 0,
             seal: recovered.seal.clone(),
@@ -125,7 +123,7 @@ fn lost_header(file: &dyn DiskFile, recovered: &Recovered) -> Result<Header> {
             && let Some(header) = decode_head(&bytes[4..])
         {
             // Settings from before the world was sealed anew do not say so.
-            let is_proven = recovered.seal.as_deref().is_some_and(|seal| !seal.is_outdated());
+            let is_proven = recovered.seal.is_some() && !recovered.is_seal_outdated();
             let flags = header.flags.0 | if is_proven { Flags::PROVEN } else { 0 };
             return Ok(Header { flags: Flags(flags), ..header });
         }

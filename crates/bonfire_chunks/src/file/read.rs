@@ -12,7 +12,7 @@ use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
 use super::report::DamagedFrame;
 use super::seal::Seal;
-use crate::format::{Flags, FrameKey, FramePlace, FrameTag, SIZE_BYTES, TRAILER_BYTES};
+use crate::format::{Flags, FrameKey, FramePlace, FrameTag, HEADER_BYTES, SIZE_BYTES, TRAILER_BYTES};
 
 impl ChunkFile {
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
@@ -103,8 +103,8 @@ impl ChunkFile {
     /// Returns true if another process has written a checkpoint to the file, or replaced it, since it was opened.
     fn is_outdated(&self) -> bool {
         let Ok(file) = self.disk.open(&self.name, Access::Read) else { return false };
-        let mut header = [0; crate::format::HEADER_BYTES as usize];
-        file.read_exact_at(&mut header, 0).is_ok() && header != self.state().header.encode()
+        let mut bytes = [0; HEADER_BYTES as usize];
+        file.read_exact_at(&mut bytes, 0).is_ok() && bytes != self.state().first_bytes
     }
 
     /// Looks at what another process has saved since.
@@ -115,12 +115,14 @@ impl ChunkFile {
         let file =
             self.disk.open(&self.name, Access::Read).map_err(read_error(&*self.disk, "open", &self.name))?;
         let recovered = recover_beside_a_writer(&*file, &self.options.recover_options())?;
+        self.options.check_trust(&self.name, &recovered)?;
         let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
         let mut state = self.state_mut();
         *state = State {
             file: file.into(),
             indices: recovered.indices,
             header,
+            first_bytes: recovered.first_bytes,
             generation: recovered.generation,
             moves: state.moves + 1,
             seal: recovered.seal,

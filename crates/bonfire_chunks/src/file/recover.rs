@@ -34,6 +34,8 @@ use crate::format::{
 pub(super) struct Recovered {
     /// `None` if not even a copy of it is left.
     pub(super) header: Option<Header>,
+    /// The bytes where the header is, damaged or not.
+    pub(super) first_bytes: [u8; HEADER_BYTES as usize],
     pub(super) indices: Indices,
     /// `None` if there is no side index, or none that can be continued.
     pub(super) side: Option<SideIndexChain>,
@@ -53,6 +55,13 @@ pub(super) struct Recovered {
     headers: Vec<[u8; HEADER_BYTES as usize]>,
     pub(super) repair: Repair,
     pub(super) report: OpenReport,
+}
+
+impl Recovered {
+    /// Returns true for a sealed file of version 1.
+    pub(super) fn is_seal_outdated(&self) -> bool {
+        self.seal.as_deref().is_some_and(Seal::is_outdated)
+    }
 }
 
 /// How a file is recovered.
@@ -84,7 +93,8 @@ pub(super) fn recover(file: &dyn DiskFile, options: &RecoverOptions<'_>) -> Resu
         Some(seal) => FileSeal::known(seal),
         None => FileSeal::new(options.key),
     };
-    let (header, is_rebuilt) = match read_header(&scanner)? {
+    let first_bytes = read_first_bytes(&scanner)?;
+    let (header, is_rebuilt) = match decode_header(&first_bytes, scanner.len())? {
         Some(header) => (Some(header), false),
         None => (header_of_last_save(&mut scanner, &mut seal)?, true),
     };
@@ -108,7 +118,7 @@ pub(super) fn recover(file: &dyn DiskFile, options: &RecoverOptions<'_>) -> Resu
     if !recovered.report.damaged.is_empty() {
         recovered.repair = recovered.repair.max(Repair::Checkpoint);
     }
-    recovered.header = header;
+    (recovered.header, recovered.first_bytes) = (header, first_bytes);
     recovered.seal = seal.get().cloned();
     Ok(recovered)
 }
@@ -209,15 +219,19 @@ pub(super) fn recover_beside_a_writer(
     Ok(recovered)
 }
 
-/// `None` if it is damaged.
-fn read_header(scanner: &FrameScanner<'_>) -> Result<Option<Header>> {
+/// Reads the bytes where the header is.
+fn read_first_bytes(scanner: &FrameScanner<'_>) -> Result<[u8; HEADER_BYTES as usize]> {
     if scanner.len() < HEADER_BYTES {
         return Err(Error::corrupt("this is not a chunk world: it is too short to be one"));
     }
     let bytes = scanner.read(0, HEADER_BYTES)?;
-    let bytes = bytes.first_chunk().unwrap_or_else(|| unreachable!("so many bytes were read"));
+    Ok(*bytes.first_chunk().unwrap_or_else(|| unreachable!("so many bytes were read")))
+}
+
+/// Returns the header of a file of this length; `None` if it is damaged.
+fn decode_header(bytes: &[u8; HEADER_BYTES as usize], len: u64) -> Result<Option<Header>> {
     match Header::decode(bytes) {
-        Ok(header) => Ok(header.fits(scanner.len()).then_some(header)),
+        Ok(header) => Ok(header.fits(len).then_some(header)),
         Err(HeaderError::Damaged) => Ok(None),
         Err(HeaderError::Foreign) => {
             Err(Error::corrupt("this is not a chunk world, but something that begins like one"))
@@ -364,6 +378,7 @@ fn by_checkpoint(
     };
     Ok(Some(Recovered {
         header: None,
+        first_bytes: [0; HEADER_BYTES as usize],
         indices,
         side: checkpoint.side.as_ref().map(|side| side.chain).filter(|chain| chain.newest != 0),
         tail_start: checkpoint.tail_start,
@@ -453,6 +468,7 @@ fn by_frames(
     indices.sort();
     Ok(Recovered {
         header: None,
+        first_bytes: [0; HEADER_BYTES as usize],
         indices,
         side: None,
         tail_start: end,

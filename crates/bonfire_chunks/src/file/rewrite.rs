@@ -130,6 +130,7 @@ impl ChunkFile {
         *state = State {
             file: new_file.into(),
             indices: fresh.indices,
+            first_bytes: fresh.header.encode(),
             header: fresh.header,
             generation,
             moves,

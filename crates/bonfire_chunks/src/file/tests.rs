@@ -20,6 +20,7 @@ fn options(eager: bool) -> FileOptions {
         key: None,
         counter: None,
         salvage: false,
+        accepts_old_seal: false,
         watch: None,
         eager,
         capacity_min: 4,

@@ -55,6 +55,7 @@ impl ChunkOptions {
                 key: None,
                 counter: None,
                 salvage: false,
+                accepts_old_seal: false,
                 watch: None,
                 eager: false,
                 capacity_min: 1024,
@@ -186,9 +187,21 @@ impl ChunkOptions {
         self
     }
 
+    /// Opens a world that is sealed in an old way (version 1), too:
+    /// [`OpenReport::seal_outdated`](crate::OpenReport::seal_outdated) says so. It proves the content of single chunks
+    /// and nothing else. The first write seals it anew, whatever it holds by then. This is for a game that had such
+    /// worlds: anybody can make a file that calls itself one, and put it in the place of a newer world. Default: it is
+    /// refused with [`is_unsupported`](Error::is_unsupported).
+    #[cfg(feature = "seal")]
+    pub fn accept_old_seal(mut self) -> Self {
+        self.file.accepts_old_seal = true;
+        self
+    }
+
     /// Opens a sealed world that does not prove what it holds, because parts of it were changed, put back or lost:
     /// [`OpenReport::unproven`](crate::OpenReport::unproven) says so. Chunks still come with their seal or not at all. Default: such a world is refused
-    /// with [`is_corrupt`](Error::is_corrupt).
+    /// with [`is_corrupt`](Error::is_corrupt). With a [counter](Self::counter) it is refused all the same, with
+    /// [`is_rollback`](Error::is_rollback).
     pub fn salvage(mut self) -> Self {
         self.file.salvage = true;
         self

@@ -61,6 +61,8 @@ pub struct Trouble {
     pub cannot_tell: bool,
     /// The next changes are an error, after they were taken from the world.
     pub changes_fail: bool,
+    /// Everything is an error, the next time.
+    pub baseline_fails: bool,
     /// Given in the place of everything, once.
     pub not_everything: Option<Delta>,
     /// How often everything was asked for.
@@ -72,6 +74,9 @@ pub struct Sides<'s>(pub &'s mut Followed, pub &'s mut Trouble);
 impl SourceWorld for Sides<'_> {
     fn baseline(&mut self) -> Result<Delta> {
         self.1.baselines += 1;
+        if std::mem::take(&mut self.1.baseline_fails) {
+            return Err(Error::custom("the source has a bad day"));
+        }
         self.1.not_everything.take().map_or_else(|| self.0.whole(), Ok)
     }
     fn changes(&mut self) -> Result<Delta> {

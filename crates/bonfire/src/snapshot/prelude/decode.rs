@@ -83,11 +83,11 @@ impl Finder<'_> {
         Ok((offset, Groups::new(bytes, groups)))
     }
 
-    /// Distinct values: no more than they have bytes, or one that has none.
+    /// Distinct values: at most one of them has no bytes.
     fn values(&mut self) -> Result<(u64, Groups)> {
         let (offset, groups) = self.groups()?;
         let (rows, bytes) = (groups.rows(), groups.bytes.len() as u64);
-        if rows > bytes.max(1) {
+        if rows > bytes + 1 {
             return Err(self.input.corrupt(format!("{rows} distinct values in {bytes} bytes")));
         }
         Ok((offset, groups))
