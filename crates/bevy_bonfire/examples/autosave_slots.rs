@@ -44,7 +44,7 @@ fn game(directory: &Path) -> Result<App> {
         // What is in `SimulationSet` stands still while the game is saved. The default is that the game goes
         // on; this example wants to print the same in every run.
         .policy(SavePolicy::PauseUntilDurable)
-        .on_exit(OnExit::save("exit").deadline(Duration::from_secs(5)));
+        .on_exit(ExitOptions::save("exit").deadline(Duration::from_secs(5)));
     let mut app = App::new();
     app.add_plugins((ScheduleRunnerPlugin::run_loop(Duration::from_millis(1)), TimePlugin, bonfire))
         // Time flies: a frame takes a second.

@@ -47,8 +47,8 @@ fn game() -> App {
     app.add_observer(|mut starting: On<SaveStarting>| starting.exclude::<Spark>());
     // Nothing is lost silently. With a logger, the log has the same.
     app.add_observer(|captured: On<SaveCaptured>| {
-        for name in &captured.unregistered {
-            println!("(somebody forgot to register {name})");
+        for note in &captured.notes {
+            println!("(left out: {note})");
         }
     });
     app

@@ -113,7 +113,9 @@ pub trait PersistExt: Sized {
     }
 
     /// Saves the current state. A load sets the next one, unless it is the current one already: `OnExit` and `OnEnter`
-    /// run when Bevy next applies transitions, with the loaded world in place.
+    /// run when Bevy next applies transitions, with the loaded world in place. Systems that spawn a level in `OnEnter` ask
+    /// [`entered_by_load`](crate::entered_by_load). `DespawnOnExit` and `DespawnOnEnter` of the state are saved with their
+    /// entities.
     ///
     /// ```
     /// # use bevy_app::App;
@@ -233,7 +235,8 @@ pub trait PersistExt: Sized {
         self
     }
 
-    /// Says that a component is knowingly not saved, so that a save does not name it as missing.
+    /// Says that a component is knowingly not saved, so that a save does not name it as missing. The same holds for entities
+    /// that have it and are not part of saves.
     fn persist_ignore<T: Component>(&mut self) -> &mut Self {
         SaveRegistry::edit(self.save_world(), |world, registry| {
             let id = world.register_component::<T>();

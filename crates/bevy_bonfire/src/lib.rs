@@ -23,7 +23,7 @@ pub use bonfire as core;
 pub use bonfire::__private;
 pub use bonfire::engine::SaveScope;
 pub use bonfire::{
-    AsText, Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
+    Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
     LoadReport, NonFinite, Result, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
@@ -38,14 +38,17 @@ pub use bonfire_store::{Details, Handle, LoadSource, SaveHandle, SaveReport, Sav
 pub use bonfire_sync as sync;
 #[cfg(feature = "asset")]
 pub use builtin::asset::{AssetRef, SavedHandle};
+#[cfg(feature = "state")]
+pub use builtin::state::entered_by_load;
 pub use capture::{IncrementalCapture, SaveCaptured, SaveFinished, SaveOptions, SaveStarting};
 pub use index::{Index, Key};
 pub use live::{
-    Autosave, Checkpoints, LoadHandle, OnExit, SavePolicy, SaveSystems, SavedOnExit, Saves, SimulationSet,
+    Autosave, Checkpoints, ExitOptions, LoadHandle, SavePolicy, SaveSystems, SavedOnExit, Saves,
+    SimulationSet,
 };
 pub use load::{LoadFinished, LoadMode, LoadOptions, LoadStarting, Loaded, SlicedLoad, StartedOver, Ticks};
 pub use plugin::BonfirePlugin;
-pub use selection::{Saved, Selection};
+pub use selection::{Saved, SavedTree, Selection};
 pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 
@@ -54,9 +57,9 @@ pub mod prelude {
     #[cfg(feature = "asset")]
     pub use crate::AssetRef;
     pub use crate::{
-        Autosave, BonfirePlugin, CommandsSaveExt, LoadFinished, LoadMode, LoadOptions, LoadStarting, OnExit,
-        Persist, PersistExt, SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting, Saved, Saves,
-        SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
+        Autosave, BonfirePlugin, CommandsSaveExt, ExitOptions, LoadFinished, LoadMode, LoadOptions,
+        LoadStarting, Persist, PersistExt, SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting,
+        Saved, SavedTree, Saves, SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };
 }
 

@@ -8,7 +8,7 @@ use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel};
 use bonfire::engine::SaveScope;
 use bonfire_store::Slots;
 
-use crate::live::{self, Autosave, OnExit, SavePolicy, SaveSystems, Saves, SimulationSet};
+use crate::live::{self, Autosave, ExitOptions, SavePolicy, SaveSystems, Saves, SimulationSet};
 use crate::registry::{Batches, SaveRegistry};
 #[cfg(any(doc, feature = "reflect"))]
 use crate::selection::Saved;
@@ -21,7 +21,7 @@ pub struct BonfirePlugin {
     slots: Option<Slots>,
     autosave: Autosave,
     policy: SavePolicy,
-    on_exit: OnExit,
+    on_exit: ExitOptions,
 }
 
 impl Default for BonfirePlugin {
@@ -32,7 +32,7 @@ impl Default for BonfirePlugin {
             slots: None,
             autosave: Autosave::default(),
             policy: SavePolicy::default(),
-            on_exit: OnExit::default(),
+            on_exit: ExitOptions::default(),
         }
     }
 }
@@ -68,7 +68,7 @@ impl BonfirePlugin {
     }
 
     /// What happens when the app exits. Default: it waits up to ten seconds for what was asked for.
-    pub fn on_exit(mut self, on_exit: OnExit) -> Self {
+    pub fn on_exit(mut self, on_exit: ExitOptions) -> Self {
         self.on_exit = on_exit;
         self
     }

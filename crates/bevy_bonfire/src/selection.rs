@@ -1,15 +1,19 @@
 //! Which entities a save is about.
 
+use std::sync::Arc;
+
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::Component;
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::entity_disabling::Disabled;
+use bevy_ecs::hierarchy::{ChildOf, Children};
 use bevy_ecs::query::{Allow, QueryFilter};
 #[cfg(feature = "reflect")]
 use bevy_ecs::reflect::ReflectComponent;
-use bevy_ecs::world::World;
+use bevy_ecs::world::{EntityRef, World};
 #[cfg(feature = "reflect")]
 use bevy_reflect::prelude::ReflectDefault;
-use bonfire::engine::FromQuery;
+use bonfire::engine::{FromPredicate, FromQuery, Predicate};
 use bonfire::{Error, Result};
 
 /// Marks an entity as part of the save. Give it to entities when they are spawned, or to all that have some component:
@@ -26,6 +30,56 @@ use bonfire::{Error, Result};
 #[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
 pub struct Saved;
 
+/// Marks an entity and all of its descendants as part of the save, also those that it gets later.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// # use bevy_bonfire::prelude::*;
+/// # let mut world = World::new();
+/// # world.persist_ignore::<Name>();
+/// world.spawn((SavedTree, Name::new("ship"), children![(Name::new("cannon"), children![Name::new("barrel")])]));
+/// assert_eq!(world.capture(&SaveOptions::new())?.entity_count(), 3);
+/// # Ok::<(), bevy_bonfire::Error>(())
+/// ```
+#[derive(Component, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "reflect", derive(bevy_reflect::Reflect), reflect(Component, Default, Debug))]
+#[require(Saved)]
+pub struct SavedTree;
+
+/// Returns true if an entity descends from one with [`SavedTree`].
+pub(crate) fn is_in_tree(world: &World, entity: Entity) -> bool {
+    // A circle of parents has no root.
+    let mut seen = EntityHashSet::default();
+    let mut parent = world.get::<ChildOf>(entity);
+    while let Some(ChildOf(ancestor)) = parent.filter(|parent| seen.insert(parent.0)) {
+        if world.get::<SavedTree>(*ancestor).is_some() {
+            return true;
+        }
+        parent = world.get::<ChildOf>(*ancestor);
+    }
+    false
+}
+
+/// All descendants of entities with [`SavedTree`]; `None` if there are no such entities.
+pub(crate) fn descendants(world: &World) -> Option<EntitySet> {
+    let mark = world.components().component_id::<SavedTree>()?;
+    let trees = world.archetypes().iter().filter(|archetype| archetype.contains(mark));
+    let mut open: Vec<Entity> = trees.flat_map(Archetype::entities).map(ArchetypeEntity::id).collect();
+    if open.is_empty() {
+        return None;
+    }
+    let mut found = EntitySet::default();
+    while let Some(entity) = open.pop() {
+        for &child in world.get::<Children>(entity).into_iter().flat_map(|children| children.iter()) {
+            if !found.contains(child) {
+                found.insert(child);
+                open.push(child);
+            }
+        }
+    }
+    Some(found)
+}
+
 /// A choice among the entities that would be saved.
 ///
 /// [`matching`](bonfire::engine::Selection::matching) takes a query filter of Bevy. Disabled entities are looked at like all
@@ -39,16 +93,21 @@ pub struct Saved;
 ///
 /// let by_key = Selection::new().filter(Filter::new().include("game.health").layers([0, 3])?);
 /// let by_query = Selection::new().matching::<(With<Player>, Without<Ghost>)>();
+/// let by_value = Selection::new().only(|entity| entity.get::<Name>().is_some_and(|name| name.starts_with("Boss")));
+/// let by_list = Selection::new().entities([Entity::PLACEHOLDER]).resource("game.clock");
 /// # Ok::<(), bevy_bonfire::Error>(())
 /// ```
 pub type Selection = bonfire::engine::Selection<EntityQuery>;
 
-/// A query filter of Bevy: how to find the entities that match, and how to make its types known to a world.
+/// A query filter of Bevy, a list of entities, or a function that decides about each.
 #[derive(Clone)]
 pub struct EntityQuery {
-    find: fn(&World) -> Option<EntitySet>,
+    find: Arc<FindEntities>,
     prepare: fn(&mut World),
 }
+
+/// Finds the entities of a world that match; `None` if the world does not know a type of the query.
+type FindEntities = dyn Fn(&World) -> Option<EntitySet> + Send + Sync;
 
 impl<F: QueryFilter + 'static> FromQuery<F> for EntityQuery {
     fn from_query() -> Self {
@@ -59,7 +118,37 @@ impl<F: QueryFilter + 'static> FromQuery<F> for EntityQuery {
         let prepare = |world: &mut World| {
             let _ = world.query_filtered::<Entity, (F, Allow<Disabled>)>();
         };
-        Self { find, prepare }
+        Self { find: Arc::new(find), prepare }
+    }
+}
+
+/// Entities that do not exist any more match nothing.
+impl FromIterator<Entity> for EntityQuery {
+    fn from_iter<I: IntoIterator<Item = Entity>>(entities: I) -> Self {
+        let entities: Vec<Entity> = entities.into_iter().collect();
+        let find = move |world: &World| {
+            Some(
+                entities
+                    .iter()
+                    .copied()
+                    .filter(|&entity| world.entities().contains_spawned(entity))
+                    .collect(),
+            )
+        };
+        Self { find: Arc::new(find), prepare: |_| {} }
+    }
+}
+
+impl FromPredicate for EntityQuery {
+    type EntityRef<'w> = EntityRef<'w>;
+
+    fn from_predicate(predicate: Predicate<Self>) -> Self {
+        let find = move |world: &World| {
+            let entities = world.archetypes().iter().flat_map(Archetype::entities);
+            let refs = entities.filter_map(|entity| world.get_entity(entity.id()).ok());
+            Some(refs.filter(|entity| predicate(*entity)).map(|entity| entity.id()).collect())
+        };
+        Self { find: Arc::new(find), prepare: |_| {} }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bevy_ecs::component::Component;
-use bevy_ecs::entity::{Entity, EntityHashMap};
+use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::DeferredWorld;
@@ -104,6 +104,8 @@ impl fmt::Display for StableId {
 #[derive(Resource, Default, Debug)]
 pub struct StableIds {
     holders: HashMap<StableId, Holders>,
+    /// How many entities have one.
+    held: usize,
     /// A load puts new entities beside those that they replace: no reason to warn.
     loading: bool,
     /// The ids of pending entities.
@@ -130,6 +132,19 @@ impl StableIds {
         self.holders.is_empty()
     }
 
+    /// The ids of these entities that other entities have, too.
+    pub(crate) fn duplicates(&self, entities: impl Iterator<Item = Entity>) -> Vec<StableId> {
+        if self.holders.len() == self.held {
+            return Vec::new();
+        }
+        let loaded: EntityHashSet = entities.collect();
+        let shared = self.holders.iter().filter(|(_, holders)| !holders.earlier.is_empty());
+        let mut ids: Vec<StableId> =
+            shared.filter(|(_, holders)| loaded.contains(&holders.last)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     pub(crate) fn begin_load(&mut self) {
         self.loading = true;
     }
@@ -140,6 +155,7 @@ impl StableIds {
 
     pub(crate) fn insert(&mut self, id: StableId, entity: Entity) {
         id.pass();
+        self.held += 1;
         match self.holders.entry(id) {
             Entry::Vacant(free) => {
                 free.insert(Holders { last: entity, earlier: Vec::new() });
@@ -178,8 +194,13 @@ impl StableIds {
         let Entry::Occupied(mut taken) = self.holders.entry(id) else { return };
         let holders = taken.get_mut();
         if holders.last != entity {
+            let before = holders.earlier.len();
             holders.earlier.retain(|&other| other != entity);
-        } else if let Some(other) = holders.earlier.pop() {
+            self.held -= before - holders.earlier.len();
+            return;
+        }
+        self.held -= 1;
+        if let Some(other) = holders.earlier.pop() {
             holders.last = other;
         } else {
             taken.remove();

@@ -91,7 +91,9 @@ impl WorldSaveExt for World {
                 }
                 let rope = snapshot.encode(&encode)?;
                 bonfire_store::write(path.as_ref(), &rope)?;
-                Ok(SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count()))
+                let mut report = SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count());
+                report.notes = snapshot.notes().to_vec();
+                Ok(report)
             });
         self.trigger(SaveFinished { target, result: result.clone() });
         result

@@ -158,3 +158,29 @@ fn children_that_are_not_saved_are_remarked() {
     world.load(&snapshot, LoadMode::Replace).unwrap();
     assert_eq!(world.query::<&Name>().iter(&world).count(), 2, "they went with their parent");
 }
+
+#[test]
+fn a_label_of_the_caller_wins_over_those_of_observers() {
+    use bevy_bonfire::Details;
+    use bevy_bonfire::store::{MemoryStore, Slots, Wait};
+    let slots = Slots::new(MemoryStore::new());
+    let mut app = bevy_app::App::new();
+    app.add_plugins(BonfirePlugin::new().slots(slots.clone()).autosave(Autosave::off()));
+    app.world_mut().spawn(Saved);
+    app.add_observer(|mut starting: On<SaveStarting>| {
+        assert!(starting.target().is_some());
+        starting.describe(|details| {
+            assert_eq!(details.get_label(), Some("Before the dragon"), "observers can read it");
+            details.label("Autosave").game_version("1.4")
+        });
+    });
+    let options = SaveOptions::new().details(Details::new().label("Before the dragon"));
+    let save = app.world_mut().resource_mut::<Saves>().save_with("quick", options);
+    app.update();
+    save.wait().unwrap();
+    let info = slots.load("quick").wait().unwrap().info;
+    assert_eq!(
+        (info.label.as_deref(), info.game_version.as_deref()),
+        (Some("Before the dragon"), Some("1.4"))
+    );
+}

@@ -11,7 +11,8 @@ use bevy_bonfire::store::Phase;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{Details, DirStore, MemoryStore, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadOptions, LoadSource, OnExit, SavePolicy, SaveSystems, SaveTarget, SavedOnExit, StartedOver,
+    Autosave, ExitOptions, LoadOptions, LoadSource, SavePolicy, SaveSystems, SaveTarget, SavedOnExit,
+    StartedOver,
 };
 use bevy_ecs::prelude::*;
 use common::*;
@@ -356,7 +357,8 @@ fn the_simulation_stands_still_from_the_request_until_the_save_is_durable() {
 
 #[test]
 fn an_app_that_exits_saves_first_and_waits() {
-    let mut app = app_with(BonfirePlugin::new().slots(slots()).on_exit(OnExit::save("exit")));
+    let mut app = app_with(BonfirePlugin::new().slots(slots()).on_exit(ExitOptions::save("exit")));
+    app.world_mut().spawn(Saved);
     app.add_observer(|done: On<SavedOnExit>, mut heard: ResMut<Heard>| {
         heard.0.push(format!("exit {:?}", done.unfinished));
     });
@@ -372,8 +374,9 @@ fn an_app_that_exits_saves_first_and_waits() {
 
 #[test]
 fn an_app_that_exits_waits_no_longer_than_its_deadline_and_says_what_is_lost() {
-    let on_exit = OnExit::save("exit").deadline(Duration::from_millis(1));
+    let on_exit = ExitOptions::save("exit").deadline(Duration::from_millis(1));
     let mut app = app_with(BonfirePlugin::new().slots(slots()).on_exit(on_exit));
+    app.world_mut().spawn(Saved);
     app.add_observer(|done: On<SavedOnExit>, mut heard: ResMut<Heard>| {
         heard.0.push(format!("exit {:?}", done.unfinished));
     });

@@ -9,7 +9,7 @@ use bevy_app::{App, AppExit, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, MemoryStore, Slots};
-use bevy_bonfire::{Autosave, IncrementalCapture, OnExit, SaveTarget, SavedOnExit, SlicedLoad};
+use bevy_bonfire::{Autosave, ExitOptions, IncrementalCapture, SaveTarget, SavedOnExit, SlicedLoad};
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::prelude::*;
@@ -72,7 +72,7 @@ fn in_time(seconds: u64, work: impl FnOnce() + Send + 'static) -> bool {
 fn exit_with_a_load_on_a_disk_that_hangs_ends() {
     let (give, take) = channel();
     let ended = in_time(8, move || {
-        let deadline = OnExit::default().deadline(Duration::from_millis(200));
+        let deadline = ExitOptions::default().deadline(Duration::from_millis(200));
         let mut app = app_with(plugin().on_exit(deadline));
         give.send(hold(&mut app)).unwrap();
         saves(&mut app).load("quick");
@@ -87,7 +87,7 @@ fn exit_with_a_load_on_a_disk_that_hangs_ends() {
 
 #[test]
 fn a_save_that_was_not_even_captured_at_exit_is_unfinished() {
-    let on_exit = OnExit::save("exit").deadline(Duration::from_millis(200));
+    let on_exit = ExitOptions::save("exit").deadline(Duration::from_millis(200));
     let mut app = app_with(plugin().on_exit(on_exit));
     let held = hold(&mut app);
     saves(&mut app).load("quick");
@@ -101,7 +101,7 @@ fn a_save_that_was_not_even_captured_at_exit_is_unfinished() {
 #[test]
 fn exit_ends_though_an_observer_of_each_save_asks_for_a_copy() {
     let ended = in_time(10, || {
-        let on_exit = OnExit::save("exit").deadline(Duration::from_millis(200));
+        let on_exit = ExitOptions::save("exit").deadline(Duration::from_millis(200));
         let mut app = app_with(plugin().on_exit(on_exit));
         app.add_observer(|_: On<SaveStarting>, mut saves: ResMut<Saves>| {
             saves.save("copy");
@@ -438,8 +438,9 @@ fn a_hook_of_a_load_by_hand_may_wait_for_a_save() {
 
 #[test]
 fn a_second_exit_of_an_app_that_went_on_saves_too() {
-    let mut app = app_with(plugin().on_exit(OnExit::save("exit")));
+    let mut app = app_with(plugin().on_exit(ExitOptions::save("exit")));
     app.world_mut().insert_resource(Score { points: 1, best: None });
+    app.world_mut().spawn(Saved);
     exit(&mut app);
     // A runner that asks "really?", an editor that stops and starts the game.
     for _ in 0..5 {
@@ -588,7 +589,7 @@ fn an_older_save_does_not_replace_a_newer_one_that_was_acknowledged() {
 fn observers_are_told_of_a_load_that_the_exit_gave_up() {
     #[derive(Resource, Default)]
     struct Told(usize);
-    let mut app = app_with(plugin().on_exit(OnExit::default().deadline(Duration::from_millis(100))));
+    let mut app = app_with(plugin().on_exit(ExitOptions::default().deadline(Duration::from_millis(100))));
     app.init_resource::<Told>();
     app.add_observer(|_: On<LoadFinished>, mut told: ResMut<Told>| told.0 += 1);
     let held = hold(&mut app);
@@ -688,7 +689,7 @@ fn carrying() -> (World, bevy_bonfire::Snapshot) {
 
 #[test]
 fn a_game_may_remove_saves_in_an_observer_at_the_exit() {
-    let mut app = app_with(plugin().on_exit(OnExit::save("exit")));
+    let mut app = app_with(plugin().on_exit(ExitOptions::save("exit")));
     app.add_observer(|_: On<SaveFinished>, mut commands: Commands| commands.remove_resource::<Saves>());
     saves(&mut app).save("quick");
     exit(&mut app);

@@ -12,7 +12,8 @@ use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::disk::MemoryDisk;
 use bevy_bonfire::store::{DirStore, Handle, MemoryStore, SaveHandle, Slots, Wait};
 use bevy_bonfire::{
-    Autosave, LoadHandle, LoadOptions, OnExit, SavePolicy, SaveTarget, SavedOnExit, Snapshot, StartedOver,
+    Autosave, ExitOptions, LoadHandle, LoadOptions, SavePolicy, SaveTarget, SavedOnExit, Snapshot,
+    StartedOver,
 };
 use bevy_ecs::prelude::*;
 use bonfire_testkit::disk::{Fault, FaultyDisk, Plan, Random, Repeat};
@@ -257,7 +258,7 @@ impl Schedule {
             self.hold();
         }
         let deadline = Duration::from_secs(if in_time { 60 } else { 0 });
-        self.saves().on_exit = OnExit::save("exit").deadline(deadline);
+        self.saves().on_exit = ExitOptions::save("exit").deadline(deadline);
         let enabled = self.saves().is_enabled();
         self.app.world_mut().write_message(AppExit::Success);
         self.frame();

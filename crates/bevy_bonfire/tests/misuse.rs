@@ -75,7 +75,7 @@ fn an_unregistered_component_is_named_once_with_the_line_to_add() {
     world.persist_ignore::<Unwanted>();
     world.init_resource::<Named>();
     world.add_observer(|captured: On<SaveCaptured>, mut named: ResMut<Named>| {
-        named.0.extend(captured.unregistered.iter().cloned());
+        named.0.extend(captured.notes.iter().map(|note| note.key.clone()));
     });
     let parent = world.spawn((Saved, Forgotten, Unwanted)).id();
     world.spawn((Saved, Forgotten, Enemy, ChildOf(parent)));

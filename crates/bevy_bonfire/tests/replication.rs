@@ -4,6 +4,7 @@ mod common;
 
 use bevy_app::App;
 use bevy_bonfire::Compression;
+use bevy_bonfire::Saved;
 use bevy_bonfire::replication::Granularity;
 use bevy_bonfire::replication::{
     ClientId, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated, ReplicationClient,
@@ -282,4 +283,29 @@ fn what_changes_after_a_baseline_is_told() {
     apps.assert_in_sync();
     let here = apps.client.world().resource::<ReplicationClient>().entity(ship).unwrap();
     assert_eq!(apps.client.world().get::<Position>(here), Some(&at(10.0)));
+}
+
+#[test]
+fn everything_that_is_persisted_is_replicated_by_one_call() {
+    // Before and after the registrations: the order does not matter.
+    let mut apps = TwoApps::new(|app| {
+        app.replicate_persisted();
+        register(app.world_mut(), false);
+    });
+    let parent = apps.server.world_mut().spawn((at(1.0), Replicated, Saved, Name::new("parent"))).id();
+    let inventory = Inventory { items: vec!["key".into()], gold: Some(3) };
+    let child =
+        apps.server.world_mut().spawn((inventory.clone(), Hover(3), Replicated, ChildOf(parent))).id();
+    apps.server.world_mut().insert_resource(Score { points: 3, best: Some(child) });
+    apps.update();
+    apps.assert_in_sync();
+    let client = apps.client.world().resource::<ReplicationClient>();
+    let (child, parent) = (client.entity(child).unwrap(), client.entity(parent).unwrap());
+    let world = apps.client.world();
+    assert_eq!(world.get::<Inventory>(child), Some(&inventory));
+    assert_eq!(world.get::<Name>(parent).unwrap().as_str(), "parent");
+    assert_eq!(world.get::<ChildOf>(child).unwrap().parent(), parent);
+    assert_eq!(world.resource::<Score>().points, 3);
+    assert!(world.get::<Hover>(child).is_none(), "transient components are not persisted");
+    assert!(world.get::<Saved>(parent).is_none(), "a client does not save its mirrors");
 }

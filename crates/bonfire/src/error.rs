@@ -29,6 +29,8 @@ struct Inner {
     path: Vec<String>,
     section: Option<&'static str>,
     offset: Option<u64>,
+    /// The file or directory.
+    place: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -61,6 +63,7 @@ impl Error {
             path: Vec::new(),
             section: None,
             offset: None,
+            place: None,
             source: None,
         }))
     }
@@ -231,6 +234,14 @@ impl Error {
         self.0.key.get_or_insert_with(|| key.to_owned());
         self
     }
+    /// Names the file or directory that the error was met in, unless a more precise one is there already. An error of
+    /// the file system names its path itself.
+    pub fn in_place(mut self, place: impl Display) -> Self {
+        if !self.is_io() {
+            self.0.place.get_or_insert_with(|| place.to_string());
+        }
+        self
+    }
     /// Puts a field (or variant, or element) in front of the path to the value that failed.
     #[cold]
     pub fn in_field(mut self, field: impl Display) -> Self {
@@ -255,7 +266,7 @@ impl Error {
 
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { message, key, path, section, offset, .. } = &*self.0;
+        let Inner { message, key, path, section, offset, place, .. } = &*self.0;
         if let Some(key) = key {
             write!(f, "`{}`", key.escape_debug())?;
             for field in path.iter().rev() {
@@ -270,10 +281,14 @@ impl Display for Error {
         }
         f.write_str(message)?;
         match (section, offset) {
-            (Some(section), Some(offset)) => write!(f, " (section {section}, byte {offset})"),
-            (Some(section), None) => write!(f, " (section {section})"),
-            (None, Some(offset)) => write!(f, " (byte {offset})"),
-            (None, None) => Ok(()),
+            (Some(section), Some(offset)) => write!(f, " (section {section}, byte {offset})")?,
+            (Some(section), None) => write!(f, " (section {section})")?,
+            (None, Some(offset)) => write!(f, " (byte {offset})")?,
+            (None, None) => {}
+        }
+        match place {
+            Some(place) => write!(f, ", in `{place}`"),
+            None => Ok(()),
         }
     }
 }
@@ -323,6 +338,18 @@ mod tests {
     fn the_first_key_and_place_win_because_they_are_the_most_precise() {
         let error = Error::limit("too long").in_key("inner").in_key("outer").at(1).at(2);
         assert_eq!((error.key(), error.offset()), (Some("inner"), Some(1)));
+    }
+
+    #[test]
+    fn a_message_ends_with_the_file_that_it_is_about() {
+        let error = Error::corrupt("a block is damaged")
+            .at(3)
+            .in_key("quick")
+            .in_place("saves/quick")
+            .in_place("saves");
+        assert_eq!(error.to_string(), "`quick`: a block is damaged (byte 3), in `saves/quick`");
+        let error = Error::io("cannot open `a`", std::io::ErrorKind::NotFound.into()).in_place("saves");
+        assert!(!error.to_string().contains("saves"), "{error}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Filter {
         self.include_any.push(key.into());
         self
     }
-    /// No entities that have this component; may be repeated.
+    /// No entities that have this component, and not the resource of this key; may be repeated.
     pub fn exclude(mut self, key: impl Into<String>) -> Self {
         self.exclude.push(key.into());
         self
@@ -62,6 +62,16 @@ impl Filter {
             && self.include_any.is_empty()
             && self.exclude.is_empty()
             && self.layers.is_none()
+    }
+
+    /// Returns true if it names components that entities must have.
+    pub(crate) fn names_components(&self) -> bool {
+        !self.include.is_empty() || !self.include_any.is_empty()
+    }
+
+    /// Returns true if it leaves out what has this key.
+    pub(crate) fn excludes(&self, key: &str) -> bool {
+        self.exclude.iter().any(|excluded| excluded == key)
     }
 
     /// For front ends: looks up the keys, and adds what save hooks excluded. The filter itself is not changed, so

@@ -44,11 +44,11 @@ pub fn check_game_key(key: &str) -> Result<()> {
 }
 
 /// The builder methods that the `SaveOptions` of all front ends share. Invoke it in their `impl`; the struct needs the fields
-/// `selection` and `common`. The argument is the front end's selection.
+/// `selection` and `common`. The arguments are the front end's selection and its entity.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __save_options_methods {
-    ($Selection:ty) => {
+    ($Selection:ty, $Entity:ty) => {
         /// Saves everything that is registered, uncompressed.
         pub fn new() -> Self {
             Self::default()
@@ -61,6 +61,11 @@ macro_rules! __save_options_methods {
         /// Chooses entities by key and layer.
         pub fn filter(mut self, filter: $crate::Filter) -> Self {
             self.selection.filter = filter;
+            self
+        }
+        /// Chooses these entities, as far as they would be saved.
+        pub fn entities(mut self, entities: impl IntoIterator<Item = $Entity>) -> Self {
+            self.selection = self.selection.entities(entities);
             self
         }
         /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.

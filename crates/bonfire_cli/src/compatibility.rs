@@ -154,7 +154,7 @@ pub(crate) fn open(path: &Path, build: &Build) -> Result<(Snapshot, Compatibilit
     let damaged = |error: Error| Failure::whole_save(path, error);
     let file = SaveFile::read(path)?;
     let mut fit = Compatibility::of(&file, build).map_err(damaged)?;
-    let (snapshot, _) = file.open(OnDamage::Fail).map_err(damaged)?;
+    let snapshot = file.open(OnDamage::Fail).map_err(damaged)?.base;
     fit.worlds = build.lock.pending_migrations(&snapshot);
     Ok((snapshot, fit))
 }

@@ -1,20 +1,32 @@
 //! From a path to a snapshot. The file is read once, into memory that the snapshot's columns stay in.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use bonfire::engine::AlignedBuf;
-use bonfire::{Limits, OpenOptions, Snapshot};
+use bonfire::{OpenOptions, Snapshot};
 use bonfire_store::SealKey;
 use bytes::Bytes;
 
 use crate::exit::Failure;
+use crate::journal::{Journal, JournalFiles};
+use crate::read::{FileKind, read_bytes};
 use crate::sealed;
 
-/// The bytes of a save, aligned, so that opening them copies nothing.
+/// The bytes of a save, aligned, so that opening them copies nothing; and its journal.
 pub(crate) struct SaveFile {
     bytes: Bytes,
+    journal: Option<JournalFiles>,
+    keys: Vec<SealKey>,
+}
+
+/// A save with its journal, as a load gives it.
+pub(crate) struct OpenedSave {
+    /// The save alone.
+    pub(crate) base: Snapshot,
+    /// The save with its journal.
+    pub(crate) snapshot: Snapshot,
+    pub(crate) journal: Option<Journal>,
+    /// The first damage of the save, if it is salvaged.
+    pub(crate) damage: Option<bonfire::Error>,
 }
 
 impl SaveFile {
@@ -22,25 +34,17 @@ impl SaveFile {
         Self::read_sealed(path, &[])
     }
 
-    /// Reads a file that may be sealed.
+    /// Reads a save that may be sealed, and its journal.
     pub(crate) fn read_sealed(path: &Path, keys: &[SealKey]) -> Result<Self, Failure> {
-        let unreadable = |error: std::io::Error| Failure::file(path, error);
-        let mut file = File::open(path).map_err(unreadable)?;
-        let metadata = file.metadata().map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(Failure::file(path, "this is not a file"));
-        }
-        // Stored bytes are never more than raw bytes, so twice the limit leaves room for every header.
-        let bytes_max = Limits::default().raw_bytes_max.saturating_mul(2);
-        let len = usize::try_from(metadata.len()).ok().filter(|_| metadata.len() <= bytes_max);
-        let Some(len) = len else {
-            let message = format!("{} bytes are more than this tool reads ({bytes_max})", metadata.len());
-            return Err(Failure::file(path, message));
-        };
-        let mut buffer = AlignedBuf::zeroed(len);
-        file.read_exact(buffer.as_mut()).map_err(unreadable)?;
-        let bytes = sealed::open(path, buffer.share(), keys);
-        Ok(Self { bytes: bytes.map_err(|error| Failure::whole_save(path, error))? })
+        FileKind::require(path, FileKind::Save, &[])?;
+        let bytes = sealed::open(path, read_bytes(path)?, keys);
+        let bytes = bytes.map_err(|error| Failure::whole_save(path, error))?;
+        Ok(Self { bytes, journal: JournalFiles::read(path)?, keys: keys.to_vec() })
+    }
+
+    /// Returns true if a journal lies beside the save.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.journal.is_some()
     }
 
     /// The number of bytes.
@@ -48,41 +52,51 @@ impl SaveFile {
         self.bytes.len()
     }
 
-    /// The bytes, to be shared.
-    pub(crate) fn into_bytes(self) -> Bytes {
-        self.bytes
-    }
-
     /// The bytes as they are.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Opens the bytes as they are. If they are damaged and the user asked for what is left, opens that, and returns the
-    /// damage that was met first: salvage itself passes over what costs nothing.
-    pub(crate) fn open(
-        self,
-        on_damage: OnDamage,
-    ) -> Result<(Snapshot, Option<bonfire::Error>), bonfire::Error> {
+    /// Opens the save with its journal. If the save is damaged and the user asked for what is left, opens that, and
+    /// returns the damage that was met first: salvage itself passes over what costs nothing.
+    pub(crate) fn open(self, on_damage: OnDamage) -> Result<OpenedSave, bonfire::Error> {
         match self.open_or_salvage() {
-            Opened::Whole(snapshot) => Ok((snapshot, None)),
+            Opened::Whole(opened) => Ok(*opened),
             Opened::Damaged { error, salvaged } if on_damage == OnDamage::Salvage => {
-                salvaged.map(|snapshot| (snapshot, Some(error)))
+                salvaged.map(|snapshot| OpenedSave {
+                    base: snapshot.clone(),
+                    snapshot,
+                    journal: None,
+                    damage: Some(error),
+                })
             }
             Opened::Damaged { error, .. } | Opened::Unreadable(error) => Err(error),
         }
     }
 
-    /// Opens the bytes as they are; if they turn out to be damaged, opens what is left and returns both.
+    /// Opens the save with its journal. If the save turns out to be damaged, opens what is left of it, without the
+    /// journal, which needs a whole save.
     pub(crate) fn open_or_salvage(self) -> Opened {
-        let bytes = self.bytes;
-        match OpenOptions::new().open_shared(bytes.clone()) {
+        let Self { bytes, journal, keys, .. } = self;
+        let base = match OpenOptions::new().open_shared(bytes.clone()) {
             Err(error) if error.is_corrupt() => {
-                let salvaged = OpenOptions::new().salvage().open_shared(bytes);
-                Opened::Damaged { error, salvaged }
+                let salvaged = Box::new(OpenOptions::new().salvage().open_shared(bytes));
+                return Opened::Damaged { error, salvaged };
+            }
+            Err(error) => return Opened::Unreadable(error),
+            Ok(base) => base,
+        };
+        let opened = match journal {
+            None => Ok((base.clone(), None)),
+            Some(files) => {
+                files.apply(base.clone(), &bytes, &keys).map(|(snapshot, journal)| (snapshot, Some(journal)))
+            }
+        };
+        match opened {
+            Ok((snapshot, journal)) => {
+                Opened::Whole(Box::new(OpenedSave { base, snapshot, journal, damage: None }))
             }
             Err(error) => Opened::Unreadable(error),
-            Ok(snapshot) => Opened::Whole(snapshot),
         }
     }
 }
@@ -105,12 +119,12 @@ impl OnDamage {
 
 /// What became of a file's bytes.
 pub(crate) enum Opened {
-    Whole(Snapshot),
+    Whole(Box<OpenedSave>),
     /// Not damaged, but not for this build.
     Unreadable(bonfire::Error),
     /// The first damage that was met, and what is left, if anything.
     Damaged {
         error: bonfire::Error,
-        salvaged: Result<Snapshot, bonfire::Error>,
+        salvaged: Box<Result<Snapshot, bonfire::Error>>,
     },
 }

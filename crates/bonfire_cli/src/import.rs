@@ -18,6 +18,7 @@ use crate::escape::{escaped_path, visible};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::output::Output;
+use crate::read::FileKind;
 
 pub(crate) fn run(arguments: &PixelWorldArguments, out: &mut Output) -> Result<Exit, Failure> {
     let target = arguments.output.as_deref().filter(|_| !arguments.dry_run);
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &PixelWorldArguments, out: &mut Output) -> Result<E
     if let Some(new) = target.filter(|new| new.symlink_metadata().is_ok()) {
         return Err(Failure::file(new, "this file exists already"));
     }
+    FileKind::require(&arguments.world, FileKind::PixelWorld, &[FileKind::ChunkWorld])?;
     let mut world = open(&arguments.world)?;
     if let Some(older) = &arguments.older {
         let copy = open(older)?;

@@ -12,6 +12,7 @@ use crate::arguments::InfoArguments;
 use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
 use crate::file::{OnDamage, SaveFile};
+use crate::journal::Journal;
 use crate::json;
 use crate::output::{Output, Table, cell};
 use crate::verify::print_salvage;
@@ -21,12 +22,14 @@ pub(crate) fn run(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output)
     let file = SaveFile::read_sealed(path, keys)?;
     let file_bytes = file.len();
     let opened = file.open(OnDamage::of_flag(arguments.salvage));
-    let (snapshot, damage) = opened.map_err(|error| Failure::save(path, error, "info"))?;
+    let opened = opened.map_err(|error| Failure::save(path, error, "info"))?;
+    let snapshot = opened.base;
     let info = Info {
         prelude: snapshot.prelude(),
         usage: Usage::of_all(&snapshot),
         snapshot: &snapshot,
-        damage,
+        journal: opened.journal.map(|journal| (journal, opened.snapshot.entity_count())),
+        damage: opened.damage,
         file_bytes,
     };
     if arguments.json {
@@ -35,7 +38,8 @@ pub(crate) fn run(arguments: &InfoArguments, keys: &[SealKey], out: &mut Output)
         out.line(format_args!("{}", escaped_path(path)))?;
         info.print(out)?;
     }
-    Ok(if info.damage.is_none() { Exit::Fine } else { Exit::Damaged })
+    let of_journal = info.journal.as_ref().map_or(Exit::Fine, |(journal, _)| journal.exit());
+    Ok(if info.damage.is_none() { of_journal } else { Exit::Damaged })
 }
 
 /// What the columns of one component have in common.
@@ -63,6 +67,8 @@ impl Usage {
 
 struct Info<'s> {
     snapshot: &'s Snapshot,
+    /// The journal beside the save, and the number of entities of both together.
+    journal: Option<(Journal, usize)>,
     /// The first damage, if this is a salvaged save.
     damage: Option<bonfire::Error>,
     prelude: Prelude,
@@ -88,6 +94,11 @@ impl Info<'_> {
         out.line(format_args!("entities        {entity_count}"))?;
         out.line(format_args!("archetypes      {archetype_count}"))?;
         out.line(format_args!("components      {}", self.prelude.components.len()))?;
+        if let Some((journal, entities)) = &self.journal {
+            out.line(journal.line())?;
+            out.line(format_args!("with journal    {}", crate::output::entities(*entities)))?;
+            journal.lost().map_or(Ok(()), |lost| out.line(format_args!("journal lost    {lost}")))?;
+        }
         self.print_tracks(out)?;
         self.print_metadata(out)?;
         self.print_sections(out)?;
@@ -286,6 +297,11 @@ impl Info<'_> {
             "resources": self.snapshot.resources().map(column).collect::<Json>(),
             "data": data.collect::<Json>(),
             "carried": carried.collect::<Json>(),
+            "journal": self.journal.as_ref().map(|(journal, entities)| {
+                let mut document = journal.to_json();
+                document["entities_with_journal"] = (*entities).into();
+                document
+            }),
             "damage": json::damage(self.damage.as_ref(), self.snapshot.damage()),
         })
     }

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bonfire_store::{SaveInfo, SealKey, SlotInfo, Wait};
+use bonfire_store::{JournalInfo, SaveInfo, SealKey, SlotInfo, Wait};
 use serde_json::{Value as Json, json};
 
 use crate::arguments::{InfoArguments, LsArguments};
-use crate::escape::{escaped, visible};
+use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
+use crate::journal::appends;
 use crate::output::{Output, Table, cell};
 use crate::{json, slots};
 
@@ -19,7 +20,8 @@ pub(crate) fn run(arguments: &LsArguments, keys: &[SealKey], out: &mut Output) -
         Some(slot) => {
             let saves = slots.saves(slot).wait().map_err(failed)?;
             if saves.is_empty() {
-                return Err(Failure::Arguments(format!("there is no slot `{}`", escaped(slot))));
+                let place = escaped_path(&arguments.directory);
+                return Err(Failure::Arguments(format!("there is no slot `{}` in {place}", escaped(slot))));
             }
             (saves.iter().map(to_json).collect(), table_of_saves(&saves), exit(&saves))
         }
@@ -99,6 +101,8 @@ fn facts(save: &SaveInfo) -> Vec<(String, String)> {
     add("game version", save.game_version.as_deref().map(escaped));
     add("entities", save.entities.map(|count| count.to_string()));
     add("bytes", Some(save.bytes.to_string()));
+    let tick = |journal: &JournalInfo| format!("{} up to tick {}", appends(journal.records), journal.now);
+    add("journal", save.journal.as_ref().map(tick));
     add("thumbnail", save.thumbnail.as_ref().map(|bytes| format!("{} bytes", bytes.len())));
     for (name, version) in &save.tracks {
         add(&format!("version of {}", escaped(name)), Some(version.to_string()));
@@ -119,6 +123,8 @@ fn state(save: &SaveInfo) -> String {
         Some(_) => words.push("unreadable"),
         None => {}
     }
+    let journal = save.journal.as_ref().map(|journal| format!("journal of {}", appends(journal.records)));
+    words.extend(journal.as_deref());
     words.extend(save.sealed.then_some("sealed"));
     words.extend(save.locked.then_some("locked"));
     words.extend(save.recovery.then_some("recovery"));
@@ -186,6 +192,7 @@ fn to_json(save: &SaveInfo) -> Json {
         "recovery": save.recovery,
         "sealed": save.sealed,
         "bytes": save.bytes,
+        "journal": save.journal.as_ref().map(|journal| json!({ "appends": journal.records, "tick": journal.now })),
         "label": save.label,
         "saved_at": save.saved_at.map(date),
         "play_time_seconds": save.play_time.map(|time| time.as_secs_f64()),

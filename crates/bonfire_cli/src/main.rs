@@ -8,7 +8,8 @@
 //! | file | |
 //! |---|---|
 //! | `arguments`, `exit` | arguments, exit codes, messages of failure |
-//! | `file` | from a path to a snapshot |
+//! | `read`, `file`, `journal` | from a path to bytes and their kind; to a snapshot; with the journal of the save |
+//! | `journal_file` | `info` and `verify` of a journal itself |
 //! | `info`, `show`, `verify` | the commands that look into one save |
 //! | `ls`, `slots` | the commands for a directory of saves; `info` and `verify` take one too |
 //! | `schema`, `migrate` | the commands that hold saves against the schemas of a game |
@@ -31,11 +32,14 @@ mod exit;
 mod file;
 mod import;
 mod info;
+mod journal;
+mod journal_file;
 mod json;
 mod leaf;
 mod ls;
 mod migrate;
 mod output;
+mod read;
 mod replay;
 mod schema;
 mod schema_lock;
@@ -44,6 +48,7 @@ mod show;
 mod slots;
 mod verify;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use bonfire_store::SealKey;
@@ -52,6 +57,7 @@ use clap::Parser as _;
 use crate::arguments::{Arguments, Command, ImportCommand, SchemaCommand};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::read::FileKind;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -78,28 +84,41 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
     match command {
         Command::Ls(arguments) => ls::run(arguments, keys, out),
         Command::Slots(command) => slots::run(command, keys, out),
-        Command::Info(arguments) if arguments.file.is_dir() => ls::info(arguments, keys, out),
-        Command::Info(arguments) if chunks::is_world(&arguments.file) => {
-            chunks::info::run(arguments, keys, out)
-        }
-        Command::Info(arguments) => info::run(arguments, keys, out),
+        Command::Info(arguments) => match FileKind::of(&arguments.file) {
+            FileKind::Directory => ls::info(arguments, keys, out),
+            FileKind::Journal => journal_file::info(&arguments.file, arguments.json, keys, out),
+            kind if kind.is_world() => chunks::info::run(arguments, keys, out),
+            _ => info::run(arguments, keys, out),
+        },
         Command::Show(arguments) => show::run(arguments, keys, out),
-        Command::Verify(arguments) if arguments.file.is_dir() => verify::directory(arguments, keys, out),
-        Command::Verify(arguments) if chunks::is_world(&arguments.file) => {
-            chunks::verify::run(arguments, keys, out)
-        }
-        Command::Verify(arguments) => verify::run(arguments, keys, out),
+        Command::Verify(arguments) => match FileKind::of(&arguments.file) {
+            FileKind::Directory => verify::directory(arguments, keys, out),
+            FileKind::Journal => journal_file::verify(&arguments.file, arguments.json, keys, out),
+            kind if kind.is_world() => chunks::verify::run(arguments, keys, out),
+            _ => verify::run(arguments, keys, out),
+        },
         Command::Schema(SchemaCommand::Lock(arguments)) => schema::lock(arguments, out),
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
         Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),
         Command::Migrate(arguments) => migrate::run(arguments, out),
-        Command::Compact(arguments) => chunks::repair::compact(arguments, keys, out),
-        Command::Repair(arguments) => chunks::repair::repair(arguments, keys, out),
-        Command::Map(arguments) => chunks::map::run(arguments, keys, out),
+        Command::Compact(arguments) => {
+            require_world(&arguments.file).and_then(|()| chunks::repair::compact(arguments, keys, out))
+        }
+        Command::Repair(arguments) => {
+            require_world(&arguments.file).and_then(|()| chunks::repair::repair(arguments, keys, out))
+        }
+        Command::Map(arguments) => {
+            require_world(&arguments.file).and_then(|()| chunks::map::run(arguments, keys, out))
+        }
         Command::Diff(arguments) => chunks::diff::run(arguments, keys, out),
         Command::Replay(arguments) => replay::run(arguments, out),
         Command::Import(ImportCommand::PixelWorld(arguments)) => import::run(arguments, out),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => demo::run(arguments, out),
     }
+}
+
+/// Refuses files that are known to be no world of chunks.
+fn require_world(path: &Path) -> Result<(), Failure> {
+    FileKind::require(path, FileKind::ChunkWorld, &[FileKind::PixelWorld])
 }

@@ -10,6 +10,7 @@ use crate::arguments::MigrateArguments;
 use crate::compatibility::{self, Compatibility};
 use crate::escape::escaped_path;
 use crate::exit::{Exit, Failure};
+use crate::file::SaveFile;
 use crate::output::Output;
 use crate::schema_lock;
 
@@ -23,6 +24,7 @@ pub(crate) fn run(arguments: &MigrateArguments, out: &mut Output) -> Result<Exit
         refuse_to_replace(old, new)?;
     }
     let build = schema_lock::build(lock)?;
+    refuse_journal(old)?;
     let (saved, fit) = compatibility::open(old, &build)?;
     refuse_what_cannot_follow(old, &fit)?;
     let broken = |error: bonfire::Error| Failure::whole_save(old, error);
@@ -39,6 +41,16 @@ pub(crate) fn run(arguments: &MigrateArguments, out: &mut Output) -> Result<Exit
         None => out.line("nothing was written: this is a dry run")?,
     }
     Ok(Exit::Fine)
+}
+
+/// Refuses a save whose journal would not be part of the new one.
+fn refuse_journal(old: &Path) -> Result<(), Failure> {
+    if !SaveFile::read(old)?.has_journal() {
+        return Ok(());
+    }
+    let message = "the save has a journal, whose changes would be lost: load and save it with the game, or call \
+                   `Slots::merge_journal`, and migrate the whole save";
+    Err(Failure::file(old, message))
 }
 
 fn refuse_to_replace(old: &Path, new: &Path) -> Result<(), Failure> {

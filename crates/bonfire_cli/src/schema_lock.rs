@@ -10,6 +10,7 @@ use bonfire::{Limits, SchemaLock, Snapshot};
 use crate::compatibility::Build;
 use crate::exit::Failure;
 use crate::file::{OnDamage, SaveFile};
+use crate::read::FileKind;
 
 /// The lock at `path`, which must be there.
 pub(crate) fn read(path: &Path) -> Result<SchemaLock, Failure> {
@@ -36,13 +37,14 @@ pub(crate) fn build(path: &Path) -> Result<Build, Failure> {
 
 /// The schemas of a save.
 pub(crate) fn of_save(path: &Path) -> Result<SchemaLock, Failure> {
-    let of = |file: SaveFile| SchemaLock::of_snapshot(&file.open(OnDamage::Fail)?.0);
+    let of = |file: SaveFile| SchemaLock::of_snapshot(&file.open(OnDamage::Fail)?.snapshot);
     of(SaveFile::read(path)?).map_err(|error| Failure::whole_save(path, error))
 }
 
 /// The schemas of a file that is a lock or a save, and whether it is a save. Locks are text and saves never are, from their first byte on. Pipes are
 /// welcome: a lock of an earlier release comes out of version control.
 pub(crate) fn of_either(path: &Path) -> Result<(SchemaLock, bool), Failure> {
+    FileKind::require(path, FileKind::Save, &[])?;
     let unreadable = |error: std::io::Error| Failure::file(path, error);
     let bytes_max = Limits::default().raw_bytes_max.saturating_mul(2);
     let mut bytes = Vec::new();

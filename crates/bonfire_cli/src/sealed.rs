@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bonfire::Result;
 use bonfire_store::backend::{Change, StoreFuture, is_sealed};
-use bonfire_store::{
-    Batch, BlobHead, DirStore, MemoryStore, Precondition, SealKey, Sealed, Store, Version, Wait,
-};
+use bonfire_store::{Batch, BlobHead, MemoryStore, Precondition, SealKey, Sealed, Store, Version, Wait};
 use bytes::Bytes;
 use clap::Args;
 
@@ -81,15 +79,15 @@ pub(crate) fn open(path: &Path, bytes: Bytes, keys: &[SealKey]) -> Result<Bytes>
     with_keys(memory, keys).get(name).wait()
 }
 
-/// A directory in which some saves are sealed and others are not. Each is treated as what it is: a sealed one that is bound
+/// A store in which some saves are sealed and others are not. Each is treated as what it is: a sealed one that is bound
 /// to its name is not renamed without its key, and a copy of a sealed one is sealed.
-pub(crate) struct MixedStore {
-    plain: DirStore,
-    sealed: Sealed<DirStore>,
+pub(crate) struct MixedStore<S> {
+    plain: S,
+    sealed: Sealed<S>,
 }
 
-impl MixedStore {
-    pub(crate) fn new(store: DirStore, keys: &[SealKey]) -> Self {
+impl<S: Store + Clone> MixedStore<S> {
+    pub(crate) fn new(store: S, keys: &[SealKey]) -> Self {
         Self { plain: store.clone(), sealed: with_keys(store, keys) }
     }
 
@@ -100,7 +98,7 @@ impl MixedStore {
     }
 }
 
-impl Store for MixedStore {
+impl<S: Store + Clone> Store for MixedStore<S> {
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.of(name).await?.get(name).await })
     }
@@ -117,6 +115,9 @@ impl Store for MixedStore {
     }
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.plain.list(prefix)
+    }
+    fn path_of(&self, name: &str) -> Option<String> {
+        self.plain.path_of(name)
     }
     fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
         // What the tool itself puts is not sealed. What it moves and copies stays what it is.

@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::arguments::ShowArguments;
 use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
-use crate::file::{OnDamage, SaveFile};
+use crate::file::{OnDamage, OpenedSave, SaveFile};
+use crate::journal::Journal;
 use crate::json;
 use crate::leaf::{Leaf, MISSING, UNREADABLE};
 use crate::output::{Output, Table, cell, entities};
@@ -19,16 +20,18 @@ use crate::verify::print_salvage;
 pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     let file = SaveFile::read_sealed(&arguments.file, keys)?;
     let opened = file.open(OnDamage::of_flag(arguments.salvage));
-    let (snapshot, damage) = opened.map_err(|error| Failure::save(&arguments.file, error, "show"))?;
+    let OpenedSave { snapshot, journal, damage, .. } =
+        opened.map_err(|error| Failure::save(&arguments.file, error, "show"))?;
     let known = |key: &String| snapshot.components().iter().any(|component| component.key == *key);
     if let Some(key) = arguments.components.iter().find(|key| !known(key)) {
         let message = format!("the save has no component `{}`: `bonfire info` lists them", escaped(key));
         return Err(Failure::Arguments(message));
     }
-    let mut show =
-        Show { arguments, snapshot: &snapshot, damage, limits: Limits::default(), unreadable: Vec::new() };
+    let limits = Limits::default();
+    let mut show = Show { arguments, snapshot: &snapshot, journal, damage, limits, unreadable: Vec::new() };
     if arguments.json {
-        let document = show.document()?;
+        let mut document = show.document()?;
+        document["journal"] = show.journal.as_ref().map(Journal::to_json).into();
         out.json(&document)?;
     } else {
         show.print(out)?;
@@ -39,6 +42,8 @@ pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output)
 struct Show<'s> {
     arguments: &'s ShowArguments,
     snapshot: &'s Snapshot,
+    /// The journal that is part of it.
+    journal: Option<Journal>,
     /// The first damage, if this is a salvaged save.
     damage: Option<bonfire::Error>,
     limits: Limits,
@@ -52,7 +57,8 @@ type Values = Option<Vec<Option<Value>>>;
 impl<'s> Show<'s> {
     fn exit(&self) -> Exit {
         let damaged = self.damage.is_some() || self.unreadable.iter().any(|error| !error.is_unknown());
-        if damaged { Exit::Damaged } else { Exit::Fine }
+        let of_journal = self.journal.as_ref().map_or(Exit::Fine, Journal::exit);
+        if damaged { Exit::Damaged } else { of_journal }
     }
 
     fn rows_shown(&self, rows: usize) -> usize {
@@ -86,6 +92,10 @@ impl<'s> Show<'s> {
     }
 
     fn print(&mut self, out: &mut Output) -> Result<(), Failure> {
+        if let Some(journal) = &self.journal {
+            out.line(format_args!("with {}", journal.line()))?;
+            out.line("")?;
+        }
         let mut shown = 0;
         for (number, archetype) in self.snapshot.archetypes().enumerate() {
             let columns: Vec<ColumnView<'_>> = archetype.columns().collect();
@@ -113,6 +123,9 @@ impl<'s> Show<'s> {
         if !self.unreadable.is_empty() {
             out.title(format_args!("cannot be read, shown as {UNREADABLE}"))?;
             self.unreadable.iter().try_for_each(|error| out.line(visible(&error.to_string())))?;
+        }
+        if let Some(lost) = self.journal.as_ref().and_then(Journal::lost) {
+            out.title(lost)?;
         }
         print_salvage(self.damage.as_ref(), self.snapshot.damage(), out)?;
         Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use bonfire_store::{DirStore, Keep, SealKey, Slots, Wait};
 
 use crate::arguments::{CopyArguments, SlotsCommand};
-use crate::escape::escaped;
+use crate::escape::{escaped, escaped_path};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::sealed::MixedStore;
@@ -14,7 +14,7 @@ use crate::sealed::MixedStore;
 /// game's business.
 pub(crate) fn open(directory: &Path, profile: Option<&str>, keys: &[SealKey]) -> Result<Slots, Failure> {
     if !directory.is_dir() {
-        return Err(Failure::file(directory, "this is not a directory"));
+        return Err(Failure::file(directory, "this is not a directory: `bonfire info` reads a single file"));
     }
     let store = DirStore::open(directory).map_err(|error| Failure::named(&error))?;
     let slots = Slots::new(MixedStore::new(store, keys)).keep(Keep::all());
@@ -37,7 +37,8 @@ pub(crate) fn run(command: &SlotsCommand, keys: &[SealKey], out: &mut Output) ->
                 None => (slots.delete_slot(slot).wait(), format!("slot `{slot}`")),
             };
             if !removed.map_err(failed)? {
-                return Err(Failure::Arguments(format!("there is no {}", escaped(&what))));
+                let place = escaped_path(&arguments.directory);
+                return Err(Failure::Arguments(format!("there is no {} in {place}", escaped(&what))));
             }
             format!("{what} is removed")
         }

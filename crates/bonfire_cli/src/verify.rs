@@ -16,6 +16,7 @@ use crate::arguments::VerifyArguments;
 use crate::escape::{escaped, escaped_path, visible};
 use crate::exit::{Exit, Failure};
 use crate::file::{Opened, SaveFile};
+use crate::journal::Journal;
 use crate::json;
 use crate::ls::all_saves;
 use crate::output::{Output, Table, entities};
@@ -58,8 +59,13 @@ pub(crate) fn directory(
 }
 
 enum SaveCondition {
-    Whole(DeepCheck),
-    Damaged { error: bonfire::Error, left: Result<(Damage, DeepCheck), bonfire::Error> },
+    /// The checksums of the save are right. The check is of the world with its journal.
+    Whole(DeepCheck, Option<Journal>),
+    Damaged {
+        error: bonfire::Error,
+        left: Result<(Damage, DeepCheck), bonfire::Error>,
+        has_journal: bool,
+    },
     Unreadable(bonfire::Error),
 }
 
@@ -115,12 +121,14 @@ impl DeepCheck {
 
 impl SaveCondition {
     fn of(path: &Path, keys: &[SealKey]) -> Result<Self, Failure> {
-        Ok(match SaveFile::read_sealed(path, keys)?.open_or_salvage() {
-            Opened::Whole(snapshot) => Self::Whole(DeepCheck::of(&snapshot)),
+        let file = SaveFile::read_sealed(path, keys)?;
+        let has_journal = file.has_journal();
+        Ok(match file.open_or_salvage() {
+            Opened::Whole(opened) => Self::Whole(DeepCheck::of(&opened.snapshot), opened.journal),
             Opened::Unreadable(error) => Self::Unreadable(error),
             Opened::Damaged { error, salvaged } => {
                 let left = salvaged.map(|snapshot| (snapshot.damage().clone(), DeepCheck::of(&snapshot)));
-                Self::Damaged { error, left }
+                Self::Damaged { error, left, has_journal }
             }
         })
     }
@@ -128,8 +136,14 @@ impl SaveCondition {
     /// The verdict in one line.
     fn line(&self) -> String {
         match self {
-            Self::Whole(check) if check.problems.is_empty() => format!("ok: {}", check.summary()),
-            Self::Whole(_) => "damaged: every checksum is right, but the content is not".to_owned(),
+            Self::Whole(_, Some(journal)) if journal.replay.lost.is_some() => {
+                format!("damaged: {}; {}", journal.line(), journal.lost().unwrap_or_default())
+            }
+            Self::Whole(check, journal) if check.problems.is_empty() => {
+                let journal = journal.as_ref().map(|journal| format!(", with {}", journal.line()));
+                format!("ok: {}{}", check.summary(), journal.unwrap_or_default())
+            }
+            Self::Whole(..) => "damaged: every checksum is right, but the content is not".to_owned(),
             Self::Unreadable(error) => format!("cannot be read: {}", visible(&error.to_string())),
             Self::Damaged { error, .. } => format!("damaged: {}", visible(&error.to_string())),
         }
@@ -137,7 +151,9 @@ impl SaveCondition {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Whole(check) => check.exit(),
+            Self::Whole(check, journal) => {
+                Exit::worst([check.exit(), journal.as_ref().map_or(Exit::Fine, Journal::exit)])
+            }
             Self::Damaged { .. } => Exit::Damaged,
             Self::Unreadable(error) => Exit::of(error),
         }
@@ -146,8 +162,13 @@ impl SaveCondition {
     fn print(&self, path: &str, out: &mut Output) -> io::Result<()> {
         out.line(self.line())?;
         match self {
-            Self::Whole(check) if check.problems.is_empty() => Ok(()),
-            Self::Whole(check) => {
+            Self::Whole(check, journal) if check.problems.is_empty() => match journal {
+                Some(journal) if journal.replay.lost.is_some() => {
+                    out.title(format_args!("a load gives what was saved before: {}", check.summary()))
+                }
+                _ => Ok(()),
+            },
+            Self::Whole(check, _) => {
                 print_problems(check, out)?;
                 out.title(format_args!("readable: {}", check.summary()))
             }
@@ -155,11 +176,14 @@ impl SaveCondition {
             Self::Damaged { left: Err(error), .. } => {
                 out.line(format_args!("nothing is left: {}", visible(&error.to_string())))
             }
-            Self::Damaged { left: Ok((damage, check)), .. } => {
+            Self::Damaged { left: Ok((damage, check)), has_journal, .. } => {
                 print_damage(damage, out)?;
                 print_problems(check, out)?;
                 if damage.losses.is_empty() {
                     out.title("nothing that can be told apart is lost")?;
+                }
+                if *has_journal {
+                    out.title("its journal is of no use without the whole save")?;
                 }
                 out.title(format_args!("left: {}", check.summary()))?;
                 out.line(format_args!("see it with `bonfire show {path} --salvage`"))
@@ -186,15 +210,18 @@ impl SaveCondition {
             })
         };
         match self {
-            Self::Whole(check) => {
-                let result = if check.problems.is_empty() { "ok" } else { "damaged" };
+            Self::Whole(check, journal) => {
+                let result = if self.exit() == Exit::Fine { "ok" } else { "damaged" };
                 let mut document = json!({ "result": result });
+                if let Some(journal) = journal {
+                    document["journal"] = journal.to_json();
+                }
                 counts(check, &mut document);
                 document
             }
             Self::Unreadable(error) if error.is_newer_format() => place(error, "newer format"),
             Self::Unreadable(error) => place(error, "unreadable"),
-            Self::Damaged { error, left } => {
+            Self::Damaged { error, left, .. } => {
                 let mut document = place(error, "damaged");
                 match left {
                     Ok((damage, check)) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bonfire::engine::{CommonSaveOptions, SnapshotWriter, check_game_key};
 use bonfire::{DataEntry, Result, Snapshot};
 use bonfire_store::{SaveReport, SaveTarget};
-use hecs::{Component, Query, World};
+use hecs::{Component, Entity, Query, World};
 
 use crate::free_ids;
 use crate::registration::Bonfire;
@@ -35,7 +35,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    bonfire::engine::save_options_methods!(Selection);
+    bonfire::engine::save_options_methods!(Selection, Entity);
 
     /// Chooses entities by a query of hecs; may be repeated: see [`Selection`].
     pub fn matching<Q: Query>(mut self) -> Self {

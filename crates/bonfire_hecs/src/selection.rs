@@ -1,10 +1,12 @@
 //! Which entities a save is about.
 
 use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use bonfire::engine::{FromQuery, LAYER_COUNT, ResolvedFilter};
+use bonfire::engine::{FromPredicate, FromQuery, LAYER_COUNT, Predicate, ResolvedFilter};
 use bonfire::{Error, Result};
-use hecs::{Archetype, Batch, Entity, Query, QueryBorrow, World};
+use hecs::{Archetype, Batch, Entity, EntityRef, Query, QueryBorrow, World};
 
 use crate::registry::{ComponentRegistry, Layer, Saved};
 
@@ -17,19 +19,50 @@ use crate::registry::{ComponentRegistry, Layer, Saved};
 ///
 /// let by_key = Selection::new().filter(Filter::new().include("game.health").layers([0, 3])?);
 /// let by_query = Selection::new().matching::<Without<&Player, &Ghost>>();
+/// let by_value = Selection::new().only(|entity| entity.get::<&String>().is_some_and(|name| name.starts_with("Boss")));
 /// # Ok::<(), bonfire_hecs::Error>(())
 /// ```
 pub type Selection = bonfire::engine::Selection<ArchetypeQuery>;
 
-/// A query of hecs: it decides whether the entities of an archetype match.
+/// A query of hecs, a list of entities, or a function that decides about each.
 #[derive(Clone)]
-pub struct ArchetypeQuery {
-    matches: fn(&Archetype) -> bool,
+pub struct ArchetypeQuery(QueryKind);
+
+#[derive(Clone)]
+enum QueryKind {
+    /// Decides about all entities of an archetype.
+    Archetype(fn(&Archetype) -> bool),
+    /// Finds the indexes of entities.
+    Entities(Arc<FindEntities>),
 }
+
+/// Finds the indexes of the entities of a world that match.
+type FindEntities = dyn Fn(&World) -> HashSet<u32> + Send + Sync;
 
 impl<Q: Query> FromQuery<Q> for ArchetypeQuery {
     fn from_query() -> Self {
-        Self { matches: Archetype::satisfies::<Q> }
+        Self(QueryKind::Archetype(Archetype::satisfies::<Q>))
+    }
+}
+
+/// Entities that do not exist any more match nothing.
+impl FromIterator<Entity> for ArchetypeQuery {
+    fn from_iter<I: IntoIterator<Item = Entity>>(entities: I) -> Self {
+        let entities: Vec<Entity> = entities.into_iter().collect();
+        Self(QueryKind::Entities(Arc::new(move |world| {
+            let alive = entities.iter().filter(|&&entity| world.contains(entity));
+            alive.map(|entity| entity.id()).collect()
+        })))
+    }
+}
+
+impl FromPredicate for ArchetypeQuery {
+    type EntityRef<'w> = EntityRef<'w>;
+
+    fn from_predicate(predicate: Predicate<Self>) -> Self {
+        Self(QueryKind::Entities(Arc::new(move |world| {
+            world.iter().filter(|entity| predicate(*entity)).map(|entity| entity.entity().id()).collect()
+        })))
     }
 }
 
@@ -83,11 +116,14 @@ pub(crate) struct Chooser<'a> {
     selection: &'a Selection,
     filter: ResolvedFilter,
     layer: Option<&'a Layer>,
+    /// The indexes of entities that each query by entity has found.
+    found: Vec<HashSet<u32>>,
 }
 
 impl<'a> Chooser<'a> {
     pub(crate) fn new(
         registry: &'a ComponentRegistry,
+        world: &World,
         selection: &'a Selection,
         excluded: &[usize],
     ) -> Result<Self> {
@@ -98,29 +134,43 @@ impl<'a> Chooser<'a> {
                 "the filter names layers, but no component has them: call `save_layer` first",
             ));
         }
-        Ok(Self { registry, selection, filter, layer })
+        let found = selection.queries.iter().filter_map(|query| match &query.0 {
+            QueryKind::Archetype(_) => None,
+            QueryKind::Entities(find) => Some(find(world)),
+        });
+        Ok(Self { registry, selection, filter, layer, found: found.collect() })
     }
 
     pub(crate) fn choose(&self, candidate: &ChosenArchetype<'_>) -> Result<ArchetypeChoice> {
         let ChosenArchetype { archetype, numbers, .. } = candidate;
         let in_scope =
             archetype.has::<Saved>() || numbers.iter().any(|&number| self.registry.is_reason(number));
-        let matches = || self.selection.queries.iter().all(|query| (query.matches)(archetype));
-        if !in_scope || !self.filter.accepts(|number| numbers.contains(&number)) || !matches() {
+        let matches = |query: &ArchetypeQuery| match query.0 {
+            QueryKind::Archetype(matches) => matches(archetype),
+            QueryKind::Entities(_) => true,
+        };
+        if !in_scope
+            || !self.filter.accepts(|number| numbers.contains(&number))
+            || !self.selection.queries.iter().all(matches)
+        {
             return Ok(ArchetypeChoice::Nothing);
         }
-        let Some(layers) = self.layer.and_then(|layer| layer(archetype)) else {
+        let layers = self.layer.and_then(|layer| layer(archetype));
+        if layers.is_none() && self.found.is_empty() {
             return Ok(ArchetypeChoice::All);
-        };
-        if let Some(number) = layers.iter().find(|&&number| number >= LAYER_COUNT) {
+        }
+        if let Some(number) = layers.iter().flatten().find(|&&number| number >= LAYER_COUNT) {
             let last = LAYER_COUNT - 1;
             return Err(Error::misuse(format!("an entity is on layer {number}, layers go from 0 to {last}")));
         }
-        let on_layer = |&row: &u32| self.filter.accepts_layer(Some(layers[row as usize]));
-        let picked: Vec<u32> = (0..archetype.len()).filter(on_layer).collect();
+        let layer = |row: u32| layers.as_ref().map(|layers| layers[row as usize]);
+        let is_found =
+            |row: u32| self.found.iter().all(|found| found.contains(&archetype.ids()[row as usize]));
+        let is_chosen = |&row: &u32| self.filter.accepts_layer(layer(row)) && is_found(row);
+        let picked: Vec<u32> = (0..archetype.len()).filter(is_chosen).collect();
         Ok(match picked.len() {
             0 => ArchetypeChoice::Nothing,
-            all if all == layers.len() => ArchetypeChoice::All,
+            all if all == archetype.len() as usize => ArchetypeChoice::All,
             _ => ArchetypeChoice::Some(picked),
         })
     }
@@ -134,7 +184,7 @@ pub(crate) fn choose<'w>(
     selection: &Selection,
     excluded: &[usize],
 ) -> Result<Vec<ChosenArchetype<'w>>> {
-    let chooser = Chooser::new(registry, selection, excluded)?;
+    let chooser = Chooser::new(registry, world, selection, excluded)?;
     let mut chosen = Vec::new();
     for candidate in archetypes(registry, world, all) {
         match chooser.choose(&candidate)? {

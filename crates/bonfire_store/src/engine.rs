@@ -60,6 +60,7 @@
 //! # Ok::<(), bonfire::Error>(())
 //! ```
 
+pub use crate::journal::is_journal;
 pub use crate::live::{
     CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave, SaveTurn,
     next_request, request, request_count, request_save, submit_append_after, submit_delete, submit_load,
@@ -70,3 +71,4 @@ use crate::live::{Handle, Saver};
 pub use crate::progress::ProgressReporter;
 #[cfg(feature = "seal")]
 pub use crate::sealed::{FrameSealer, FrameSum};
+pub use crate::slots::{JournalFile, journal_name, replay_journal, saves_of_journal};

@@ -38,7 +38,8 @@ pub(crate) fn replace(path: &Path, parts: &[impl AsRef<[u8]>], written: &dyn Fn(
 /// Reads and checks the save at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot> {
     let options = Snapshot::options().limits(limits.clone());
-    options.open_shared(read_bytes(path, options.file_bytes_max())?)
+    let bytes = read_bytes(path, options.file_bytes_max())?;
+    options.open_shared(bytes).map_err(|error| error.in_place(path.display()))
 }
 
 /// All bytes of the file at `path`, if there are not too many.

@@ -3,8 +3,14 @@
 
 mod sealed_support;
 
+use std::ops::Range;
+
 use bonfire::{Error, Result};
-use bonfire_store::{MemoryStore, Sealed, Store, Suite, TrustedCounter, VerifyingKey, Wait};
+use bonfire_store::backend::StoreFuture;
+use bonfire_store::{
+    Batch, BlobHead, MemoryStore, Sealed, Store, Suite, TrustedCounter, VerifyingKey, Version, Wait,
+};
+use bytes::Bytes;
 use sealed_support::*;
 
 #[test]
@@ -172,6 +178,45 @@ fn a_file_that_no_key_has_sealed_does_not_move_the_counter() {
         put(&store, "quick.00000009.bonfire", text(2));
         assert!(get(&store, "quick.00000009.bonfire").unwrap() == text(2), "{suite:?}");
     }
+}
+
+/// A service that shows another header to who reads the header alone.
+struct TwoFaced(MemoryStore);
+
+impl Store for TwoFaced {
+    fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
+        self.0.change(batch)
+    }
+    fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
+        self.0.get(name)
+    }
+    fn get_range<'a>(&'a self, name: &'a str, range: Range<u64>) -> StoreFuture<'a, Bytes> {
+        Box::pin(async move {
+            let mut start = self.0.get_range(name, range).await?.to_vec();
+            if start.len() == HEADER {
+                start[72..80].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+                start = checked(start);
+            }
+            Ok(start.into())
+        })
+    }
+    fn head<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<BlobHead>> {
+        self.0.head(name)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
+        self.0.list(prefix)
+    }
+}
+
+#[test]
+fn a_rename_counts_what_was_opened_and_not_what_a_store_says_of_it() {
+    let trusted = Trusted::default();
+    let store = Sealed::new(TwoFaced(MemoryStore::new()), key(1)).counter(trusted.clone());
+    put(&store, "quick.00000001.bonfire", text(1));
+    store.rename("quick.00000001.bonfire", "other.00000001.bonfire").wait().unwrap();
+    assert_eq!((trusted.newest("quick").unwrap(), trusted.newest("other").unwrap()), (2, 1));
+    put(&store, "quick.00000002.bonfire", text(2));
+    assert!(get(&store, "quick.00000002.bonfire").unwrap() == text(2));
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bonfire::{Error, Persist, Snapshot, Value};
 use bonfire_store::disk::MemoryDisk;
-use bonfire_store::{Details, DirStore, Keep, MemoryStore, Payload, Precondition, Slots, Store, Wait};
+use bonfire_store::{
+    Details, DirStore, Keep, LoadSource, MemoryStore, Payload, Precondition, Saver, Slots, Store, Wait,
+};
 use common::{day, number, sized_world, world};
 
 fn slots() -> (Slots, MemoryStore) {
@@ -87,11 +89,93 @@ fn versions_of_the_game_and_its_plugins_are_in_the_head() {
 }
 
 #[test]
-fn a_thumbnail_that_does_not_fit_is_refused_before_anything_is_written() {
-    let (slots, store) = slots();
-    let details = Details::new().thumbnail(vec![0; 61 << 10]);
-    assert!(slots.save("quick", &world(1), &details).wait().unwrap_err().is_limit());
-    assert!(store.list("").wait().unwrap().is_empty());
+fn a_thumbnail_that_does_not_fit_is_dropped_and_the_save_goes_on() {
+    let (slots, _) = slots();
+    let details = Details::new().label("Town").thumbnail(vec![0; 61 << 10]);
+    let saved = slots.save("quick", &world(1), &details).wait().unwrap();
+    assert_eq!(saved.dropped_thumbnail, Some(61 << 10));
+    let newest = slots.list().wait().unwrap().remove(0).newest;
+    assert_eq!((newest.label.as_deref(), newest.thumbnail), (Some("Town"), None));
+    let recovery = slots.save_recovery("quick", &world(2), &details).wait().unwrap();
+    assert_eq!(recovery.dropped_thumbnail, Some(61 << 10));
+
+    let saver = Saver::new(slots.clone());
+    let report = saver.save("quick", world(3), details).wait().unwrap();
+    assert_eq!((report.dropped_thumbnail, loaded(&slots, "quick")), (Some(61 << 10), 3));
+    let small = Details::new().thumbnail(vec![0; 1000]);
+    assert_eq!(saver.save("quick", world(4), small).wait().unwrap().dropped_thumbnail, None);
+    // A picture may be dropped. A value that the game wrote may not.
+    let custom = Details::new().thumbnail(vec![0; 10]).custom("map", Value::Bytes(vec![0; 61 << 10]));
+    assert!(slots.save("quick", &world(5), &custom).wait().unwrap_err().is_limit());
+}
+
+#[test]
+fn details_can_be_read_and_those_of_the_caller_win() {
+    let asked = Details::new().label("one").label("two").custom("chapter", 1_u32).custom("chapter", 2_u32);
+    let others = Details::new()
+        .label("other")
+        .play_time(Duration::from_secs(5))
+        .game_version("1.4")
+        .thumbnail(vec![7])
+        .custom("chapter", 9_u32)
+        .custom("difficulty", "hard");
+    let both = asked.or(others);
+    assert_eq!((both.get_label(), both.get_play_time()), (Some("two"), Some(Duration::from_secs(5))));
+    assert_eq!((both.get_game_version(), both.get_thumbnail()), (Some("1.4"), Some(&[7][..])));
+    assert_eq!((both.get_custom("chapter"), both.get_custom("none")), (Some(&Value::U64(2)), None));
+    assert_eq!(both.customs().map(|(name, _)| name).collect::<Vec<_>>(), ["chapter", "difficulty"]);
+    assert_eq!((Details::new().get_label(), Details::new().get_thumbnail()), (None, None));
+
+    let (slots, _) = slots();
+    slots.save("quick", &world(1), &both).wait().unwrap();
+    let newest = slots.list().wait().unwrap().remove(0).newest;
+    assert_eq!((newest.label.as_deref(), newest.custom.len()), (Some("two"), 2));
+}
+
+#[test]
+fn messages_say_where_the_saves_lie() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().display().to_string();
+    let slots = Slots::new(DirStore::open(directory.path()).unwrap());
+    save(&slots, "quick", 1);
+    save(&slots, "town", 2);
+    slots.lock("town", 2).wait().unwrap();
+    let named = |error: Error, words: &str| {
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains(&place), "{words}: {text}");
+    };
+    let error = slots.load("none").wait().unwrap_err();
+    assert!(error.is_not_found());
+    named(error, "cannot open slot `none`: it does not exist in `");
+    let error = slots.load_generation("quick", 9, &Snapshot::options()).wait().unwrap_err();
+    named(error, "cannot open save 9 of slot `quick`: it does not exist in `");
+    named(
+        slots.profile("alice").unwrap().load("quick").wait().unwrap_err(),
+        "slot `quick` of player `alice`",
+    );
+    named(slots.lock("quick", 9).wait().unwrap_err(), "save 9 of slot `quick`");
+    named(slots.accept_recovery("quick").wait().unwrap_err(), "the recovery save of slot `quick`");
+    named(slots.delete_slot("town").wait().unwrap_err(), "save 2 is locked: unlock it first");
+    named(slots.rename("quick", "town").wait().unwrap_err(), "there is a slot `town` already");
+    named(slots.rename("none", "town").wait().unwrap_err(), "slot `none`");
+    named(slots.load_value::<u32>("quick").unwrap_err(), "the slot holds a world and not a value");
+
+    let path = directory.path().join("quick.00000001.bonfire");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let error = slots.load("quick").wait().unwrap_err();
+    assert!(error.is_corrupt() && error.key() == Some("quick"), "{error:?}");
+    named(error, "quick.00000001.bonfire");
+    save(&slots, "quick", 3);
+    std::fs::write(directory.path().join("quick.00000003.bonfire"), &bytes).unwrap();
+    named(slots.load("quick").wait().unwrap_err(), "all 2 saves are damaged");
+    named(bonfire_store::read(&path, &bonfire::Limits::default()).unwrap_err(), "quick.00000001.bonfire");
+    let saver = Saver::new(slots.clone());
+    named(saver.load(path.as_path()).wait().unwrap_err(), "quick.00000001.bonfire");
+    let blob = LoadSource::blob(DirStore::open(directory.path()).unwrap(), "quick.00000001.bonfire");
+    named(saver.load(blob).wait().unwrap_err(), "quick.00000001.bonfire");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use bonfire::{Adapter, Descriptor, LoadContext, Result, Writer};
 
 use crate::pending::PendingEntities;
 use crate::registry::{Carried, ComponentRegistry, InsertMode, SaveRegistry, or_panic};
-use crate::selection::Saved;
+use crate::selection::{Saved, SavedTree};
 use crate::stable_id::{StableId, StableIds};
 
 /// Components without fields: a column of them is the fact that they are there.
@@ -50,7 +50,7 @@ macro_rules! marks {
         }
     )*};
 }
-marks!(Saved, Disabled);
+marks!(Saved, SavedTree, Disabled);
 
 struct AsText;
 
@@ -122,6 +122,7 @@ fn with_builtins(world: &mut World) -> ComponentRegistry {
 fn register_marks(world: &mut World, registry: &mut ComponentRegistry) {
     let numbers = [
         registry.add::<Saved>(world, Descriptor::adapted::<Saved, Mark>("bonfire.saved")),
+        registry.add::<SavedTree>(world, Descriptor::adapted::<SavedTree, Mark>("bonfire.saved_tree")),
         registry.add::<StableId>(world, Descriptor::of::<StableId>()),
         registry.add::<Disabled>(world, Descriptor::adapted::<Disabled, Mark>("bevy.disabled")),
     ];

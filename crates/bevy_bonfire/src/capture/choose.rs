@@ -3,6 +3,7 @@
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
+use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
 use bonfire::engine::{LAYER_COUNT, ResolvedFilter, SaveScope};
@@ -11,7 +12,7 @@ use bonfire::{Error, Result};
 use super::column::Rows;
 use crate::pending::Pending;
 use crate::registry::{ComponentRegistry, Layer, SaveRegistry};
-use crate::selection::{EntitySet, Selection, matched};
+use crate::selection::{EntitySet, Selection, descendants, matched};
 
 /// An archetype with the rows that are saved; there is at least one.
 pub(crate) struct ChosenArchetype<'w> {
@@ -42,11 +43,21 @@ pub(crate) fn choose<'w>(
 ) -> Result<Vec<ChosenArchetype<'w>>> {
     let chooser = Chooser::new(world, registry, selection, excluded)?;
     let mut chosen = Vec::new();
-    for archetype in world.archetypes().iter().filter(|archetype| chooser.accepts(archetype)) {
-        let rows = chooser.rows(archetype)?;
+    for archetype in world.archetypes().iter() {
+        let Some(reason) = chooser.accepts(archetype) else { continue };
+        let rows = chooser.rows(archetype, reason)?;
         chosen.extend(rows.map(|rows| ChosenArchetype { archetype, rows }));
     }
     Ok(chosen)
+}
+
+/// The reason why entities of an archetype can be part of a save.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// Their own components.
+    Components,
+    /// An ancestor, which only some of them may have.
+    Ancestor,
 }
 
 struct Chooser<'w, 'a> {
@@ -58,6 +69,9 @@ struct Chooser<'w, 'a> {
     /// The entities that match all queries, if there are queries.
     matched: Option<EntitySet>,
     mark: Option<ComponentId>,
+    /// The entities that an ancestor makes part of the save, if there are such ancestors.
+    descendants: Option<EntitySet>,
+    child_of: Option<ComponentId>,
     pending: Option<ComponentId>,
 }
 
@@ -83,17 +97,19 @@ impl<'w, 'a> Chooser<'w, 'a> {
             layer,
             matched: matched(selection, world)?,
             mark: registry.mark(world),
+            descendants: descendants(world).filter(|_| registry.other_mark.is_none()),
+            child_of: world.components().component_id::<ChildOf>(),
             pending: world.components().component_id::<Pending>(),
         })
     }
 
-    /// Returns true if entities with the components of this archetype can be part of the save.
-    fn accepts(&self, archetype: &Archetype) -> bool {
+    /// Returns the reason why entities of this archetype can be part of the save, if there is one.
+    fn accepts(&self, archetype: &Archetype) -> Option<Reason> {
         if archetype.is_empty()
             || archetype.contains(IS_RESOURCE)
             || self.pending.is_some_and(|pending| archetype.contains(pending))
         {
-            return false;
+            return None;
         }
         let entries = &self.registry.entries;
         let is_marked = |id| Some(id) == self.mark;
@@ -103,23 +119,31 @@ impl<'w, 'a> Chooser<'w, 'a> {
                 self.registry.number(id).is_some_and(|number| !entries[number].incidental) || is_marked(id)
             }),
         };
-        in_scope
-            && self.filter.accepts(|number| archetype.contains(entries[number].id))
-            && !self.excluded.iter().any(|&id| archetype.contains(id))
+        let has_parent = || self.child_of.is_some_and(|child_of| archetype.contains(child_of));
+        let reason = match in_scope {
+            true => Reason::Components,
+            false if self.descendants.is_some() && has_parent() => Reason::Ancestor,
+            false => return None,
+        };
+        let is_chosen = self.filter.accepts(|number| archetype.contains(entries[number].id))
+            && !self.excluded.iter().any(|&id| archetype.contains(id));
+        is_chosen.then_some(reason)
     }
 
     /// The rows of an archetype that are saved, if there are any.
-    fn rows(&self, archetype: &Archetype) -> Result<Option<Rows<'w>>> {
+    fn rows(&self, archetype: &Archetype, reason: Reason) -> Result<Option<Rows<'w>>> {
         let Some(table) = self.world.storages().tables.get(archetype.table_id()) else { return Ok(None) };
         let layer = self.layer.filter(|layer| archetype.contains(layer.id));
         let owns_table = archetype.len() as usize == table.entities().len();
-        if owns_table && self.matched.is_none() && layer.is_none() {
+        let descendants = self.descendants.as_ref().filter(|_| reason == Reason::Ancestor);
+        if owns_table && self.matched.is_none() && layer.is_none() && descendants.is_none() {
             return Ok(Some(Rows::Table(table)));
         }
         let (mut entities, mut rows) = (Vec::new(), Vec::new());
         for row in archetype.entities() {
             let entity = row.id();
-            if self.matched.as_ref().is_some_and(|matched| !matched.contains(entity)) {
+            let sets = [self.matched.as_ref(), descendants];
+            if sets.into_iter().flatten().any(|set| !set.contains(entity)) {
                 continue;
             }
             if let Some(layer) = layer

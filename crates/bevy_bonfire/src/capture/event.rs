@@ -51,7 +51,8 @@ impl SaveStarting {
         self.target.as_ref()
     }
 
-    /// Says what a menu shall show of the save: label, play time, thumbnail. `add` gets what was said before.
+    /// Says what a menu shall show of the save: label, play time, thumbnail. `add` gets what was said before. Details that the
+    /// caller gave with the options of the save stay as they are.
     pub fn describe(&mut self, add: impl FnOnce(Details) -> Details) {
         self.details = add(std::mem::take(&mut self.details));
     }
@@ -91,11 +92,10 @@ pub(crate) struct CaptureAdditions {
 pub struct SaveCaptured {
     /// What the save holds.
     pub prelude: Prelude,
-    /// Values that were saved with a loss, such as handles to assets without a path.
+    /// Losses of the capture: values that could not be saved as they are, components and relationships that are not
+    /// registered, entities that lack [`Saved`](crate::Saved). The log has each of the omissions once in the life of a world, with
+    /// the line to add.
     pub notes: Vec<Note>,
-    /// Components on saved entities that are not registered and therefore not saved. The log names each once in the
-    /// life of a world.
-    pub unregistered: Vec<String>,
 }
 
 /// A save is durable, or has failed.

@@ -6,16 +6,16 @@
 mod changes;
 mod choose;
 mod column;
+mod engine_types;
 mod event;
 mod incremental;
+mod omission;
 mod options;
 mod order;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bevy_ecs::archetype::ArchetypeId;
-use bevy_ecs::component::ComponentId;
 use bevy_ecs::world::World;
 use bonfire::engine::{DirtyRows, SnapshotWriter};
 use bonfire::inspect::ColumnKind;
@@ -42,8 +42,6 @@ pub(crate) struct CaptureInput<'a> {
 /// A snapshot, and facts about its capture.
 pub(crate) struct CapturedWorld {
     pub(crate) snapshot: Snapshot,
-    /// Components of saved entities that are not registered.
-    pub(crate) unregistered: Vec<String>,
     /// The archetypes of the world that it has, in order.
     pub(crate) archetypes: Vec<ArchetypeId>,
     /// The order of siblings; the data of the snapshot may have one that is carried, too.
@@ -94,7 +92,7 @@ pub(crate) fn capture(
     let chosen = choose(world, registry, &options.selection, &added.excluded)?;
     let mut writer = new_writer(world, registry, options, &chosen, &mut sharing);
     let same_entities = write_archetypes(world, registry, &chosen, &sharing, &mut writer)?;
-    write_resources(world, registry, &sharing, &mut writer)?;
+    write_resources(world, input, &sharing, &mut writer)?;
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
     let order = order::saved(world, registry, &chosen, since, &mut writer)?;
@@ -104,9 +102,9 @@ pub(crate) fn capture(
     if let Some(carried) = world.get_resource::<Carried>() {
         writer.carry(&carried.0);
     }
-    let unregistered = unregistered(world, registry, &chosen);
+    omission::remark(world, input, &chosen, &mut writer);
     let archetypes = chosen.iter().map(|chosen| chosen.archetype.id()).collect();
-    Ok(CapturedWorld { snapshot: writer.finish()?, unregistered, archetypes, order })
+    Ok(CapturedWorld { snapshot: writer.finish()?, archetypes, order })
 }
 
 /// A writer with the head of the save. Takes the snapshot out of `sharing`.
@@ -179,13 +177,14 @@ fn write_archetypes(
 
 fn write_resources(
     world: &World,
-    registry: &ComponentRegistry,
+    input: CaptureInput<'_>,
     sharing: &Sharing<'_>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<()> {
+    let CaptureInput { registry, options, .. } = input;
     let mut dirty = DirtyRows::default();
     for (number, entry) in registry.entries.iter().enumerate() {
-        if !world.contains_resource_by_id(entry.id) {
+        if !registry.has_resource(world, &options.selection, number) {
             continue;
         }
         dirty.reset(1);
@@ -198,22 +197,6 @@ fn write_resources(
         column::write_resource(&mut writer.resources(), registry, number, world, known)?;
     }
     Ok(())
-}
-
-/// The names of components of saved entities that are not registered. The log names each once.
-fn unregistered(world: &World, registry: &ComponentRegistry, chosen: &[ChosenArchetype<'_>]) -> Vec<String> {
-    let mut unregistered = BTreeSet::new();
-    for chosen in chosen {
-        unregistered.extend(registry.unregistered(world, chosen.archetype.components()));
-    }
-    let name = |id: ComponentId| world.components().get_info(id).map(|info| info.name().to_string());
-    for name in unregistered.iter().copied().filter(|&id| registry.is_news(id)).filter_map(name) {
-        log::warn!(
-            "`{name}` is on saved entities but not registered, so it is not saved: \
-             add `app.persist::<{name}>()`, or `app.persist_ignore::<{name}>()` if that is meant"
-        );
-    }
-    unregistered.into_iter().filter_map(name).collect()
 }
 
 /// About how many bytes a capture has, so that it gets one buffer.

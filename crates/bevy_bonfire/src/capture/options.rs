@@ -1,5 +1,6 @@
 //! How a world is saved.
 
+use bevy_ecs::entity::Entity;
 use bevy_ecs::query::QueryFilter;
 use bonfire::engine::CommonSaveOptions;
 use bonfire_store::Details;
@@ -27,7 +28,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    bonfire::engine::save_options_methods!(Selection);
+    bonfire::engine::save_options_methods!(Selection, Entity);
 
     /// Chooses entities by a query filter of Bevy; may be repeated: see [`Selection`].
     pub fn matching<F: QueryFilter + 'static>(mut self) -> Self {
@@ -35,7 +36,7 @@ impl SaveOptions {
         self
     }
     /// Sets what a menu shows of the save, if it goes into a slot: label, play time, thumbnail. Observers of
-    /// [`SaveStarting`](crate::SaveStarting) may change it.
+    /// [`SaveStarting`](crate::SaveStarting) may add details, and change none that are set here.
     pub fn details(mut self, details: Details) -> Self {
         self.details = details;
         self

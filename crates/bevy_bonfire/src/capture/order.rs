@@ -16,8 +16,10 @@ use super::{ChosenArchetype, EarlierCapture, Rows};
 use crate::registry::{ComponentRegistry, RelationshipSources};
 use crate::selection::EntityChoice;
 
-/// What a save says about sources that are not part of it, though their target is and takes them along when it goes.
-const NOT_SAVED: &str = "not saved, though the other end is: a load that replaces that one takes it along";
+/// The remark about sources that are not saved while their target is, of relationships whose target takes them along.
+const NOT_SAVED: &str = "entities have it that are not part of the save, though its target is: a load that replaces the \
+    target removes them. Spawn them with `Saved`, or the target with `SavedTree` if they are its children. \
+    `app.persist_ignore::<T>()` says that entities with `T` are not saved on purpose";
 
 /// The lists whose order must be saved. `since` is an earlier capture that has the same entities in the same places: if no
 /// list has changed since, it has the right ones.
@@ -53,7 +55,7 @@ pub(super) fn saved(
                         });
                         last = Some((archetype, row));
                     }
-                    None => not_saved += 1,
+                    None => not_saved += usize::from(!is_ignored(world, registry, source)),
                 });
                 if !natural {
                     let mut list: Vec<EntityId> = Vec::new();
@@ -66,7 +68,11 @@ pub(super) fn saved(
             }
         }
         if not_saved > 0 && sources.linked {
-            writer.note(descriptor.key(), NOT_SAVED, not_saved);
+            let key = descriptor.key();
+            writer.note(key, NOT_SAVED, not_saved);
+            if registry.other_mark.is_none() && registry.is_news(key) {
+                log::warn!("`{key}` (on {not_saved} entities): {NOT_SAVED}");
+            }
         }
         if !lists.is_empty() {
             order.insert(descriptor.key().to_owned(), lists);
@@ -128,4 +134,11 @@ impl SavedRows {
         };
         Some((place.archetype_id, row))
     }
+}
+
+/// Returns true if an entity is left out of saves on purpose.
+fn is_ignored(world: &World, registry: &ComponentRegistry, entity: Entity) -> bool {
+    world
+        .get_entity(entity)
+        .is_ok_and(|entity| entity.archetype().iter_components().any(|id| registry.is_ignored(id)))
 }

@@ -20,8 +20,8 @@ use crate::capture::{
     CaptureAdditions, CaptureInput, ChosenArchetype, Epoch, IncrementalCapture, SaveOptions, Sharing,
     TickRange, capture, choose,
 };
-use crate::registry::{Carried, ComponentEntry, ComponentRegistry, SaveRegistry};
-use crate::selection;
+use crate::registry::{Carried, ComponentRegistry, SaveRegistry};
+use crate::selection::{self, Selection};
 
 /// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,13 +321,13 @@ impl DeltaCapture {
         let data: Vec<DataEntry> =
             snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
         let carried = data.len().saturating_sub(added.data.len() + options.common.data.len());
-        let is_there = |entry: &ComponentEntry| world.contains_resource_by_id(entry.id);
+        let is_there = |number| registry.has_resource(world, &options.selection, number);
         self.tracked = Some(TrackedWorld {
             since: now,
             registry: Arc::clone(registry),
             schema: Arc::clone(schema),
             entities: EntityTracker::of(&chosen),
-            resources: registry.entries.iter().map(is_there).collect(),
+            resources: (0..registry.entries.len()).map(is_there).collect(),
             data,
             carried,
             carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
@@ -368,7 +368,7 @@ impl DeltaCapture {
         lists::write(&lists, &mut self.bits, &mut writer);
         let mirrored = world.get_resource::<MirroredResources>();
         let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
-        tracked.write_resources(world, ticks, &all, skipped, &mut writer)?;
+        tracked.write_resources(world, &options.selection, ticks, &all, skipped, &mut writer)?;
         if self.contents == DeltaContents::Saves {
             tracked.write_data(options, added, &mut writer);
         }
@@ -395,13 +395,14 @@ impl TrackedWorld {
     fn write_resources(
         &mut self,
         world: &World,
+        selection: &Selection,
         ticks: TickRange,
         all: &[usize],
         skipped: Option<&MirroredResources>,
         writer: &mut DeltaWriter<'_>,
     ) -> Result<()> {
         for (number, entry) in self.registry.entries.iter().enumerate() {
-            let is = world.contains_resource_by_id(entry.id);
+            let is = self.registry.has_resource(world, selection, number);
             let was = std::mem::replace(&mut self.resources[number], is);
             if skipped.is_some_and(|skipped| skipped.contains(entry.id)) {
                 continue;

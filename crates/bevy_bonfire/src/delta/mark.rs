@@ -1,5 +1,6 @@
 //! What is replicated and what is mirrored: the marks of entities, and the registry of components.
 
+use std::any::TypeId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use bevy_ecs::world::World;
 use bevy_reflect::prelude::ReflectDefault;
 use bonfire::Result;
 
-use crate::registry::{ComponentRegistry, SaveRegistry};
+use crate::registry::{ComponentRegistry, SaveRegistry, or_panic};
+use crate::selection::{Saved, SavedTree};
 
 /// Marks an entity that a server tells its clients of.
 ///
@@ -51,18 +53,49 @@ impl MirroredResources {
 
 /// The components of a world that are replicated. Cheap to share; changed by registration only.
 #[derive(Resource, Clone)]
-pub(crate) struct ReplicationRegistry(Arc<ComponentRegistry>);
+pub(crate) struct ReplicationRegistry {
+    components: Arc<ComponentRegistry>,
+    /// The registry of saves whose components it has all of, if it shall have all.
+    persisted: Option<Arc<ComponentRegistry>>,
+}
 
 impl ReplicationRegistry {
     pub(crate) fn of(world: &mut World) -> Arc<ComponentRegistry> {
-        if let Some(registry) = world.get_resource::<Self>() {
-            return Arc::clone(&registry.0);
-        }
         SaveRegistry::ensure(world);
-        let mark = world.register_component::<Replicated>();
-        let registered = Arc::new(ComponentRegistry::marked(mark));
-        world.insert_resource(Self(Arc::clone(&registered)));
-        registered
+        if !world.contains_resource::<Self>() {
+            let mark = world.register_component::<Replicated>();
+            let mirrored = world.register_component::<Mirrored>();
+            // Mirrors are not saved on purpose.
+            SaveRegistry::edit(world, |_, saves| saves.ignore(mirrored));
+            let components = Arc::new(ComponentRegistry::marked(mark));
+            world.insert_resource(Self { components, persisted: None });
+        }
+        let saves = Arc::clone(&world.resource::<SaveRegistry>().0);
+        let mut registry = world.resource_mut::<Self>();
+        if registry.persisted.as_ref().is_some_and(|known| !Arc::ptr_eq(known, &saves)) {
+            registry.add_persisted(&saves);
+            registry.persisted = Some(saves);
+        }
+        Arc::clone(&registry.components)
+    }
+
+    /// Replicates everything that is saved now or will be.
+    pub(crate) fn replicate_persisted(world: &mut World) {
+        Self::of(world);
+        // Not the registry of the world: the next look finds that it lacks something.
+        world.resource_mut::<Self>().persisted = Some(Arc::default());
+        Self::of(world);
+    }
+
+    fn add_persisted(&mut self, saves: &ComponentRegistry) {
+        let components = Arc::make_mut(&mut self.components);
+        for (number, descriptor) in saves.core.descriptors().iter().enumerate() {
+            let is_mark = [TypeId::of::<Saved>(), TypeId::of::<SavedTree>()].contains(&descriptor.type_id());
+            if !is_mark && !descriptor.is_transient() {
+                // A component that is replicated in another form stays as it is.
+                or_panic(components.add_from(saves, number));
+            }
+        }
     }
 
     /// The same components, of entities that are mirrored.
@@ -77,10 +110,10 @@ impl ReplicationRegistry {
         world: &mut World,
         edit: impl FnOnce(&mut World, &ComponentRegistry, &mut ComponentRegistry) -> Result<()>,
     ) -> Result<()> {
-        let mut registry = Self::of(world);
+        let mut components = Self::of(world);
         let saves = SaveRegistry::of(world)?;
-        edit(world, &saves, Arc::make_mut(&mut registry))?;
-        world.insert_resource(Self(registry));
+        edit(world, &saves, Arc::make_mut(&mut components))?;
+        world.resource_mut::<Self>().components = components;
         Ok(())
     }
 }

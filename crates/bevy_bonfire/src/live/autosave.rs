@@ -97,12 +97,17 @@ pub(super) fn run(world: &mut World) {
     }
     saves.timer.restart();
     let Autosave { target, options, .. } = saves.autosave.clone();
-    selection::prepare(&options.selection, world);
-    // A menu without a game would push the saves of the last game out.
-    let nothing = capture::selected(world, &options.selection).is_ok_and(|entities| entities.is_empty());
-    if !nothing && let Some(mut saves) = world.get_resource_mut::<Saves>() {
+    if has_entities(world, &options)
+        && let Some(mut saves) = world.get_resource_mut::<Saves>()
+    {
         saves.save_with(target, options);
     }
+}
+
+/// Returns true if a save would have entities. A menu without a game would push the saves of the last game out.
+pub(super) fn has_entities(world: &mut World, options: &SaveOptions) -> bool {
+    selection::prepare(&options.selection, world);
+    capture::selected(world, &options.selection).map_or(true, |entities| !entities.is_empty())
 }
 
 /// What the clock of the app says, if it has one.

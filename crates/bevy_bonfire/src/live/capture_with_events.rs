@@ -41,9 +41,21 @@ pub(crate) fn capture_with_events(
     world.trigger(SaveCaptured {
         prelude: captured.snapshot.prelude(),
         notes: captured.snapshot.notes().to_vec(),
-        unregistered: captured.unregistered,
     });
     Ok((captured.snapshot, details))
+}
+
+/// Captures a world with the data that observers of [`SaveStarting`] attach, and with the entities that they exclude.
+pub(super) fn capture_with_data(
+    world: &mut World,
+    options: &SaveOptions,
+    captures: &mut IncrementalCapture,
+) -> Result<Snapshot> {
+    world.flush();
+    selection::prepare(&options.selection, world);
+    let (_, added) = ask_observers(world, options, None)?;
+    let added = CaptureAdditions { data: added.data, excluded: Vec::new() };
+    captures.capture_with(world, options, &added).map(|captured| captured.snapshot)
 }
 
 /// Captures a delta and triggers [`SaveStarting`].
@@ -69,6 +81,7 @@ fn ask_observers(
     let mut starting = SaveStarting::new(target.cloned(), options.details.clone());
     world.trigger_ref(&mut starting);
     world.flush();
-    let details = std::mem::take(&mut starting.details);
+    // What the caller asked for wins.
+    let details = options.details.clone().or(std::mem::take(&mut starting.details));
     Ok((details, starting.finish(world)?))
 }

@@ -8,6 +8,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 
+use super::capture_with_events::capture_with_data;
 use crate::capture::{IncrementalCapture, SaveOptions};
 use crate::load::{LoadMode, Loaded, Ticks, load_with_events};
 use crate::registry::SaveRegistry;
@@ -87,9 +88,10 @@ impl Checkpoints {
         self
     }
 
-    /// Takes one. Ticks must grow: those from this one on are forgotten first.
+    /// Takes one, with the data that observers of [`SaveStarting`](crate::SaveStarting) attach. Entities that they exclude are
+    /// part of it, so that going back does not remove them. Ticks must grow: those from this one on are forgotten first.
     pub fn take(&mut self, world: &mut World, tick: u64) -> Result<()> {
-        let snapshot = self.captures.capture(world, &self.options)?;
+        let snapshot = capture_with_data(world, &self.options, &mut self.captures)?;
         let registry = SaveRegistry::of(world)?;
         let known = registry.entries.iter().map(|entry| entry.id);
         let resources = known.filter(|&id| world.contains_resource_by_id(id)).collect();
@@ -120,7 +122,7 @@ impl Checkpoints {
             loaded.report.resources_not_saved.iter().filter_map(|key| registry.core.index_of_key(key))
         {
             let id = registry.entries[number].id;
-            if !resources.contains(&id) {
+            if !resources.contains(&id) && registry.has_resource(world, &self.options.selection, number) {
                 world.remove_resource_by_id(id);
             }
         }

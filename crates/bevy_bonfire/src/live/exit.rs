@@ -10,14 +10,16 @@ use bevy_ecs::world::World;
 use bonfire_store::SaveTarget;
 
 use super::Saves;
+use super::autosave::has_entities;
 use super::run::{complete_all, refuse_all, too_late};
 use crate::capture::SaveOptions;
 
 /// What happens in the tick in which the app exits: whatever was asked for is done first, also a load that is going on.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct OnExit {
-    /// Saves the world before the app exits. Default: no.
+pub struct ExitOptions {
+    /// Saves the world before the app exits, if it has entities that are saved: an exit from a menu does not push the saves of
+    /// the last game out. Default: no.
     pub save: Option<SaveTarget>,
     /// What of it. Default: everything that is registered.
     pub options: SaveOptions,
@@ -25,13 +27,13 @@ pub struct OnExit {
     pub deadline: Duration,
 }
 
-impl Default for OnExit {
+impl Default for ExitOptions {
     fn default() -> Self {
         Self { save: None, options: SaveOptions::new(), deadline: Duration::from_secs(10) }
     }
 }
 
-impl OnExit {
+impl ExitOptions {
     /// Saves the world before the app exits.
     pub fn save(target: impl Into<SaveTarget>) -> Self {
         Self { save: Some(target.into()), ..Self::default() }
@@ -73,10 +75,16 @@ pub(super) fn run(world: &mut World) {
         return;
     }
     world.insert_resource(Exited);
-    let mut saves = world.resource_mut::<Saves>();
-    let OnExit { save, options, deadline } = saves.on_exit.clone();
-    if let Some(target) = save.filter(|_| saves.is_enabled()) {
-        saves.save_with(target, options);
+    let saves = world.resource::<Saves>();
+    let is_enabled = saves.is_enabled();
+    // A load that is asked for may bring entities.
+    let may_load = saves.loading.is_some() || saves.waiting() > 0;
+    let ExitOptions { save, options, deadline } = saves.on_exit.clone();
+    if let Some(target) = save.filter(|_| is_enabled) {
+        match may_load || has_entities(world, &options) {
+            true => _ = world.resource_mut::<Saves>().save_with(target, options),
+            false => log::info!("{target} is not saved on exit: no entity would be part of it"),
+        }
     }
     let in_time = complete_all(world, deadline);
     let saving = world.get_resource::<Saves>().map_or(&[][..], |saves| &saves.saving);

@@ -7,7 +7,7 @@ use bevy_ecs::world::World;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Error, Result, Snapshot};
 use bonfire_store::engine::{Promise, submit_delete, submit_load};
-use bonfire_store::{Handle, LoadSource, Phase, Progress, SkippedSave};
+use bonfire_store::{Handle, JournalReplay, LoadSource, Phase, Progress, SkippedSave};
 
 use super::Saves;
 use super::request::log_failure;
@@ -35,17 +35,23 @@ pub(super) struct ActiveLoad {
     promise: Promise<Arc<Loaded>>,
     /// Time per frame, if the commit is sliced.
     budget: Option<Duration>,
-    /// Damaged saves that were passed over.
+    origin: LoadOrigin,
+}
+
+/// Damaged saves that were passed over, and the use of the save's journal.
+#[derive(Default)]
+struct LoadOrigin {
     skipped: Vec<SkippedSave>,
+    journal: Option<JournalReplay>,
 }
 
 /// Where the other thread puts a preparation, and this one takes it.
 type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 
-/// A load that is prepared, and damaged saves that were passed over for it.
+/// A load that is prepared.
 pub(super) struct Preparation {
     load: PreparedLoad<'static>,
-    skipped: Vec<SkippedSave>,
+    origin: LoadOrigin,
 }
 
 impl Loading {
@@ -81,7 +87,7 @@ pub(super) fn begin_load(
     options: LoadOptions,
     promise: Promise<Arc<Loaded>>,
 ) {
-    let load = ActiveLoad { source, promise, budget: options.budget, skipped: Vec::new() };
+    let load = ActiveLoad { source, promise, budget: options.budget, origin: LoadOrigin::default() };
     let preparation = match load.promise.is_cancelled() {
         true => Err(cancelled("the load")),
         false => prepare(world, &load.source, options),
@@ -110,7 +116,8 @@ fn prepare(
     Ok(submit_load(saver, source.clone(), open, move |save, reporter| {
         let watch = |what, done, total| reporter.set(progress_of(what, done, total));
         let load = PreparedLoad::new(save.snapshot, registry, &reserve, options, &watch)?;
-        Ok(Arc::new(Mutex::new(Some(Preparation { load, skipped: save.skipped }))))
+        let origin = LoadOrigin { skipped: save.skipped, journal: save.journal };
+        Ok(Arc::new(Mutex::new(Some(Preparation { load, origin }))))
     }))
 }
 
@@ -176,8 +183,8 @@ impl ActiveLoad {
             prepared.filter(|_| !self.promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
         });
         let load = match prepared {
-            Ok(Preparation { load, skipped }) => {
-                self.skipped = skipped;
+            Ok(Preparation { load, origin }) => {
+                self.origin = origin;
                 load
             }
             Err(error) => {
@@ -219,13 +226,13 @@ impl ActiveLoad {
 
     /// Completes the handle and triggers [`LoadFinished`].
     fn end(self, world: &mut World, result: Result<Arc<Loaded>>) {
-        let Self { source, promise, skipped, .. } = self;
+        let Self { source, promise, origin: LoadOrigin { skipped, journal }, .. } = self;
         if let Err(error) = &result {
             log_failure(&format!("the load of {source}"), error);
         }
         forget_journal(world);
         promise.complete(result.clone());
-        world.trigger(LoadFinished { source: Some(source), skipped, result });
+        LoadFinished { source: Some(source), skipped, journal, result }.trigger(world);
         world.flush();
     }
 }

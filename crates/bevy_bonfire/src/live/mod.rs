@@ -29,7 +29,7 @@ mod saves;
 pub use self::autosave::Autosave;
 pub(crate) use self::capture_with_events::capture_with_events;
 pub use self::checkpoint::Checkpoints;
-pub use self::exit::{OnExit, SavedOnExit};
+pub use self::exit::{ExitOptions, SavedOnExit};
 pub(crate) use self::request::Request;
 pub(crate) use self::run::{HasSaves, finish_saves, request, run};
 pub(crate) use self::saves::simulation_runs;

@@ -50,6 +50,7 @@ impl Request {
                 Some(RefusalEvent::Load(LoadFinished {
                     source: Some(source),
                     skipped: Vec::new(),
+                    journal: None,
                     result: Err(error),
                 }))
             }

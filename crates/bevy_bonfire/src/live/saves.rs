@@ -13,7 +13,7 @@ use bonfire_store::{
 };
 
 use super::autosave::{Autosave, Timer};
-use super::exit::OnExit;
+use super::exit::ExitOptions;
 use super::journal::Journal;
 use super::loading::Loading;
 use super::request::{RefusalEvent, Request};
@@ -91,7 +91,7 @@ pub struct Saves {
     /// Whether the game goes on while it is saved.
     pub policy: SavePolicy,
     /// What happens when the app exits.
-    pub on_exit: OnExit,
+    pub on_exit: ExitOptions,
     pub(super) saver: Saver,
     has_slots: bool,
     enabled: bool,
@@ -125,7 +125,7 @@ impl Saves {
         Self {
             autosave: Autosave::default(),
             policy: SavePolicy::default(),
-            on_exit: OnExit::default(),
+            on_exit: ExitOptions::default(),
             saver: Saver::new(slots.unwrap_or_else(|| Slots::new(MemoryStore::new()))),
             has_slots,
             enabled: true,

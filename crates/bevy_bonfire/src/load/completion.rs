@@ -10,6 +10,7 @@ use bonfire::{DataEntry, EntityId, LoadContext, LoadReport, Snapshot, Unknown};
 
 use super::{LoadMode, LoadStarting, Loaded, PreparedLoad};
 use crate::registry::{Carried, ComponentRegistry};
+use crate::stable_id::{StableId, StableIds};
 
 /// A load whose entities and resources are in the world.
 pub(super) struct CommittedLoad {
@@ -27,6 +28,7 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
     let PreparedLoad { snapshot, registry, mode, options, .. } = load;
     let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
     report.resources_not_saved = resources_not_saved(world, registry, &report);
+    report.duplicate_stable_ids = duplicate_stable_ids(world, &map);
     carry.forget_data();
     // A load or save of an observer, from here on, finds the carry of this load.
     let mut carried = world.get_resource_or_init::<Carried>();
@@ -54,6 +56,20 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
         world.get_resource_or_init::<Carried>().0.keep_data(unclaimed, &context);
     }
     Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
+}
+
+/// The stable ids of loaded entities that others have, too. The log names the first.
+fn duplicate_stable_ids(world: &World, map: &EntityMap) -> Vec<u64> {
+    let Some(ids) = world.get_resource::<StableIds>() else { return Vec::new() };
+    let duplicates = ids.duplicates(map.iter().map(|(_, entity)| entity.into()));
+    if let Some(first) = duplicates.first() {
+        log::warn!(
+            "{} stable ids are on loaded entities and on others, the first is {first}: references lead to the loaded ones. \
+             `LoadMode::Replace` and `ReplaceSelected` remove the others",
+            duplicates.len()
+        );
+    }
+    duplicates.into_iter().map(StableId::to_bits).collect()
 }
 
 /// The keys of registered resources that the world has and the save has not.

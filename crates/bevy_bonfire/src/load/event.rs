@@ -12,7 +12,7 @@ use bevy_ecs::event::Event;
 use bevy_ecs::world::World;
 use bonfire::engine::catch_panic;
 use bonfire::{DataEntry, LoadContext, LoadReport, Persist, Result};
-use bonfire_store::{LoadSource, SkippedSave};
+use bonfire_store::{JournalReplay, LoadSource, SkippedSave};
 
 use super::Loaded;
 
@@ -68,8 +68,48 @@ pub struct LoadFinished {
     pub source: Option<LoadSource>,
     /// Newer saves of the slot that are damaged and were passed over. If there are any, this is not what the player saved last.
     pub skipped: Vec<SkippedSave>,
+    /// The use of the save's journal, if it has one. If [`lost`](JournalReplay::lost) is set, appends of it are missing.
+    pub journal: Option<JournalReplay>,
     /// The head of the save, the report, and what each saved entity became; or why nothing was loaded.
     pub result: Result<Arc<Loaded>>,
+}
+
+impl LoadFinished {
+    /// Returns true if the player has everything back that was saved last: the load succeeded, it did not fall back to an older
+    /// save, no append of the journal is lost, and everything in the save is in the world.
+    pub fn is_complete(&self) -> bool {
+        self.result.is_ok() && self.losses().is_empty()
+    }
+
+    /// Everything that was saved and did not come back, a line each. A load that failed has none: it changed nothing.
+    pub fn losses(&self) -> Vec<String> {
+        let Ok(loaded) = &self.result else { return Vec::new() };
+        let mut losses: Vec<String> = self.skipped.iter().map(ToString::to_string).collect();
+        losses
+            .extend(self.journal.iter().filter_map(|journal| journal.lost.as_ref()).map(ToString::to_string));
+        losses.extend(loaded.report.losses());
+        losses
+    }
+
+    /// Triggers the event, and logs what did not come back.
+    pub(crate) fn trigger(self, world: &mut World) {
+        if let Some(line) = self.loss_line() {
+            log::warn!("{line}");
+        }
+        world.trigger(self);
+    }
+
+    /// What did not come back, as one line for the log.
+    fn loss_line(&self) -> Option<String> {
+        let losses = self.losses();
+        let (first, rest) = losses.split_first()?;
+        let source = self.source.as_ref().map_or("a snapshot".to_owned(), ToString::to_string);
+        let more = match rest.len() {
+            0 => String::new(),
+            more => format!("; {more} more in `LoadFinished::losses`"),
+        };
+        Some(format!("the load of {source} is not complete: {first}{more}"))
+    }
 }
 
 /// The saves of a slot are removed and the world is at its beginning, or that has failed:

@@ -45,7 +45,7 @@ pub(crate) fn load_with_events(
     options: LoadOptions,
 ) -> Result<Arc<Loaded>> {
     let result = snapshot.and_then(|snapshot| load(world, snapshot, options)).map(Arc::new);
-    world.trigger(LoadFinished { source, skipped: Vec::new(), result: result.clone() });
+    LoadFinished { source, skipped: Vec::new(), journal: None, result: result.clone() }.trigger(world);
     result
 }
 

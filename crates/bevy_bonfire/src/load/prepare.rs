@@ -82,8 +82,7 @@ impl<'s> PreparedLoad<'s> {
             let plan = LoadPlan::new(snapshot, &load.registry.core, load.options.clone())?;
             let ids = ReservedIds::allocate(world, snapshot.entity_count())?;
             let map = entity_map(&plan, ids.entities())?;
-            load.entities =
-                Some(StagedEntities::with_world(world, &load.registry, &plan, ids, map, &|_| false)?);
+            load.entities = Some(StagedEntities::with_world(world, &load, &plan, ids, map, &|_| false)?);
         }
         Ok(load)
     }
@@ -156,15 +155,15 @@ impl<'s> StagedEntities<'s> {
     /// Decodes all columns. References to entities that are not in the save stay as they are where `alive` is true.
     pub(super) fn with_world(
         world: &World,
-        registry: &ComponentRegistry,
+        load: &PreparedLoad<'_>,
         plan: &LoadPlan<'s, '_>,
         ids: ReservedIds,
         map: EntityMap,
         alive: &dyn Fn(EntityId) -> bool,
     ) -> Result<Self> {
-        let staged = plan.stage_over(&map, Some(world), alive)?;
+        let mut staged = plan.stage_over(&map, Some(world), alive)?;
         let order = saved_order(plan, &map)?;
-        check_resources(registry, &staged)?;
+        choose_resources(&load.registry, &load.mode, &mut staged)?;
         Ok(Self { ids, map, staged, deferred: Deferred::default(), order })
     }
 
@@ -175,7 +174,7 @@ impl<'s> StagedEntities<'s> {
         }
         load.plan()?.stage_next(&mut self.staged, &mut self.deferred, &self.map, world)?;
         if self.deferred.is_empty() {
-            check_resources(&load.registry, &self.staged)?;
+            choose_resources(&load.registry, &load.mode, &mut self.staged)?;
         }
         Ok(!self.deferred.is_empty())
     }
@@ -193,9 +192,9 @@ impl StagedEntities<'static> {
         let ids = reserve.reserve(load.snapshot.entity_count())?;
         let map = entity_map(&plan, ids.entities())?;
         let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
-        let (staged, deferred) = plan.stage_without_world(&map, &decoding)?;
+        let (mut staged, deferred) = plan.stage_without_world(&map, &decoding)?;
         let order = saved_order(&plan, &map)?;
-        check_resources(&load.registry, &staged)?;
+        choose_resources(&load.registry, &load.mode, &mut staged)?;
         watch(LoadPhase::Copying, 0, 1);
         let staged = staged.into_owned();
         watch(LoadPhase::Copying, 1, 1);
@@ -207,14 +206,27 @@ fn entity_map(plan: &LoadPlan<'_, '_>, entities: &[Entity]) -> Result<EntityMap>
     plan.entity_map(entities.iter().map(|&entity| entity.into()).collect::<Vec<EntityId>>())
 }
 
-/// Fails if a relationship is saved as a resource: it belongs to an entity.
-fn check_resources(registry: &ComponentRegistry, staged: &Staged<'_>) -> Result<()> {
+/// Leaves out resources that the selection of the mode does not ask for. Fails if a relationship is saved as a resource: it
+/// belongs to an entity.
+fn choose_resources(registry: &ComponentRegistry, mode: &LoadMode, staged: &mut Staged<'_>) -> Result<()> {
+    let descriptors = registry.core.descriptors();
     for (number, _) in &staged.resources {
         if registry.entries[*number].relation.is_some() {
-            let key = registry.core.descriptors()[*number].key();
+            let key = descriptors[*number].key();
             return Err(Error::custom("it is a relationship, but saved as a resource").in_key(key));
         }
     }
+    let Some(selection) = mode.selection() else { return Ok(()) };
+    let lines = &mut staged.report.components;
+    staged.resources.retain(|(number, _)| {
+        let key = descriptors[*number].key();
+        let chosen = selection.has_resource(key);
+        if !chosen && let Some(line) = lines.iter().position(|line| line.key == key) {
+            lines[line].rows = lines[line].rows.saturating_sub(1);
+            lines.retain(|line| line.key != key || line.rows > 0);
+        }
+        chosen
+    });
     Ok(())
 }
 

@@ -78,7 +78,7 @@ impl<'s> StagedRestore<'s> {
         let selection = load.mode.selection().unwrap_or(&all);
         selection::prepare(selection, world);
         let (found, extra) = compare(world, &load.registry, &plan, selection)?;
-        let entities = stage_entities(world, &load.registry, &plan, &found, &extra)?;
+        let entities = stage_entities(world, load, &plan, &found, &extra)?;
         Ok(Self::new(world, load, found, extra, entities))
     }
 
@@ -199,11 +199,12 @@ impl<'s> StagedRestore<'s> {
 /// Allocates ids for entities that are gone and decodes all rows.
 fn stage_entities<'s>(
     world: &World,
-    registry: &ComponentRegistry,
+    load: &PreparedLoad<'_>,
     plan: &LoadPlan<'s, '_>,
     found: &Comparison,
     extra: &[Entity],
 ) -> Result<StagedEntities<'s>> {
+    let registry = &*load.registry;
     let ids = ReservedIds::allocate(world, found.missing.len())?;
     let new: Vec<EntityId> = ids.entities().iter().map(|&entity| entity.into()).collect();
     let map = found.entity_map(&new)?;
@@ -213,7 +214,7 @@ fn stage_entities<'s>(
         let entity = Entity::from(id);
         same_world && world.get_entity(entity).is_ok() && !going.contains(&entity)
     };
-    StagedEntities::with_world(world, registry, plan, ids, map, &alive)
+    StagedEntities::with_world(world, load, plan, ids, map, &alive)
 }
 
 /// The entities that will be despawned, with those that Bevy despawns with them.

@@ -20,7 +20,7 @@ pub(crate) use self::relation::{Relation, RelationshipSources, live_target};
 #[cfg(any(feature = "state", feature = "time"))]
 pub(crate) use self::typed::load_resource_with;
 pub(crate) use self::typed::{Layer, LoadResource};
-use crate::selection::Saved;
+use crate::selection::{Saved, Selection};
 
 /// All that is registered in a world. Cheap to share; changed by registration only.
 #[derive(Resource, Clone)]
@@ -45,8 +45,8 @@ pub(crate) struct ComponentRegistry {
     pub(crate) indexed: HashSet<ComponentId>,
     /// Components that are knowingly not saved.
     ignored: HashSet<ComponentId>,
-    /// Components that were already named as missing.
-    pub(crate) named: Arc<Mutex<HashSet<ComponentId>>>,
+    /// Omissions that the log already has.
+    named: Arc<Mutex<HashSet<String>>>,
 }
 
 /// When a load spawns by batches. A world keeps the sets of components that it once spawned so, and can have so many.
@@ -222,6 +222,12 @@ impl ComponentRegistry {
         self.numbers.get(id.index()).copied().flatten().map(|number| number as usize)
     }
 
+    /// Returns true if the world has a resource and the selection asks for it.
+    pub(crate) fn has_resource(&self, world: &World, selection: &Selection, number: usize) -> bool {
+        world.contains_resource_by_id(self.entries[number].id)
+            && selection.has_resource(self.core.descriptors()[number].key())
+    }
+
     /// The number of a component type, or what to do.
     pub(crate) fn require<T: 'static>(&self) -> Result<usize> {
         self.core.index_of::<T>().ok_or_else(|| {
@@ -234,25 +240,14 @@ impl ComponentRegistry {
         self.ignored.insert(id);
     }
 
-    /// Components of saved entities that are not registered and not set aside.
-    pub(crate) fn unregistered(&self, world: &World, components: &[ComponentId]) -> Vec<ComponentId> {
-        let missing = |id: &ComponentId| {
-            // Bevy's own components are made again by their owners: required components, relationship targets, caches.
-            let info = world.components().get_info(*id);
-            cfg!(feature = "debug")
-                && self.other_mark.is_none()
-                && self.number(*id).is_none()
-                && !self.ignored.contains(id)
-                && info.is_some_and(|info| {
-                    info.relationship_accessor().is_none() && !info.name().to_string().starts_with("bevy_")
-                })
-        };
-        components.iter().copied().filter(missing).collect()
+    /// Returns true if the component, or an entity that has it, is knowingly not saved.
+    pub(crate) fn is_ignored(&self, id: ComponentId) -> bool {
+        self.ignored.contains(&id)
     }
 
-    /// Whether a component has not been named in the log before.
-    pub(crate) fn is_news(&self, id: ComponentId) -> bool {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+    /// Returns true if an omission has not been in the log before.
+    pub(crate) fn is_news(&self, name: &str) -> bool {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned())
     }
 }
 

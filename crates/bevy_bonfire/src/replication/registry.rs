@@ -29,6 +29,13 @@ pub trait ReplicateExt: Sized {
         self
     }
 
+    /// Replicates all components and resources that are saved, also those that are registered later, and what every world saves
+    /// of Bevy's own. The marks of saved entities are not among them.
+    fn replicate_persisted(&mut self) -> &mut Self {
+        ReplicationRegistry::replicate_persisted(self.replication_world());
+        self
+    }
+
     /// Replicates a component or resource that is not saved.
     #[track_caller]
     fn replicate_only<T: Component + Keyed>(&mut self) -> &mut Self {

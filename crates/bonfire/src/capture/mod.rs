@@ -5,6 +5,7 @@ mod archetype;
 mod non_finite;
 mod repeat;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -200,7 +201,7 @@ impl<'r> SnapshotWriter<'r> {
     }
 
     /// For front ends: remarks something about `count` values of a component. See [`Snapshot::notes`].
-    pub fn note(&mut self, key: &str, remark: &'static str, count: usize) {
+    pub fn note(&mut self, key: &str, remark: impl Into<Cow<'static, str>>, count: usize) {
         self.notes.count(key, remark, count);
     }
 

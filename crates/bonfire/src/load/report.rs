@@ -20,6 +20,9 @@ pub struct LoadReport {
     pub data_changes: Vec<(String, SchemaChange)>,
     /// What callbacks reported after the world was changed.
     pub callback_errors: Vec<Error>,
+    /// Stable ids of loaded entities that other entities of the world have, too: references lead to the loaded ones. Loads that
+    /// replace what they load twice have none.
+    pub duplicate_stable_ids: Vec<u64>,
     /// Keys of resources that the world has and the save does not. They are as they were. Worlds without resources have none.
     pub resources_not_saved: Vec<String>,
     /// What a salvaged file had lost.
@@ -32,13 +35,30 @@ impl LoadReport {
         self.components.iter().find(|report| report.key == key)
     }
 
-    /// Whether everything in the save is in the world now.
+    /// Returns true if the player has everything back that the save has. Stale references do not count: what they referred to
+    /// was gone when the world was saved, or was left out of the save. [`stale_references`](Self::stale_references) counts them.
     pub fn is_complete(&self) -> bool {
-        self.damage.is_empty()
-            && self.callback_errors.is_empty()
-            && self.unclaimed_data.is_empty()
-            && !self.data_changes.iter().any(|(_, change)| change.is_loss())
-            && self.components.iter().all(ComponentReport::is_complete)
+        self.losses().is_empty()
+    }
+
+    /// How many references in the save lead to nothing, in all components.
+    pub fn stale_references(&self) -> u64 {
+        self.components.iter().map(|line| line.dangling).sum()
+    }
+
+    /// Everything of the save that is not in the world now, a line each.
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses: Vec<String> = self.components.iter().flat_map(ComponentReport::losses).collect();
+        let unclaimed =
+            self.unclaimed_data.iter().map(|key| format!("no callback asked for the data `{key}`"));
+        losses.extend(unclaimed);
+        let changed = self.data_changes.iter().filter(|(_, change)| change.is_loss());
+        losses.extend(changed.map(|(key, change)| format!("data `{key}`: {change}")));
+        losses.extend(self.callback_errors.iter().map(ToString::to_string));
+        if !self.damage.is_empty() {
+            losses.push(format!("the file was damaged: {:?}", self.damage));
+        }
+        losses
     }
 }
 
@@ -58,10 +78,24 @@ impl ComponentReport {
         self.changes.extend(changes.filter(|change| listed.insert(change.clone())));
     }
 
-    /// Whether all of it is in the world now.
+    /// Returns true if all of it is in the world now. Stale references do not count: see [`LoadReport::is_complete`].
     pub fn is_complete(&self) -> bool {
-        let Self { outcome, dangling, left_out, changes, .. } = self;
-        outcome.is_loaded() && *dangling == 0 && *left_out == 0 && !changes.iter().any(SchemaChange::is_loss)
+        self.losses().is_empty()
+    }
+
+    fn losses(&self) -> Vec<String> {
+        let Self { key, outcome, rows, dangling, left_out, changes } = self;
+        let mut losses = Vec::new();
+        if !outcome.is_loaded() {
+            losses.push(format!("`{key}`: {rows} {outcome}"));
+        }
+        // Values without a target are left out, too.
+        if *left_out as u64 > *dangling {
+            losses.push(format!("`{key}`: {left_out} left out"));
+        }
+        let changes = changes.iter().filter(|change| change.is_loss());
+        losses.extend(changes.map(|change| format!("`{key}`: {change}")));
+        losses
     }
 }
 
@@ -86,6 +120,9 @@ impl fmt::Display for LoadReport {
         }
         for (key, change) in &self.data_changes {
             writeln!(f, "`{}`: {change}", key.escape_debug())?;
+        }
+        for id in &self.duplicate_stable_ids {
+            writeln!(f, "stable id {:08x}-{}: another entity has it, too", id >> 32, *id as u32)?;
         }
         self.callback_errors.iter().try_for_each(|error| writeln!(f, "{error}"))?;
         if !self.damage.is_empty() {

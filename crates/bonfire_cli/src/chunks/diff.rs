@@ -17,8 +17,12 @@ use crate::arguments::chunks::DiffArguments;
 use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table};
+use crate::read::FileKind;
 
 pub(crate) fn run(arguments: &DiffArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
+    for path in [&arguments.one, &arguments.other] {
+        FileKind::require_for_diff(path)?;
+    }
     let one = open_or_fail(&arguments.one, Access::Read, keys)?;
     let other = open_or_fail(&arguments.other, Access::Read, keys)?;
     let diff = Diff::between(&one, &other);

@@ -23,7 +23,6 @@ use std::path::Path;
 
 use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkWorld, DamagedFrame};
 use bonfire_store::SealKey;
-use bonfire_store::backend::is_sealed;
 use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
@@ -31,33 +30,6 @@ use crate::exit::Failure;
 
 /// How worlds of bevy_pixel_world begin.
 const FOREIGN: &[u8] = b"WXSP";
-
-/// Whether a file is to be looked at as a world of chunks: by its first bytes, or, if they are those of nothing, by what
-/// is found behind them.
-pub(crate) fn is_world(path: &Path) -> bool {
-    let mut start = [0; 8];
-    let Ok(mut file) = File::open(path).filter_file() else { return false };
-    let Ok(()) = file.read_exact(&mut start) else { return false };
-    if start.starts_with(b"PXSW") || start.starts_with(FOREIGN) {
-        return true;
-    }
-    if start == *b"\x89BNF\r\n\x1a\n" || is_sealed(&start) {
-        return false;
-    }
-    ChunkWorld::open_as_is(path, Access::Read).is_ok()
-}
-
-trait FilterFile {
-    fn filter_file(self) -> std::io::Result<File>;
-}
-
-impl FilterFile for std::io::Result<File> {
-    /// Nothing but a file: reading from a pipe would take away what the next reader needs.
-    fn filter_file(self) -> std::io::Result<File> {
-        let file = self?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
-    }
-}
 
 /// The answer of a command to a sealed world that does not prove what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +61,7 @@ pub(crate) fn open(
     }
     let mut refused = None;
     for key in keys {
-        let options = ChunkOptions::as_is().sealed(key.clone());
+        let options = ChunkOptions::as_is().sealed(key.clone()).accept_old_seal();
         let options = if unproven == Unproven::Salvage { options.salvage() } else { options };
         let opened = match access {
             Access::Read => options.open_read_only(path),

@@ -16,8 +16,8 @@ use self::values::Values;
 use crate::arguments::ReplayArguments;
 use crate::escape::visible;
 use crate::exit::{Exit, Failure};
-use crate::file::SaveFile;
 use crate::output::{Output, Table};
+use crate::read::{FileKind, read_bytes};
 
 /// What is before every payload.
 const HEAD_BYTES: usize = 64;
@@ -25,7 +25,8 @@ const HEAD_BYTES: usize = 64;
 const UNKNOWN: &str = "not known: the baseline that brings its components is not in this file";
 
 pub(crate) fn run(arguments: &ReplayArguments, out: &mut Output) -> Result<Exit, Failure> {
-    let file = SaveFile::read(&arguments.file)?.into_bytes();
+    FileKind::require(&arguments.file, FileKind::Recording, &[])?;
+    let file = read_bytes(&arguments.file)?;
     let mut follow = RecordingReader::open(file).map_err(|error| Failure::text(&arguments.file, &error))?;
     let mut values = arguments.values.then(|| Values::new(arguments.limit));
     match (arguments.json, &mut values) {

@@ -116,7 +116,7 @@ impl<'w> LiveWorldIndex<'w> {
         selection: &Selection,
         own: Option<bool>,
     ) -> Result<Self> {
-        let chooser = Chooser::new(registry, selection, &[])?;
+        let chooser = Chooser::new(registry, world, selection, &[])?;
         let choices = groups.iter().map(|group| chooser.choose(group)).collect::<Result<_>>()?;
         let firsts = groups.iter().zip(0..).map(|(group, number)| (group.id(world, 0), number)).collect();
         Ok(Self { world, own, groups, choices, firsts, rows_by_slot: OnceCell::new() })

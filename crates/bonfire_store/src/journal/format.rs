@@ -86,8 +86,8 @@ impl JournalHead {
     }
 }
 
-/// Whether these bytes begin as a journal, or one of its records, does.
-pub(crate) fn is_journal(start: &[u8]) -> bool {
+/// Returns true if these bytes begin as a journal, or one of its records, does.
+pub fn is_journal(start: &[u8]) -> bool {
     start.starts_with(&MAGIC) || start.starts_with(&RECORD_MAGIC)
 }
 

@@ -21,8 +21,9 @@ mod report;
 mod scan;
 
 pub(crate) use self::chain::{Chain, Entry};
+pub use self::format::is_journal;
 pub(crate) use self::format::{
-    Base, HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RecordHeader, TRAILER_BYTES, is_journal,
+    Base, HEAD_BYTES, JournalHead, RECORD_HEADER_BYTES, RecordHeader, TRAILER_BYTES,
 };
 pub(crate) use self::replay::replay;
 pub use self::report::{AppendReport, Compaction, JournalBase, JournalInfo, JournalReplay, LostDelta};

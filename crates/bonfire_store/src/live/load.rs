@@ -30,7 +30,7 @@ pub(super) fn load(
         SaveTarget::Path(path) => {
             reporter.set(Progress::new(Phase::Reading, 0, 0));
             let bytes = crate::file::read_bytes(path, options.file_bytes_max())?;
-            open(path.display().to_string(), bytes, &options, reporter)
+            open(path.display().to_string(), None, bytes, &options, reporter)
         }
         SaveTarget::Blob { store, name } => {
             reporter.set(Progress::new(Phase::Reading, 0, 0));
@@ -41,21 +41,24 @@ pub(super) fn load(
                 return Err(Error::limit(format!("`{name}` has {len} bytes, more than the limits allow")));
             }
             let bytes = block_on(store.get(name))?;
-            open(name.clone(), bytes, &options, reporter)
+            open(name.clone(), store.path_of(name), bytes, &options, reporter)
         }
     }
 }
 
-/// Opens a save that is in no slot.
+/// Opens a save that is in no slot. `path` is where the blob of a store lies, if that has a path.
 fn open(
     place: String,
+    path: Option<String>,
     bytes: Bytes,
     options: &OpenOptions<'_>,
     reporter: &ProgressReporter,
 ) -> Result<LoadedSave> {
     refuse_sealed(&place, &bytes)?;
     reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
-    let snapshot = options.open_shared(bytes.clone())?;
+    let snapshot = options
+        .open_shared(bytes.clone())
+        .map_err(|error| error.in_place(path.as_ref().unwrap_or(&place)))?;
     Ok(LoadedSave {
         snapshot,
         info: SaveInfo::outside_of_slots(place, &bytes, options),

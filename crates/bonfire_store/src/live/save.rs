@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bonfire::{EncodeOptions, Result, Snapshot};
-use tracing::{debug_span, field, info_span};
+use tracing::{debug_span, field, info_span, warn};
 
 use super::handle::Promise;
 use super::job::{Job, Work};
@@ -12,7 +12,7 @@ use super::status::SaveReport;
 use super::target::SaveTarget;
 use crate::blocking::block_on;
 use crate::progress::{Phase, Progress, ProgressReporter};
-use crate::slots::{Details, Slots};
+use crate::slots::{Details, EncodedSave, Slots};
 use crate::store::{Precondition, Store};
 
 /// A captured world that is to be saved.
@@ -55,17 +55,26 @@ impl CapturedSave {
         let _in_span = span.enter();
         let stopwatch = Stopwatch::start();
         reporter.set(Progress::new(Phase::Encoding, 0, 0));
-        let payload = {
+        let EncodedSave { payload, dropped_thumbnail } = {
             let span = debug_span!("bonfire.encode", bytes = field::Empty);
             let _in_span = span.enter();
-            let payload = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
-            span.record("bytes", payload.len());
-            payload
+            let encoded = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
+            span.record("bytes", encoded.payload.len());
+            encoded
         };
+        if let Some(bytes) = dropped_thumbnail {
+            warn!(
+                "the thumbnail of {} was left out: it has {bytes} bytes, and all details together have at most 60 KiB. \
+                 Scale the picture down",
+                self.target
+            );
+        }
         let bytes = payload.len();
         reporter.set(Progress::new(Phase::Writing, 0, bytes));
         let payload = payload.watched(reporter.watch());
         let mut report = SaveReport::new(self.target.clone(), bytes, entities);
+        report.notes = self.snapshot.notes().to_vec();
+        report.dropped_thumbnail = dropped_thumbnail;
         let writing = debug_span!("bonfire.write");
         let durable = match &self.target {
             SaveTarget::Slot(slot) => {

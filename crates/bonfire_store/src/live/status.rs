@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bonfire::Error;
+use bonfire::{Error, Note};
 
 use super::target::SaveTarget;
 use crate::journal::{AppendReport, JournalBase};
@@ -25,6 +25,11 @@ pub struct SaveReport {
     pub pruned: Vec<u64>,
     /// The first error after the save was durable, such as a failed pruning.
     pub prune_error: Option<Error>,
+    /// Losses of the capture: values that could not be saved as they are, and what the front end left out without being asked
+    /// to. Of an append to a journal: none, the whole save before it had them.
+    pub notes: Vec<Note>,
+    /// The length in bytes of a [thumbnail](crate::Details::thumbnail) that was too large. The save is whole, without it.
+    pub dropped_thumbnail: Option<u64>,
 }
 
 impl SaveReport {
@@ -38,6 +43,8 @@ impl SaveReport {
             coalesced: false,
             pruned: Vec::new(),
             prune_error: None,
+            notes: Vec::new(),
+            dropped_thumbnail: None,
         }
     }
 

@@ -218,7 +218,9 @@ impl<S: Store> Sealed<S> {
                         "`{name}` is sealed and cannot be appended to: put all of it, or number its pieces"
                     )));
                 }
-                Change::Copy { from, to } => self.add_copy(&mut sealed, from, to).await?,
+                Change::Copy { from, to } => {
+                    self.add_copy(&mut sealed, from, to).await?;
+                }
                 Change::Rename { from, to } => self.add_rename(&mut sealed, from, to).await?,
                 Change::Remove { name } => self.add_removal(&mut sealed, name).await,
             }
@@ -263,12 +265,13 @@ impl<S: Store> Sealed<S> {
         SealOptions { suite: self.seal.suite, bound: self.seal.binds_names() }
     }
 
-    /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away.
-    async fn add_copy(&self, batch: &mut SealedBatch, from: &str, to: &str) -> Result<()> {
+    /// Puts a sealed blob under another name, as what it is. What this store cannot give it is not taken away. Returns the
+    /// header of the blob that was opened; `None` if it is not sealed.
+    async fn add_copy(&self, batch: &mut SealedBatch, from: &str, to: &str) -> Result<Option<Header>> {
         let blob = self.store.get(from).await?;
         if !is_sealed(&blob) {
             batch.inner = std::mem::take(&mut batch.inner).copy(from, to);
-            return Ok(());
+            return Ok(None);
         }
         let header = Header::decode(&blob)?;
         if header.signed && self.seal.signer.is_none() {
@@ -282,7 +285,8 @@ impl<S: Store> Sealed<S> {
         let payload = Payload::from(self.seal.open(from, &blob)?).leave_open(header.open);
         let style = SealOptions { suite: header.suite, bound: header.bound || self.seal.binds_names() };
         batch.inner = std::mem::take(&mut batch.inner).expect(to, Precondition::Absent);
-        self.add_put(batch, to, &payload, style)
+        self.add_put(batch, to, &payload, style)?;
+        Ok(Some(header))
     }
 
     async fn add_rename(&self, batch: &mut SealedBatch, from: &str, to: &str) -> Result<()> {
@@ -307,9 +311,10 @@ impl<S: Store> Sealed<S> {
         let counted_apart = self.seal.counter.is_some() && old.name != new.name;
         if header.bound || self.seal.binds_names() {
             batch.inner = inner;
-            self.add_copy(batch, from, to).await?;
+            // The header above decides how the blob moves, and nobody has proven it. The one that was opened counts.
+            let opened = self.add_copy(batch, from, to).await?;
             batch.inner = std::mem::take(&mut batch.inner).remove(from);
-            if counted_apart {
+            if let Some(header) = opened.filter(|_| counted_apart) {
                 self.retire(batch, from, &header)?;
             }
             return Ok(());
@@ -500,5 +505,9 @@ impl<S: Store> Store for Sealed<S> {
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         self.store.list(prefix)
+    }
+
+    fn path_of(&self, name: &str) -> Option<String> {
+        self.store.path_of(name)
     }
 }

@@ -11,7 +11,11 @@ use super::HEAD_BYTES_MAX;
 use crate::journal::JournalInfo;
 use crate::save_name::{SaveKind, SaveName};
 
-/// What to write beside a world, for lists of saves. All of it must fit 60 KiB, the thumbnail included.
+/// What to write beside a world, for lists of saves. All of it must fit 60 KiB.
+///
+/// A thumbnail that does not fit is dropped, and the save goes on without it: see
+/// [`SaveReport::dropped_thumbnail`](crate::SaveReport::dropped_thumbnail).
+/// Other details that do not fit fail the save.
 ///
 /// ```
 /// # use bonfire_store::Details;
@@ -54,18 +58,93 @@ impl Details {
     pub fn game_version(self, version: impl Into<String>) -> Self {
         self.known(GAME_VERSION, version.into())
     }
-    /// A small picture, encoded as the game likes.
+    /// A small picture, encoded as the game likes. With all other details it must fit 60 KiB, or it is dropped.
     pub fn thumbnail(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.known(THUMBNAIL, Value::Bytes(bytes.into()))
     }
     /// Anything else. Names that begin with `bonfire.` are taken, and refused when the world is saved.
     pub fn custom(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.custom.push((name.into(), value.into()));
+        let name = name.into();
+        self.custom.retain(|(known, _)| *known != name);
+        self.custom.push((name, value.into()));
         self
     }
     fn known(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.known.retain(|(known, _)| *known != name);
         self.known.push((name, value.into()));
         self
+    }
+
+    /// The text that players read, if it is set.
+    pub fn get_label(&self) -> Option<&str> {
+        self.get_text(LABEL)
+    }
+    /// The time that this game has been played, if it is set.
+    pub fn get_play_time(&self) -> Option<Duration> {
+        match self.get_known(PLAY_TIME)? {
+            Value::U64(millis) => Some(Duration::from_millis(*millis)),
+            _ => None,
+        }
+    }
+    /// The build of the game, if it is set.
+    pub fn get_game_version(&self) -> Option<&str> {
+        self.get_text(GAME_VERSION)
+    }
+    /// The picture, if there is one.
+    pub fn get_thumbnail(&self) -> Option<&[u8]> {
+        match self.get_known(THUMBNAIL)? {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+    /// One of the game's own details, if it is set.
+    pub fn get_custom(&self, name: &str) -> Option<&Value> {
+        self.custom.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+    /// The game's own details by name, in the order in which they were set.
+    pub fn customs(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.custom.iter().map(|(name, value)| (name.as_str(), value))
+    }
+    fn get_known(&self, name: &str) -> Option<&Value> {
+        self.known.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+    fn get_text(&self, name: &str) -> Option<&str> {
+        match self.get_known(name)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Adds those details of `other` that are not set here. A front end uses it to let what the caller has set win over
+    /// its defaults.
+    ///
+    /// ```
+    /// # use bonfire_store::Details;
+    /// let asked_for = Details::new().label("Before the dragon");
+    /// let default = Details::new().label("Autosave").game_version("1.4.2");
+    /// let details = asked_for.or(default);
+    /// assert_eq!(details.get_label(), Some("Before the dragon"));
+    /// assert_eq!(details.get_game_version(), Some("1.4.2"));
+    /// ```
+    pub fn or(mut self, other: Self) -> Self {
+        for (name, value) in other.known {
+            if self.get_known(name).is_none() {
+                self.known.push((name, value));
+            }
+        }
+        for (name, value) in other.custom {
+            if self.get_custom(&name).is_none() {
+                self.custom.push((name, value));
+            }
+        }
+        self
+    }
+
+    /// The same without the picture.
+    pub(super) fn without_thumbnail(&self) -> Self {
+        let mut without = self.clone();
+        without.known.retain(|(name, _)| *name != THUMBNAIL);
+        without
     }
 
     /// The snapshot with these details.

@@ -98,7 +98,7 @@ impl Slots {
         let names = names.of(self, &base.slot);
         self.append_entry(base, &names, &entry, || delta.table().encode())
             .await
-            .map_err(|error| error.in_key(&base.slot))
+            .map_err(|error| self.in_slot(error, &base.slot))
     }
 
     async fn append_entry(
@@ -393,7 +393,7 @@ impl Slots {
             }
             let loaded = self.load(slot).await?;
             if let Some(skipped) = loaded.skipped.first() {
-                return Err(Error::corrupt(skipped).in_key(slot));
+                return Err(self.in_slot(Error::corrupt(skipped), slot));
             }
             let Some(replay) = loaded.journal else { return Ok(None) };
             let saved_at = replay.saved_at.or(loaded.info.saved_at);
@@ -407,7 +407,7 @@ impl Slots {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::conflict(format!("`{slot}` changes faster than it can be merged")))
+        Err(self.in_slot(Error::conflict("the slot changes faster than it can be merged"), slot))
     }
 }
 
@@ -438,6 +438,7 @@ fn gone(generation: u64) -> Error {
     Error::conflict(format!("save {generation} is gone, or locked: save as a whole"))
 }
 
-fn time_of(time_ms: u64) -> Option<Duration> {
+/// The time of a record; `None` if its writer had no clock.
+pub(super) fn time_of(time_ms: u64) -> Option<Duration> {
     (time_ms > 0).then(|| Duration::from_millis(time_ms))
 }

@@ -6,7 +6,7 @@ use super::details::{SaveInfo, SlotInfo};
 use super::recovery::pending;
 use super::{HEAD_BYTES_MAX, Slots};
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::{RETRIES, is_sealed};
+use crate::store::{RETRIES, in_store, is_sealed};
 
 /// Most heads fit this; those with a thumbnail are read again, up to where every head ends.
 const SMALL_HEAD_BYTES: u64 = 4 << 10;
@@ -44,7 +44,8 @@ impl Slots {
                 return Ok(slots);
             }
         }
-        Err(Error::conflict("the slots change faster than they can be listed"))
+        let conflict = Error::conflict("the slots change faster than they can be listed");
+        Err(in_store(conflict, &*self.store, ""))
     }
 
     /// `None` if all saves of a slot were gone before they could be looked at.

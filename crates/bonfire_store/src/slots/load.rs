@@ -11,7 +11,7 @@ use super::details::SaveInfo;
 use crate::journal::JournalReplay;
 use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::{RETRIES, missing, refuse_sealed};
+use crate::store::{RETRIES, in_store, missing, refuse_sealed};
 
 /// A save that was opened, and what was passed over to find it.
 #[derive(Clone, Debug)]
@@ -92,23 +92,23 @@ impl Slots {
                     }
                     // The saves before a damaged one are older than what was there.
                     Err(error) if error.is_rollback() && !skipped.is_empty() => {}
-                    Err(error) => return Err(error.in_key(slot)),
+                    Err(error) => return Err(self.in_slot(error, slot)),
                 }
             }
             match skipped.first() {
                 _ if vanished => {}
                 Some(SkippedSave { reason, .. }) if skipped.len() == 1 => {
-                    return Err(reason.clone().in_key(slot));
+                    return Err(self.in_slot(reason.clone(), slot));
                 }
                 Some(SkippedSave { reason, .. }) => {
                     let all = skipped.len();
-                    return Err(Error::corrupt(format!("all {all} saves are damaged, the newest: {reason}"))
-                        .in_key(slot));
+                    let message = format!("all {all} saves are damaged, the newest: {reason}");
+                    return Err(self.in_slot(Error::corrupt(message), slot));
                 }
-                None => return Err(missing(slot)),
+                None => return Err(self.missing_slot(slot)),
             }
         }
-        Err(Error::conflict(format!("`{slot}` changes faster than it can be read")))
+        Err(self.in_slot(Error::conflict("the slot changes faster than it can be read"), slot))
     }
 
     /// Opens one save, by its number.
@@ -130,7 +130,18 @@ impl Slots {
         self.open_reporting(save, options, &ProgressReporter::default()).await
     }
 
+    /// Opens a save with its journal. Errors name its file.
     async fn open_reporting(
+        &self,
+        save: &SaveName,
+        options: &OpenOptions<'_>,
+        reporter: &ProgressReporter,
+    ) -> Result<(Snapshot, SaveInfo, Option<JournalReplay>)> {
+        let opened = self.open_with_journal(save, options, reporter).await;
+        opened.map_err(|error| in_store(error, &*self.store, &save.to_string()))
+    }
+
+    async fn open_with_journal(
         &self,
         save: &SaveName,
         options: &OpenOptions<'_>,

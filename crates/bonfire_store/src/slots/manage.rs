@@ -7,14 +7,14 @@ use super::write::SaveContent;
 use super::{Slots, WrittenSave};
 use crate::portable_name::check_slot;
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::{Batch, missing};
+use crate::store::{Batch, in_store};
 
 impl Slots {
     /// Deletes a slot with all its saves, in one step; false if there was none. A slot with a locked save is refused.
     pub async fn delete_slot(&self, slot: &str) -> Result<bool> {
         let deleted = self.delete_chosen(slot, |names| {
             match names.saves.iter().find(|save| save.kind == SaveKind::Locked) {
-                Some(locked) => Err(is_locked(locked)),
+                Some(locked) => Err(self.is_locked(locked)),
                 None => Ok(names.saves.clone()),
             }
         });
@@ -35,7 +35,7 @@ impl Slots {
             let is_meant =
                 |save: &&SaveName| save.generation == generation && save.kind != SaveKind::Recovery;
             match names.saves.iter().find(is_meant) {
-                Some(save) if save.kind == SaveKind::Locked => Err(is_locked(save)),
+                Some(save) if save.kind == SaveKind::Locked => Err(self.is_locked(save)),
                 save => Ok(save.into_iter().cloned().collect()),
             }
         });
@@ -63,9 +63,9 @@ impl Slots {
                     Ok(names.batch().rename(save.to_string(), save.with_kind(kind).to_string()))
                 }
                 (None, None) if of_kind(SaveKind::Value).is_some() => {
-                    Err(Error::misuse("a value cannot be locked").in_key(slot))
+                    Err(self.in_slot(Error::misuse("a value cannot be locked"), slot))
                 }
-                (None, None) => Err(missing(&self.name(slot, generation, SaveKind::Free).to_string())),
+                (None, None) => Err(self.missing_save(slot, generation)),
             }
         });
         if changed.await?.is_none() {
@@ -81,10 +81,11 @@ impl Slots {
         check_slot(to)?;
         let renamed = self.change(from, |names, of_slot| {
             if of_slot.saves.is_empty() {
-                return Err(missing(from));
+                return Err(self.missing_slot(from));
             }
             if !names.of(self, to).saves.is_empty() {
-                return Err(Error::conflict(format!("there is a slot `{to}` already")));
+                let taken = Error::conflict(format!("there is a slot `{to}` already"));
+                return Err(in_store(taken, &*self.store, ""));
             }
             names.check_new(self, to, of_slot.saves[0].kind)?;
             Ok(of_slot.move_all(names.batch(), to))
@@ -98,9 +99,9 @@ impl Slots {
         check_slot(to)?;
         let loaded = self.load(from).await?;
         match loaded.skipped.first() {
-            Some(skipped) => Err(Error::corrupt(skipped).in_key(from)),
+            Some(skipped) => Err(self.in_slot(Error::corrupt(skipped), from)),
             None => match loaded.journal.and_then(|journal| journal.lost).filter(|lost| !lost.is_tail()) {
-                Some(lost) => Err(Error::corrupt(lost).in_key(from)),
+                Some(lost) => Err(self.in_slot(Error::corrupt(lost), from)),
                 None => self.copy_generation(from, loaded.info.generation, to).await,
             },
         }
@@ -157,6 +158,11 @@ impl Slots {
         Ok(pruned)
     }
 
+    fn is_locked(&self, save: &SaveName) -> Error {
+        let message = format!("save {} is locked: unlock it first", save.generation);
+        self.in_slot(Error::misuse(message), &save.slot)
+    }
+
     async fn condition(&self, save: &SaveName) -> Result<SaveHealth> {
         if self.damaged().contains(&save.to_string()) {
             return Ok(SaveHealth::Damaged);
@@ -171,8 +177,4 @@ impl Slots {
             Some(_) => SaveHealth::Unknown,
         })
     }
-}
-
-fn is_locked(save: &SaveName) -> Error {
-    Error::misuse(format!("save {} is locked: unlock it first", save.generation)).in_key(&save.slot)
 }

@@ -7,6 +7,7 @@
 
 mod details;
 mod journal;
+mod journal_file;
 mod keep;
 mod list;
 mod load;
@@ -17,21 +18,24 @@ mod value;
 mod write;
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bonfire::{EncodeOptions, Limits, OpenOptions, Result, Snapshot};
+use bonfire::{EncodeOptions, Error, Limits, OpenOptions, Result, Snapshot};
 
 pub use self::details::{Details, SaveInfo, SlotInfo};
 use self::journal::OpenJournals;
+pub use self::journal_file::{JournalFile, journal_name, replay_journal, saves_of_journal};
 pub use self::keep::Keep;
 pub use self::load::{LoadedSave, SkippedSave};
+pub(crate) use self::write::EncodedSave;
 pub use self::write::WrittenSave;
 use crate::journal::Compaction;
 use crate::portable_name::check_slot;
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::{Store, missing};
+use crate::store::{Store, in_store};
 
 /// The slots of a game, or of one of its players, in any [`Store`]. Clones share the store.
 ///
@@ -179,6 +183,29 @@ impl Slots {
         let saves = self.saves_of(slot).await?;
         let found =
             saves.into_iter().find(|save| save.generation == generation && save.kind != SaveKind::Recovery);
-        found.ok_or_else(|| missing(&self.name(slot, generation, SaveKind::Free).to_string()))
+        found.ok_or_else(|| self.missing_save(slot, generation))
+    }
+
+    /// The error of a slot that does not exist.
+    fn missing_slot(&self, slot: &str) -> Error {
+        self.missing(&format!("slot `{slot}`"))
+    }
+
+    /// The error of a save that does not exist.
+    fn missing_save(&self, slot: &str, generation: u64) -> Error {
+        self.missing(&format!("save {generation} of slot `{slot}`"))
+    }
+
+    fn missing(&self, what: &str) -> Error {
+        let owner =
+            self.profile.as_ref().map(|profile| format!(" of player `{profile}`")).unwrap_or_default();
+        let place = self.store.path_of("").map(|path| format!(" in `{path}`")).unwrap_or_default();
+        let nothing = std::io::Error::new(ErrorKind::NotFound, format!("it does not exist{place}"));
+        Error::io(format_args!("cannot open {what}{owner}"), nothing)
+    }
+
+    /// The error with the slot and the directory of all slots.
+    fn in_slot(&self, error: Error, slot: &str) -> Error {
+        in_store(error.in_key(slot), &*self.store, "")
     }
 }

@@ -93,7 +93,8 @@ impl StoreNames {
         }
         let is_value = |kind| kind == SaveKind::Value;
         if of_profile().any(|save| save.slot == slot && is_value(save.kind) != is_value(kind)) {
-            return Err(Error::misuse("a slot is for worlds or for values, not for both").in_key(slot));
+            let both = Error::misuse("a slot is for worlds or for values, not for both");
+            return Err(slots.in_slot(both, slot));
         }
         Ok(())
     }
@@ -214,9 +215,9 @@ impl Slots {
                 changed => return changed.map(Some),
             }
         }
-        Err(conflict
-            .unwrap_or_else(|| Error::conflict("the slots change faster than they can be written"))
-            .in_key(slot))
+        let conflict =
+            conflict.unwrap_or_else(|| Error::conflict("the slots change faster than they can be written"));
+        Err(self.in_slot(conflict, slot))
     }
 
     /// Deletes those saves of a slot that `choose` names, with their journals, in one step. Returns their numbers.

@@ -3,10 +3,9 @@
 use bonfire::{Result, Snapshot};
 
 use super::details::{Details, SaveInfo};
-use super::write::PlacedSave;
+use super::write::{AddedSave, PlacedSave};
 use super::{Slots, WrittenSave};
 use crate::save_name::{SaveKind, SaveName};
-use crate::store::missing;
 
 /// The newest recovery save among all saves of a slot. One that is older than a save of the player's is of no use.
 pub(super) fn pending(saves: &[SaveName]) -> Option<&SaveName> {
@@ -31,10 +30,10 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
     ) -> Result<WrittenSave> {
-        let (PlacedSave { generation }, bytes) =
+        let AddedSave { placed: PlacedSave { generation }, bytes, dropped_thumbnail } =
             self.add(slot, snapshot, details, SaveKind::Recovery).await?;
-        let removed = self.delete_recoveries(slot, generation).await;
-        Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error: removed.err() })
+        let prune_error = self.delete_recoveries(slot, generation).await.err();
+        Ok(WrittenSave { generation, bytes, pruned: Vec::new(), prune_error, dropped_thumbnail })
     }
 
     /// The save for after a crash that waits in this slot, if there is one that is newer than all others.
@@ -50,7 +49,8 @@ impl Slots {
     /// stays.
     pub async fn accept_recovery(&self, slot: &str) -> Result<u64> {
         let saves = self.saves_of(slot).await?;
-        let save = pending(&saves).ok_or_else(|| missing(&format!("{slot} (recovery)")))?;
+        let save =
+            pending(&saves).ok_or_else(|| self.missing(&format!("the recovery save of slot `{slot}`")))?;
         self.open(save, &self.open_options()).await?;
         self.store.rename(&save.to_string(), &save.with_kind(SaveKind::Free).to_string()).await?;
         // It is accepted, whatever becomes of what is needless now.

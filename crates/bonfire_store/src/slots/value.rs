@@ -59,8 +59,8 @@ impl Slots {
             loaded => loaded?,
         };
         let entry = loaded.snapshot.data().iter().find(|entry| entry.key() == KEY);
-        let entry =
-            entry.ok_or_else(|| Error::misuse("the slot holds a world and not a value").in_key(slot))?;
+        let no_value = || Error::misuse("the slot holds a world and not a value");
+        let entry = entry.ok_or_else(|| self.in_slot(no_value(), slot))?;
         entry.get_in(&LoadContext::new(self.limits())).map(Some)
     }
 }

@@ -24,11 +24,27 @@ pub struct WrittenSave {
     pub pruned: Vec<u64>,
     /// The first error after the save was durable, such as a failed pruning. The new save is safe all the same.
     pub prune_error: Option<Error>,
+    /// The length in bytes of a [thumbnail](Details::thumbnail) that was too large. The save is whole, without it.
+    pub dropped_thumbnail: Option<u64>,
+}
+
+/// The bytes of a save that is not written yet.
+pub(crate) struct EncodedSave {
+    pub(crate) payload: Payload,
+    /// The length in bytes of a thumbnail that was too large.
+    pub(crate) dropped_thumbnail: Option<u64>,
 }
 
 /// A durable save whose slot is not pruned yet.
 pub(crate) struct PlacedSave {
     pub(super) generation: u64,
+}
+
+/// A durable save, with the facts of its encoding.
+pub(super) struct AddedSave {
+    pub(super) placed: PlacedSave,
+    pub(super) bytes: u64,
+    pub(super) dropped_thumbnail: Option<u64>,
 }
 
 /// The content of a new save.
@@ -53,19 +69,28 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
     ) -> Result<WrittenSave> {
-        let (placed, bytes) = self.add(slot, snapshot, details, kind).await?;
-        Ok(self.finish_save(slot, placed, bytes).await)
+        let added = self.add(slot, snapshot, details, kind).await?;
+        let saved = self.finish_save(slot, added.placed, added.bytes).await;
+        Ok(WrittenSave { dropped_thumbnail: added.dropped_thumbnail, ..saved })
     }
 
-    /// A snapshot as the bytes of a save.
+    /// A snapshot as the bytes of a save. A thumbnail that does not fit the head is left out.
     pub(crate) fn encode_save(
         &self,
         snapshot: &Snapshot,
         details: &Details,
         options: Option<&EncodeOptions>,
-    ) -> Result<Payload> {
-        let snapshot = details.put_on(snapshot, (self.clock)())?;
-        payload_of(&snapshot, options.unwrap_or(&self.encode))
+    ) -> Result<EncodedSave> {
+        let (time, options) = ((self.clock)(), options.unwrap_or(&self.encode));
+        let encode = |details: &Details| payload_of(&details.put_on(snapshot, time)?, options);
+        let dropped_thumbnail = details.get_thumbnail().map(|bytes| bytes.len() as u64);
+        match encode(details) {
+            Err(error) if error.is_limit() && dropped_thumbnail.is_some() => {
+                let payload = encode(&details.without_thumbnail())?;
+                Ok(EncodedSave { payload, dropped_thumbnail })
+            }
+            payload => Ok(EncodedSave { payload: payload?, dropped_thumbnail: None }),
+        }
     }
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
@@ -93,7 +118,7 @@ impl Slots {
             Ok(pruned) => (pruned, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        WrittenSave { generation: placed.generation, bytes, pruned, prune_error }
+        WrittenSave { generation: placed.generation, bytes, pruned, prune_error, dropped_thumbnail: None }
     }
 
     /// Adds a save under the next number.
@@ -103,11 +128,12 @@ impl Slots {
         snapshot: &Snapshot,
         details: &Details,
         kind: SaveKind,
-    ) -> Result<(PlacedSave, u64)> {
+    ) -> Result<AddedSave> {
         check_slot(slot)?;
-        let payload = self.encode_save(snapshot, details, None)?;
+        let EncodedSave { payload, dropped_thumbnail } = self.encode_save(snapshot, details, None)?;
         let bytes = payload.len();
-        Ok((self.put_next(slot, SaveContent::Payload(payload), kind).await?, bytes))
+        let placed = self.put_next(slot, SaveContent::Payload(payload), kind).await?;
+        Ok(AddedSave { placed, bytes, dropped_thumbnail })
     }
 
     /// Puts a save under the next number.
@@ -138,7 +164,7 @@ impl Slots {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::conflict(format!("`{slot}` changes faster than it can be written")))
+        Err(self.in_slot(Error::conflict("the slot changes faster than it can be written"), slot))
     }
 
     /// Puts a save under the next number, if the store still has these names.

@@ -59,6 +59,13 @@ pub trait Store: MaybeSend + MaybeSync {
     /// All names that begin with `prefix`, in order.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
 
+    /// The path of a blob, or of the directory of all blobs for an empty name. Messages name it, so that players and their
+    /// helpers find the file. `None` where there are no paths.
+    fn path_of(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
     /// Puts a blob, if `when` allows: [`Change::Put`].
     fn put<'a>(&'a self, name: &'a str, payload: Payload, when: Precondition) -> StoreFuture<'a, Version> {
         Box::pin(async move {
@@ -115,6 +122,14 @@ pub(crate) const RETRIES: usize = 100;
 pub(crate) fn missing(name: &str) -> Error {
     let nothing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such save");
     Error::io(format_args!("cannot open `{name}`"), nothing)
+}
+
+/// The error with the path of a blob, or of the directory for an empty name, if the store has paths.
+pub(crate) fn in_store(error: Error, store: &(impl Store + ?Sized), name: &str) -> Error {
+    match store.path_of(name) {
+        Some(path) => error.in_place(path),
+        None => error,
+    }
 }
 
 /// What must hold for a blob to be put.
@@ -251,6 +266,9 @@ macro_rules! pass_on {
             }
             fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
                 (**self).list(prefix)
+            }
+            fn path_of(&self, name: &str) -> Option<String> {
+                (**self).path_of(name)
             }
         }
     )+};

@@ -106,7 +106,8 @@ impl SlicedLoad {
             Ok(Some(loaded)) => Ok(Arc::new(loaded)),
             Err(error) => Err(error),
         };
-        world.trigger(LoadFinished { source: None, skipped: Vec::new(), result: result.clone() });
+        LoadFinished { source: None, skipped: Vec::new(), journal: None, result: result.clone() }
+            .trigger(world);
         result.map(Some)
     }
 

@@ -8,7 +8,7 @@ use super::pending_archetype::PendingArchetype;
 use super::raw_column::{RawColumn, TakenRow, insert};
 use super::relation::discard_null;
 use crate::registry::ComponentRegistry;
-use crate::selection::Saved;
+use crate::selection::{Saved, is_in_tree};
 
 /// Everything that is inserted when all entities exist, in the order of the fields.
 #[derive(Default)]
@@ -113,9 +113,12 @@ pub(crate) fn unmarked(
     without.flat_map(|archetype| &entities[archetype.entities.clone()]).copied().collect()
 }
 
-/// Makes entities part of saves.
+/// Makes entities part of saves, unless they are by an ancestor.
 pub(crate) fn mark(world: &mut World, entities: Vec<Entity>) {
     for entity in entities {
+        if is_in_tree(world, entity) {
+            continue;
+        }
         if let Ok(mut entity) = world.get_entity_mut(entity)
             && !entity.contains::<Saved>()
         {

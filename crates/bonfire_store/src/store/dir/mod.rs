@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use self::change::WriterState;
 use self::pending::Pending;
-use super::{Batch, BlobHead, Store, StoreFuture, Version};
+use super::{Batch, BlobHead, Store, StoreFuture, Version, in_store};
 use crate::disk::{Access, Disk, DiskFile, WriteCheck};
 use crate::portable_name::check_name;
 
@@ -223,7 +223,8 @@ impl Inner {
 
 impl Store for DirStore {
     fn change(&self, batch: Batch) -> StoreFuture<'_, Vec<Option<Version>>> {
-        Box::pin(async move { self.0.change(&batch) })
+        let in_directory = |error: Error| in_store(error, self, "");
+        Box::pin(async move { self.0.change(&batch).map_err(in_directory) })
     }
     fn get<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Bytes> {
         Box::pin(async move { self.0.get_all(name) })
@@ -236,5 +237,8 @@ impl Store for DirStore {
     }
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         Box::pin(async move { self.0.list(prefix) })
+    }
+    fn path_of(&self, name: &str) -> Option<String> {
+        self.0.disk.path().map(|_| self.0.path_of(name))
     }
 }
