@@ -9,7 +9,8 @@ use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
 use bonfire::{
-    Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Registry, Result, Upgrader, Value, WorldEdit,
+    Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Registry, Result, Unencodable, Upgrader,
+    Value, WorldEdit,
 };
 
 use crate::index::{Index, Key};
@@ -230,6 +231,18 @@ pub trait PersistExt: Sized {
         or_panic(SaveRegistry::edit(self.save_world(), |_, registry| {
             let number = registry.require::<T>()?;
             registry.core.set_non_finite(number, policy);
+            Ok(())
+        }));
+        self
+    }
+
+    /// Chooses what a save does with values of a registered component that cannot be encoded: leave them out and note it
+    /// (the default), or fail. [`Descriptor::replace_unencodable`] replaces them.
+    #[track_caller]
+    fn persist_unencodable<T: Component>(&mut self, policy: Unencodable) -> &mut Self {
+        or_panic(SaveRegistry::edit(self.save_world(), |_, registry| {
+            let number = registry.require::<T>()?;
+            registry.core.set_unencodable(number, policy);
             Ok(())
         }));
         self

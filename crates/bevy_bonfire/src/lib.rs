@@ -24,7 +24,7 @@ pub use bonfire::__private;
 pub use bonfire::engine::SaveScope;
 pub use bonfire::{
     Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
-    LoadReport, NonFinite, Result, Snapshot, Unknown, Upgrader, Value, WorldEdit, preflight,
+    LoadReport, NonFinite, Result, Snapshot, Unencodable, Unknown, Upgrader, Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;
@@ -41,7 +41,7 @@ pub use builtin::asset::{AssetRef, SavedHandle};
 #[cfg(feature = "state")]
 pub use builtin::state::entered_by_load;
 pub use capture::{IncrementalCapture, SaveCaptured, SaveFinished, SaveOptions, SaveStarting};
-pub use index::{Index, Key};
+pub use index::Index;
 pub use live::{
     Autosave, Checkpoints, ExitOptions, LoadHandle, SavePolicy, SaveSystems, SavedOnExit, Saves,
     SimulationSet,

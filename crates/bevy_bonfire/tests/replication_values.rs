@@ -4,8 +4,11 @@
 mod common;
 
 use bevy_app::App;
-use bevy_bonfire::replication::{ReplicateExt, Replicated, ReplicationClient, TwoApps};
-use bevy_bonfire::{Descriptor, LoadContext, Persist, PersistExt};
+use bevy_bonfire::replication::{
+    ReplicateExt, Replicated, ReplicationClient, ReplicationClientPlugin, ReplicationServer,
+    ReplicationServerPlugin, TwoApps,
+};
+use bevy_bonfire::{Descriptor, Error, LoadContext, Persist, PersistExt};
 use bevy_ecs::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -142,27 +145,86 @@ fn fields_of_relationships_that_do_not_persist_are_their_defaults() {
 #[derive(Component, Clone, Copy, Debug, PartialEq)]
 struct Secret(u32);
 
-#[test]
-fn values_that_their_codec_leaves_out_are_gone() {
-    let mut apps = TwoApps::new(|app| {
-        let told = |secret: &Secret| Ok((secret.0 != 0).then_some(secret.0));
-        let read = |value: u32, _: &LoadContext<'_>| Ok(Some(Secret(value)));
-        app.replicate_as::<Secret>(Descriptor::custom("test.secret", told, read));
-    });
-    let world = apps.server.world_mut();
-    let all: Vec<Entity> = (1..4).map(|number| world.spawn((Secret(number), Replicated)).id()).collect();
-    apps.update();
-    let secrets = |apps: &TwoApps| -> Vec<Option<Secret>> {
-        all.iter().map(|entity| apps.client.world().get::<Secret>(here(apps, *entity)).copied()).collect()
+/// Both ways to find changes: by ticks and by comparison.
+fn each_server(setup: impl Fn(&mut App) + Copy, test: impl Fn(TwoApps)) {
+    for server in [ReplicationServerPlugin::new(), ReplicationServerPlugin::new().exact()] {
+        test(TwoApps::with(server, ReplicationClientPlugin::new(), setup));
+    }
+}
+
+fn setup_secrets(app: &mut App) {
+    let told = |secret: &Secret| match secret.0 {
+        0 => Ok(None),
+        13 => Err(Error::misuse("thirteen is not told")),
+        number => Ok(Some(number)),
     };
-    assert_eq!(secrets(&apps), [Some(Secret(1)), Some(Secret(2)), Some(Secret(3))]);
-    for (entity, value) in all.iter().zip([10, 0, 30]) {
+    let read = |value: u32, _: &LoadContext<'_>| Ok(Some(Secret(value)));
+    app.replicate_as::<Secret>(Descriptor::custom("test.secret", told, read));
+}
+
+fn secrets(apps: &TwoApps, all: &[Entity]) -> Vec<Option<u32>> {
+    let secret =
+        |entity: &Entity| apps.client.world().get::<Secret>(here(apps, *entity)).map(|secret| secret.0);
+    all.iter().map(secret).collect()
+}
+
+fn set_secrets(apps: &mut TwoApps, all: &[Entity], values: impl IntoIterator<Item = u32>) {
+    for (entity, value) in all.iter().zip(values) {
         apps.server.world_mut().get_mut::<Secret>(*entity).unwrap().0 = value;
     }
     apps.update();
-    assert_eq!(secrets(&apps), [Some(Secret(10)), None, Some(Secret(30))]);
-    apps.assert_in_sync();
-    apps.server.world_mut().get_mut::<Secret>(all[1]).unwrap().0 = 20;
-    apps.update();
-    assert_eq!(secrets(&apps), [Some(Secret(10)), Some(Secret(20)), Some(Secret(30))]);
+}
+
+#[test]
+fn mirrors_keep_values_that_their_codec_leaves_out() {
+    each_server(setup_secrets, |mut apps| {
+        let world = apps.server.world_mut();
+        let all: Vec<Entity> = (1..4).map(|number| world.spawn((Secret(number), Replicated)).id()).collect();
+        apps.update();
+        assert_eq!(secrets(&apps, &all), [Some(1), Some(2), Some(3)]);
+        set_secrets(&mut apps, &all, [10, 0, 30]);
+        assert_eq!(secrets(&apps, &all), [Some(10), Some(2), Some(30)]);
+        set_secrets(&mut apps, &all, [0, 0, 0]);
+        assert_eq!(secrets(&apps, &all), [Some(10), Some(2), Some(30)]);
+        assert!(apps.server.world().resource::<ReplicationServer>().notes().is_empty());
+        // Removed while it is left out: that is told.
+        apps.server.world_mut().entity_mut(all[1]).remove::<Secret>();
+        apps.update();
+        assert_eq!(secrets(&apps, &all), [Some(10), None, Some(30)]);
+        set_secrets(&mut apps, &all[..1], [11]);
+        apps.server.world_mut().entity_mut(all[1]).insert(Secret(20));
+        apps.server.world_mut().despawn(all[2]);
+        apps.update();
+        assert_eq!(secrets(&apps, &all[..2]), [Some(11), Some(20)]);
+        apps.assert_in_sync();
+    });
+}
+
+#[test]
+fn a_value_that_cannot_be_encoded_is_skipped_and_the_rest_goes_on() {
+    each_server(setup_secrets, |mut apps| {
+        let world = apps.server.world_mut();
+        let all: Vec<Entity> = (1..4).map(|number| world.spawn((Secret(number), Replicated)).id()).collect();
+        apps.update();
+        for value in [21, 31] {
+            set_secrets(&mut apps, &all, [value, 13, value + 1]);
+            assert_eq!(secrets(&apps, &all), [Some(value), Some(2), Some(value + 1)]);
+            let server = apps.server.world().resource::<ReplicationServer>();
+            assert!(server.error().is_none());
+            let [note] = server.notes() else { panic!("{:?}", server.notes()) };
+            assert_eq!((note.key.as_str(), note.count), ("test.secret", 1));
+            assert!(note.remark.contains("thirteen is not told"), "{note}");
+        }
+        // A client that comes now gets the rest.
+        apps.lose(1);
+        set_secrets(&mut apps, &all, [41, 13, 42]);
+        for _ in 0..3 {
+            apps.update();
+        }
+        assert_eq!(secrets(&apps, &all)[0], Some(41));
+        set_secrets(&mut apps, &all, [1, 2, 3]);
+        assert_eq!(secrets(&apps, &all), [Some(1), Some(2), Some(3)]);
+        assert!(apps.server.world().resource::<ReplicationServer>().notes().is_empty());
+        apps.assert_in_sync();
+    });
 }

@@ -83,7 +83,7 @@ mod wire;
 pub use bonfire_derive::Persist;
 pub use context::{Dangling, LoadContext, SchemaChange};
 pub use delta::{Delta, Granularity};
-pub use descriptor::{Descriptor, Keyed, NonFinite, Repeats, Upgrader};
+pub use descriptor::{Descriptor, Keyed, NonFinite, Repeats, Unencodable, Upgrader};
 pub use entity::EntityId;
 pub use error::{Error, Result};
 pub use evolve::{LockProblem, SchemaLock};

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::column::ColumnKind;
-use crate::descriptor::{Descriptor, Keyed, NonFinite, Upgrader, Upgraders};
+use crate::descriptor::{Descriptor, Keyed, NonFinite, Unencodable, Upgrader, Upgraders};
 use crate::error::{Error, Result};
 use crate::migration::{Track, WorldEdit};
 use crate::schema::Fingerprint;
@@ -206,6 +206,11 @@ impl Registry {
     /// Chooses what happens to values of a registered component that hold NaN or infinity.
     pub fn set_non_finite(&mut self, number: usize, policy: NonFinite) {
         self.descriptors[number].non_finite = policy;
+    }
+
+    /// Chooses what happens to values of a registered component that cannot be encoded.
+    pub fn set_unencodable(&mut self, number: usize, policy: Unencodable) {
+        self.descriptors[number].unencodable = Some(policy);
     }
 
     /// All descriptors; their numbers are their positions.

@@ -1,5 +1,6 @@
 //! The options of a save that do not depend on the engine, and the builder methods that all front ends share.
 
+use crate::descriptor::Unencodable;
 use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::snapshot::{Compression, DataEntry, EncodeOptions, RESERVED_PREFIX};
@@ -18,6 +19,8 @@ pub struct CommonSaveOptions {
     pub encode: Option<EncodeOptions>,
     /// Computes checksums while columns are copied.
     pub checksums: bool,
+    /// The treatment of values that cannot be encoded.
+    pub unencodable: Unencodable,
 }
 
 impl CommonSaveOptions {
@@ -82,6 +85,12 @@ macro_rules! __save_options_methods {
         /// less time in all. Saves to a file do it by themselves.
         pub fn with_checksums(mut self) -> Self {
             self.common.checksums = true;
+            self
+        }
+        /// Chooses what happens to values that cannot be encoded, unless their registration says. Default: they are left out
+        /// and noted, so that one value does not cost the save.
+        pub fn unencodable(mut self, policy: $crate::Unencodable) -> Self {
+            self.common.unencodable = policy;
             self
         }
         /// Compresses what is written. Default: as the slots do, else not.

@@ -70,6 +70,10 @@ impl Writer {
     pub(crate) fn take_notes(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.notes)
     }
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
     pub(crate) fn take_error(&mut self) -> Result<()> {
         self.error.take().map_or(Ok(()), Err)
     }

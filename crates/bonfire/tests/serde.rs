@@ -74,7 +74,7 @@ fn serde_components_are_saved_and_tools_can_read_them() {
 }
 
 #[test]
-fn a_type_that_refuses_to_serialize_makes_the_save_fail() {
+fn a_type_that_refuses_to_serialize_is_left_out_or_makes_the_save_fail() {
     #[derive(Clone)]
     struct Stubborn;
     impl Serialize for Stubborn {
@@ -87,11 +87,20 @@ fn a_type_that_refuses_to_serialize_makes_the_save_fail() {
             Ok(Self)
         }
     }
-    let mut world = ModelWorld::new();
-    world.add::<Stubborn>(Descriptor::serde::<Stubborn>("game.stubborn")).unwrap();
-    let id = world.spawn();
-    world.insert(id, Stubborn);
-    assert_eq!(world.save().unwrap_err().to_string(), "`game.stubborn`: not today");
+    let save = |descriptor: Descriptor| {
+        let mut world = ModelWorld::new();
+        world.add::<Stubborn>(descriptor).unwrap();
+        let id = world.spawn();
+        world.insert(id, Stubborn);
+        world.save()
+    };
+    let descriptor = || Descriptor::serde::<Stubborn>("game.stubborn");
+    let refused = save(descriptor().unencodable(Unencodable::Refuse)).unwrap_err();
+    assert_eq!(refused.to_string(), "`game.stubborn`: not today");
+    let snapshot = save(descriptor()).unwrap();
+    assert_eq!((snapshot.entity_count(), snapshot.component_rows().len()), (1, 0));
+    let [note] = snapshot.notes() else { panic!("{:?}", snapshot.notes()) };
+    assert!(note.key == "game.stubborn" && note.remark.contains("not today"), "{note}");
 }
 
 #[test]

@@ -13,7 +13,15 @@ use bonfire_store::{Handle, Phase, Progress};
 
 use crate::{Chunk, ChunkPos, ChunkWorld, CommitReport, Durability, Edit};
 
-const QUEUE_MAX: usize = 64;
+/// Requests that may wait, by default. A view of 63 by 63 chunks can be asked for at once: a read that waits has only its
+/// position.
+const QUEUE_MAX: usize = 4096;
+
+/// Saves that may wait: each has the cells of its chunks.
+const SAVES_MAX: usize = 64;
+
+/// Requests that may be done before a save that waits.
+const PASSED_MAX: usize = 64;
 
 /// The beginning of the error of a request whose work panicked.
 const PANICKED: &str = "this request panicked";
@@ -61,7 +69,7 @@ pub type CommitHandle = Handle<CommitReport>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// At most 64 requests wait at a time. One more is refused: its handle completes with
+/// At most 4,096 requests wait at a time, and at most 64 of them are saves. One more is refused: its handle completes with
 /// [`is_limit`](Error::is_limit), nothing is done, and the game may ask again later. Requests that are
 /// [cancelled](Handle::cancel) before their turn are not done. A dropped worker finishes what waits.
 pub struct ChunkWorker {
@@ -121,7 +129,7 @@ impl ChunkWorker {
         Self { shared, thread: thread.ok() }
     }
 
-    /// How many requests may wait. Default: 64.
+    /// Sets how many requests may wait. Default: 4,096.
     pub fn queue_max(self, requests: usize) -> Self {
         self.shared.lock().max = requests.max(1);
         self
@@ -182,13 +190,22 @@ impl ChunkWorker {
     fn push(&self, request: Request) {
         request.job.start();
         let mut queue = self.shared.lock();
-        if self.thread.is_none() || queue.waiting.len() >= queue.max {
-            let max = queue.max;
+        let is_save = matches!(request.job, Job::Save { .. });
+        let refusal = match &*queue {
+            _ if self.thread.is_none() => Some(Error::limit("there is no thread for this chunk world")),
+            queue if queue.waiting.len() >= queue.max => {
+                Some(Error::limit(format!("{} requests wait already: ask again later", queue.max)))
+            }
+            queue if is_save && queue.saves_waiting >= SAVES_MAX => {
+                Some(Error::limit(format!("{SAVES_MAX} saves wait already: ask again later")))
+            }
+            _ => None,
+        };
+        if let Some(error) = refusal {
             drop(queue);
-            request.job.fail(Error::limit(format!("{max} requests wait already: ask again later")));
-            return;
+            return request.job.fail(error);
         }
-        queue.saves_waiting += usize::from(matches!(request.job, Job::Save { .. }));
+        queue.saves_waiting += usize::from(is_save);
         queue.waiting.push_back(request);
         drop(queue);
         self.shared.changed.notify_all();
@@ -246,7 +263,7 @@ impl Queue {
 
     fn next(&self) -> Option<usize> {
         let first_save = self.waiting.iter().position(|request| matches!(request.job, Job::Save { .. }));
-        if let Some(save) = first_save.filter(|_| self.passed >= QUEUE_MAX) {
+        if let Some(save) = first_save.filter(|_| self.passed >= PASSED_MAX) {
             return Some(save);
         }
         let urgent = self.waiting.iter().map(|request| request.priority).max()?;

@@ -114,9 +114,37 @@ fn a_read_sees_the_save_that_was_asked_for_before_it() {
 }
 
 #[test]
-fn more_than_64_are_refused_and_nothing_waits_for_ever() {
+fn a_wide_view_is_asked_for_at_once() {
     let (world, gate) = gated(1);
     let worker = ChunkWorker::new(world.clone());
+    let blocking = worker.read((0, 0), Priority::High);
+    while gate.passed().is_empty() {
+        std::thread::yield_now();
+    }
+    let view: Vec<_> = (100..163)
+        .flat_map(|x| (0..63).map(move |y| (x, y)))
+        .map(|pos| worker.read(pos, Priority::Low))
+        .collect();
+    assert_eq!(worker.waiting(), 63 * 63);
+    // Saves have cells, so fewer of them wait.
+    let edit = |x| {
+        let mut edit = world.edit();
+        edit.put((x, 0), noise(5));
+        edit
+    };
+    let saves: Vec<_> = (0..64).map(|x| worker.save(edit(x))).collect();
+    let error = worker.save(edit(64)).result().unwrap().unwrap_err();
+    assert!(error.is_limit() && error.to_string().contains("64 saves"), "{error}");
+    gate.open();
+    blocking.wait().unwrap();
+    view.iter().for_each(|read| _ = read.wait().unwrap());
+    saves.iter().for_each(|save| _ = save.wait().unwrap());
+}
+
+#[test]
+fn more_requests_than_may_wait_are_refused_and_nothing_waits_for_ever() {
+    let (world, gate) = gated(1);
+    let worker = ChunkWorker::new(world.clone()).queue_max(64);
     let blocking = worker.read((0, 0), Priority::High);
     while gate.passed().is_empty() {
         std::thread::yield_now();

@@ -89,7 +89,9 @@ impl Bonfire {
         let snapshot = self.capture_with_hooks(world, &options)?;
         let rope = snapshot.encode(&encode)?;
         bonfire_store::write(path, &rope)?;
-        Ok(SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count()))
+        let mut report = SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count());
+        report.notes = snapshot.notes().to_vec();
+        Ok(report)
     }
 
     fn capture_with(
@@ -101,8 +103,10 @@ impl Bonfire {
         let registry = &self.registry;
         let mut all = world.query();
         let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
-        let mut writer =
-            SnapshotWriter::new(&registry.core).pool(&self.pool).reserve(estimate(registry, &chosen));
+        let mut writer = SnapshotWriter::new(&registry.core)
+            .pool(&self.pool)
+            .reserve(estimate(registry, &chosen))
+            .unencodable(options.common.unencodable);
         if options.common.checksums {
             writer = writer.checksums();
         }

@@ -10,7 +10,7 @@ use bonfire::engine::{
     DeltaContents, DeltaIds, DeltaOp, DeltaSchema, DeltaSeries, EntityMap, Resources, StagedDelta,
     StagedGroup,
 };
-use bonfire::{Delta, EntityId, Error, Limits, Result, Snapshot};
+use bonfire::{Delta, EntityId, Error, Limits, Note, Result, Snapshot};
 use hecs::{Entity, Without, World};
 
 use crate::capture::SaveOptions;
@@ -46,11 +46,12 @@ pub struct Mirrored;
 pub struct DeltaCapture {
     contents: DeltaContents,
     series: DeltaSeries,
+    notes: Vec<Note>,
 }
 
 impl DeltaCapture {
     fn new(contents: DeltaContents) -> Self {
-        Self { contents, series: DeltaSeries::default() }
+        Self { contents, series: DeltaSeries::default(), notes: Vec::new() }
     }
 
     /// Deltas of everything that is saved.
@@ -113,7 +114,20 @@ impl DeltaCapture {
     /// What has changed since the last call, or everything if this is the first.
     pub fn changes(&mut self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Delta> {
         let (snapshot, schema) = (self.capture(bonfire, world, options)?, self.schema(bonfire));
-        self.series.compare(&schema, snapshot).map(|delta| self.finish(delta))
+        let delta = match self.contents {
+            DeltaContents::Saves => self.series.compare(&schema, snapshot)?,
+            _ => self.series.compare_for_mirrors(&schema, snapshot, |number, entity| {
+                let pointer = bonfire.registry.entries[number].pointer;
+                entity.is_some_and(|entity| pointer(world, entity.into()).is_some())
+            })?,
+        };
+        self.notes = delta.notes().to_vec();
+        Ok(self.finish(delta))
+    }
+
+    /// Losses of the last call of [`changes`](Self::changes), such as values that cannot be encoded.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 }
 

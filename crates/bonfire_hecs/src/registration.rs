@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use bonfire::engine::{BufferPool, Carry, Hooks, SaveScope, WorldNumber};
-use bonfire::{Descriptor, Keyed, NonFinite, Registry, Result, Upgrader, WorldEdit};
+use bonfire::{Descriptor, Keyed, NonFinite, Registry, Result, Unencodable, Upgrader, WorldEdit};
 use hecs::{Component, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -75,6 +75,13 @@ impl Bonfire {
     pub fn persist_non_finite<T: Component>(&mut self, policy: NonFinite) -> Result<&mut Self> {
         let number = self.registry.require::<T>()?;
         self.registry.core.set_non_finite(number, policy);
+        Ok(self)
+    }
+
+    /// Chooses what happens to values that cannot be encoded. Default: they are left out and noted.
+    pub fn persist_unencodable<T: Component>(&mut self, policy: Unencodable) -> Result<&mut Self> {
+        let number = self.registry.require::<T>()?;
+        self.registry.core.set_unencodable(number, policy);
         Ok(self)
     }
 

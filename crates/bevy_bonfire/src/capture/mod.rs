@@ -28,6 +28,8 @@ pub(crate) use self::event::CaptureAdditions;
 pub use self::event::{SaveCaptured, SaveFinished, SaveStarting};
 pub(crate) use self::incremental::Epoch;
 pub use self::incremental::IncrementalCapture;
+pub(crate) use self::omission::log_once;
+pub(crate) use self::options::Relationships;
 pub use self::options::SaveOptions;
 use crate::registry::{Carried, ComponentRegistry};
 
@@ -91,11 +93,14 @@ pub(crate) fn capture(
     let CaptureInput { registry, options, added } = input;
     let chosen = choose(world, registry, &options.selection, &added.excluded)?;
     let mut writer = new_writer(world, registry, options, &chosen, &mut sharing);
-    let same_entities = write_archetypes(world, registry, &chosen, &sharing, &mut writer)?;
+    let same_entities = write_archetypes(world, input, &chosen, &sharing, &mut writer)?;
     write_resources(world, input, &sharing, &mut writer)?;
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
-    let order = order::saved(world, registry, &chosen, since, &mut writer)?;
+    let order = match options.relationships {
+        Relationships::Saved => order::saved(world, registry, &chosen, since, &mut writer)?,
+        Relationships::LeftOut => None,
+    };
     for entry in order.iter().chain(&added.data).chain(&options.common.data) {
         writer.data_entry(entry.clone());
     }
@@ -104,7 +109,9 @@ pub(crate) fn capture(
     }
     omission::remark(world, input, &chosen, &mut writer);
     let archetypes = chosen.iter().map(|chosen| chosen.archetype.id()).collect();
-    Ok(CapturedWorld { snapshot: writer.finish()?, archetypes, order })
+    let snapshot = writer.finish()?;
+    omission::log_once(registry, snapshot.notes());
+    Ok(CapturedWorld { snapshot, archetypes, order })
 }
 
 /// A writer with the head of the save. Takes the snapshot out of `sharing`.
@@ -116,6 +123,7 @@ fn new_writer<'r>(
     sharing: &mut Sharing<'_>,
 ) -> SnapshotWriter<'r> {
     let writer = SnapshotWriter::new(&registry.core).pool(&registry.pool);
+    let writer = writer.unencodable(options.common.unencodable);
     let mut writer = match sharing {
         Sharing::Alone if options.common.checksums => writer.reserve(estimate(registry, chosen)).checksums(),
         Sharing::Alone => writer.reserve(estimate(registry, chosen)),
@@ -135,11 +143,12 @@ fn new_writer<'r>(
 /// Writes all entities. Returns true if the same ones are in the same rows as in the earlier capture.
 fn write_archetypes(
     world: &World,
-    registry: &ComponentRegistry,
+    input: CaptureInput<'_>,
     chosen: &[ChosenArchetype<'_>],
     sharing: &Sharing<'_>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<bool> {
+    let CaptureInput { registry, options, .. } = input;
     let mut same_entities = true;
     let (mut moved, mut dirty) = (DirtyRows::default(), DirtyRows::default());
     for chosen in chosen {
@@ -157,7 +166,7 @@ fn write_archetypes(
                 writer.archetype_over(rows.len(), number, known, |range, ids| rows.write_ids(range, ids))?
             }
         };
-        for number in chosen.numbers(registry) {
+        for number in chosen.numbers(registry).filter(|&number| options.has(&registry.entries[number])) {
             let has_values = registry.core.descriptors()[number].kind() != ColumnKind::Tag;
             let known = since.map(|since| {
                 let entry = &registry.entries[number];

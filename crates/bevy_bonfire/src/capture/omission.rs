@@ -16,6 +16,7 @@ use bevy_ecs::component::{ComponentId, ComponentInfo};
 use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
+use bonfire::Note;
 use bonfire::engine::{SaveScope, SnapshotWriter};
 
 use super::{CaptureInput, ChosenArchetype, engine_types};
@@ -46,10 +47,14 @@ pub(super) fn remark(
         }
     }
     for ((name, line), count) in omitted {
-        if registry.is_news(&name) {
-            log::warn!("`{name}` (on {count} entities): {line}");
-        }
         writer.note(&name, line, count);
+    }
+}
+
+/// Logs the notes of a capture, each component or type once in the life of a world.
+pub(crate) fn log_once(registry: &ComponentRegistry, notes: &[Note]) {
+    for note in notes.iter().filter(|note| registry.is_news(&note.key)) {
+        log::warn!("{note}");
     }
 }
 

@@ -5,6 +5,7 @@ use bevy_ecs::query::QueryFilter;
 use bonfire::engine::CommonSaveOptions;
 use bonfire_store::Details;
 
+use crate::registry::ComponentEntry;
 use crate::selection::Selection;
 
 /// How a world is saved. The default saves everything that is registered, uncompressed.
@@ -25,6 +26,15 @@ pub struct SaveOptions {
     pub(crate) selection: Selection,
     pub(crate) common: CommonSaveOptions,
     pub(crate) details: Details,
+    pub(crate) relationships: Relationships,
+}
+
+/// The treatment of relationships in a save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Relationships {
+    #[default]
+    Saved,
+    LeftOut,
 }
 
 impl SaveOptions {
@@ -40,5 +50,15 @@ impl SaveOptions {
     pub fn details(mut self, details: Details) -> Self {
         self.details = details;
         self
+    }
+    /// Leaves all relationships out: entities come back without parents, and without the relationships of the game.
+    pub fn without_relationships(mut self) -> Self {
+        self.relationships = Relationships::LeftOut;
+        self
+    }
+
+    /// Returns true if the save has values of a registered component.
+    pub(crate) fn has(&self, entry: &ComponentEntry) -> bool {
+        self.relationships == Relationships::Saved || entry.relation.is_none()
     }
 }

@@ -30,8 +30,9 @@ pub(super) fn saved(
     since: Option<&EarlierCapture>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<Option<DataEntry>> {
+    let has_unencodable = writer.has_unencodable();
     // Remarks are counted again.
-    if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty())
+    if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty() && !has_unencodable)
         && !changed(world, registry, chosen, since)
     {
         return Ok(since.order.clone());
@@ -45,7 +46,7 @@ pub(super) fn saved(
         let mut lists = BTreeMap::new();
         let mut not_saved = 0;
         for target in chosen.iter().filter(|chosen| chosen.archetype.contains(relation.targets)) {
-            let saved = saved.get_or_insert_with(|| SavedRows::new(registry, chosen));
+            let saved = saved.get_or_insert_with(|| SavedRows::new(registry, chosen, has_unencodable));
             for &entity in target.rows.entities() {
                 let (mut last, mut natural) = (None, true);
                 sources.for_each(entity, |source| match saved.place(world, source) {
@@ -67,12 +68,8 @@ pub(super) fn saved(
                 }
             }
         }
-        if not_saved > 0 && sources.linked {
-            let key = descriptor.key();
-            writer.note(key, NOT_SAVED, not_saved);
-            if registry.other_mark.is_none() && registry.is_news(key) {
-                log::warn!("`{key}` (on {not_saved} entities): {NOT_SAVED}");
-            }
+        if not_saved > 0 && sources.linked && registry.other_mark.is_none() {
+            writer.note(descriptor.key(), NOT_SAVED, not_saved);
         }
         if !lists.is_empty() {
             order.insert(descriptor.key().to_owned(), lists);
@@ -102,9 +99,10 @@ fn changed(
 struct SavedRows(Vec<Option<(EntityChoice, bool)>>);
 
 impl SavedRows {
-    fn new(registry: &ComponentRegistry, chosen: &[ChosenArchetype<'_>]) -> Self {
+    fn new(registry: &ComponentRegistry, chosen: &[ChosenArchetype<'_>], has_unencodable: bool) -> Self {
+        let descriptors = registry.core.descriptors();
         let holes = |chosen: &ChosenArchetype<'_>| {
-            chosen.numbers(registry).any(|number| registry.core.descriptors()[number].may_leave_out())
+            has_unencodable || chosen.numbers(registry).any(|number| descriptors[number].may_leave_out())
         };
         let mut archetypes = Vec::new();
         for chosen in chosen {

@@ -8,7 +8,7 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{DeltaContents, DeltaOp, DeltaSchema, DeltaSeries, DeltaWriter, LIST_ORDER_KEY};
-use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
+use bonfire::{DataEntry, Delta, EntityId, Note, Result, Snapshot, Value};
 
 use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
 use super::groups::Groups;
@@ -17,8 +17,8 @@ use super::mark::{Mirrored, MirroredResources, ReplicationRegistry};
 use super::row_bits::RowBits;
 use super::{lists, values};
 use crate::capture::{
-    CaptureAdditions, CaptureInput, ChosenArchetype, Epoch, IncrementalCapture, SaveOptions, Sharing,
-    TickRange, capture, choose,
+    CaptureAdditions, CaptureInput, ChosenArchetype, Epoch, IncrementalCapture, Relationships, SaveOptions,
+    Sharing, TickRange, capture, choose, log_once,
 };
 use crate::registry::{Carried, ComponentRegistry, SaveRegistry};
 use crate::selection::{self, Selection};
@@ -72,6 +72,7 @@ pub struct DeltaCapture {
     shadow: IncrementalCapture,
     series: DeltaSeries,
     unseen: Vec<UnseenChange>,
+    notes: Vec<Note>,
     bits: RowBits,
 }
 
@@ -111,6 +112,7 @@ impl DeltaCapture {
             shadow: IncrementalCapture::new(),
             series: DeltaSeries::default(),
             unseen: Vec::new(),
+            notes: Vec::new(),
             bits: RowBits::default(),
         }
     }
@@ -156,6 +158,11 @@ impl DeltaCapture {
     /// [verifies](Self::verified). It is part of the delta.
     pub fn unseen(&self) -> &[UnseenChange] {
         &self.unseen
+    }
+
+    /// Losses of the last call of [`changes`](Self::changes), such as values that cannot be encoded.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     /// Forgets the world: the next call tells everything.
@@ -241,6 +248,8 @@ impl DeltaCapture {
         };
         // A delta that failed uses up its tick, too: mirrors miss it and ask for everything.
         self.series.advance_to(tick);
+        self.notes = delta.as_ref().map_or_else(|_| Vec::new(), |delta| delta.notes().to_vec());
+        log_once(&registry, &self.notes);
         delta
     }
 
@@ -349,7 +358,9 @@ impl DeltaCapture {
         let changes = tracked.entities.update(&chosen);
         let schema = Arc::clone(&tracked.schema);
         let last = self.series.tick();
-        let mut writer = DeltaWriter::new(&registry.core, &schema, last, last + 1).pool(&registry.pool);
+        let mut writer = DeltaWriter::new(&registry.core, &schema, last, last + 1)
+            .pool(&registry.pool)
+            .unencodable(options.common.unencodable);
         writer.next_entity_id(u64::from(world.entities().len()));
         for &entity in &changes.despawned {
             writer.despawned(entity.into());
@@ -359,34 +370,40 @@ impl DeltaCapture {
         } else {
             Vec::new()
         };
-        let mut groups = Groups::new(world, registry, ticks, &all);
+        let mut groups = Groups::new(world, input, ticks, &all);
         for (chosen, entered) in chosen.iter().zip(&changes.entered) {
             groups.add(chosen, entered, &mut self.bits);
         }
         groups.write(&mut writer)?;
         let lists = ListChanges { world, registry, chosen: &chosen, changes: &changes, ticks };
-        lists::write(&lists, &mut self.bits, &mut writer);
+        if options.relationships == Relationships::Saved {
+            lists::write(&lists, &mut self.bits, &mut writer);
+        }
         let mirrored = world.get_resource::<MirroredResources>();
         let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
         tracked.write_resources(world, &options.selection, ticks, &all, skipped, &mut writer)?;
         if self.contents == DeltaContents::Saves {
             tracked.write_data(options, added, &mut writer);
+            return Ok(writer.finish());
         }
-        Ok(writer.finish())
+        writer.finish().keeping_left_out(&schema, has_component(world, registry))
     }
 
     /// The delta of all values that are different.
     fn compared(&mut self, world: &mut World, input: CaptureInput<'_>) -> Result<Delta> {
         let snapshot = self.shadow.capture_in(world, input)?.snapshot;
         let Some(tracked) = &self.tracked else { unreachable!("a world is followed before it is asked") };
-        let mut delta = self.series.compare(&tracked.schema, snapshot)?;
-        if self.contents != DeltaContents::Saves {
-            delta = delta.for_mirrors();
-            if self.contents == DeltaContents::Replicated {
-                delta = delta.without_resources(|key| is_mirrored(world, input.registry, key));
-            }
+        if self.contents == DeltaContents::Saves {
+            return self.series.compare(&tracked.schema, snapshot);
         }
-        Ok(delta)
+        let has = has_component(world, input.registry);
+        let delta = self.series.compare_for_mirrors(&tracked.schema, snapshot, has)?.for_mirrors();
+        Ok(match self.contents {
+            DeltaContents::Replicated => {
+                delta.without_resources(|key| is_mirrored(world, input.registry, key))
+            }
+            _ => delta,
+        })
     }
 }
 
@@ -437,6 +454,20 @@ impl TrackedWorld {
 fn carries_others(world: &World, tracked: &TrackedWorld, ticks: TickRange) -> bool {
     let Some(carried) = world.get_resource_ref::<Carried>() else { return tracked.carries };
     ticks.has(carried.last_changed()) && (tracked.carries || !carried.0.is_empty())
+}
+
+/// Returns true for components that an entity has, and for resources that the world has.
+fn has_component(world: &World, registry: &ComponentRegistry) -> impl Fn(usize, Option<EntityId>) -> bool {
+    |number, entity| {
+        let id = registry.entries[number].id;
+        match entity {
+            Some(entity) => {
+                let entity: Entity = entity.into();
+                world.get_entity(entity).is_ok_and(|entity| entity.contains_id(id))
+            }
+            None => world.contains_resource_by_id(id),
+        }
+    }
 }
 
 fn is_mirrored(world: &World, registry: &ComponentRegistry, key: &str) -> bool {

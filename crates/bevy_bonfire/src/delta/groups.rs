@@ -10,7 +10,7 @@ use bonfire::{EntityId, Result};
 use super::entity_tracker::RowOrigin;
 use super::row_bits::{ColumnBits, RowBits};
 use super::values::{ColumnPointers, PickedValues};
-use crate::capture::{ChosenArchetype, Rows, TickRange};
+use crate::capture::{CaptureInput, ChosenArchetype, Rows, SaveOptions, TickRange};
 use crate::registry::ComponentRegistry;
 
 /// Columns beyond these are not told apart: if one of them is touched, all are told.
@@ -34,6 +34,7 @@ struct Group<'a> {
 pub(super) struct Groups<'a> {
     world: &'a World,
     registry: &'a ComponentRegistry,
+    options: &'a SaveOptions,
     ticks: TickRange,
     /// Numbers of components of which every row is written.
     all: &'a [usize],
@@ -51,13 +52,15 @@ struct Route {
 }
 
 impl<'a> Groups<'a> {
-    pub(super) fn new(
-        world: &'a World,
-        registry: &'a ComponentRegistry,
-        ticks: TickRange,
-        all: &'a [usize],
-    ) -> Self {
-        Self { world, registry, ticks, all, list: Vec::new(), numbers: HashMap::new() }
+    pub(super) fn new(world: &'a World, input: CaptureInput<'a>, ticks: TickRange, all: &'a [usize]) -> Self {
+        let CaptureInput { registry, options, .. } = input;
+        Self { world, registry, options, ticks, all, list: Vec::new(), numbers: HashMap::new() }
+    }
+
+    /// Returns true if deltas have values of a component.
+    fn has(&self, number: usize) -> bool {
+        !self.registry.core.descriptors()[number].is_transient()
+            && self.options.has(&self.registry.entries[number])
     }
 
     fn number(&mut self, changes: GroupChanges) -> usize {
@@ -80,8 +83,7 @@ impl<'a> Groups<'a> {
     ) {
         let rows = &chosen.rows;
         let (world, registry) = (self.world, self.registry);
-        let is_written = |number: &usize| !registry.core.descriptors()[*number].is_transient();
-        let numbers: Vec<usize> = chosen.numbers(registry).filter(is_written).collect();
+        let numbers: Vec<usize> = chosen.numbers(registry).filter(|&number| self.has(number)).collect();
         let columns: Vec<ColumnPointers<'a>> =
             numbers.iter().filter_map(|&number| ColumnPointers::of(world, registry, number, rows)).collect();
         self.find_touched(rows, &numbers, bits);
@@ -136,7 +138,7 @@ impl<'a> Groups<'a> {
         origin: Option<RowOrigin>,
     ) -> Route {
         let before = match origin {
-            Some(RowOrigin::Archetype(before)) => Some(numbers_of(self.world, self.registry, before)),
+            Some(RowOrigin::Archetype(before)) => Some(self.numbers_of(before)),
             _ => None,
         };
         let spawned = origin == Some(RowOrigin::Spawned);
@@ -162,6 +164,13 @@ impl<'a> Groups<'a> {
         Route { touched, origin, group, columns }
     }
 
+    /// The registered components that entities of an archetype have and deltas tell of.
+    fn numbers_of(&self, archetype: ArchetypeId) -> Vec<usize> {
+        let Some(archetype) = self.world.archetypes().get(archetype) else { return Vec::new() };
+        let numbers = archetype.iter_components().filter_map(|id| self.registry.number(id));
+        numbers.filter(|&number| self.has(number)).collect()
+    }
+
     pub(super) fn write(self, writer: &mut DeltaWriter<'_>) -> Result<()> {
         for Group { changes, ids, values } in self.list {
             let kind = if changes.spawned { GroupKind::Spawned } else { GroupKind::Changed };
@@ -180,11 +189,4 @@ impl<'a> Groups<'a> {
         }
         Ok(())
     }
-}
-
-/// The registered components that entities of an archetype have, but for transient ones.
-fn numbers_of(world: &World, registry: &ComponentRegistry, archetype: ArchetypeId) -> Vec<usize> {
-    let Some(archetype) = world.archetypes().get(archetype) else { return Vec::new() };
-    let numbers = archetype.iter_components().filter_map(|id| registry.number(id));
-    numbers.filter(|number| !registry.core.descriptors()[*number].is_transient()).collect()
 }

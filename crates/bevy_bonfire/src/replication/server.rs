@@ -8,7 +8,7 @@ use bevy_ecs::event::Event;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
-use bonfire::{Compression, Error, Granularity, Result};
+use bonfire::{Compression, Error, Granularity, Note, Result};
 use bonfire_sync::{Answer, ClientId, StreamOptions, StreamServer};
 use bytes::Bytes;
 
@@ -155,8 +155,14 @@ impl ReplicationServer {
         self.server.current_tick()
     }
 
-    /// Why the last frame could not be told, if it could not: a value that cannot be saved, for example. The next one that can
-    /// is told as a whole.
+    /// Values that the last frame left out because they cannot be encoded. Clients keep the values before. The log names each
+    /// component once.
+    pub fn notes(&self) -> &[Note] {
+        self.deltas.notes()
+    }
+
+    /// Why the last frame could not be told, if it could not: a component that [refuses](bonfire::Unencodable::Refuse) a value, for
+    /// example. The next one that can is told as a whole.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::repeat::{dictionary, numbers};
-use super::{ColumnMemory, Pending, PendingBody, PendingColumn, SnapshotWriter};
+use super::{CaptureFailure, ColumnMemory, Pending, PendingBody, PendingColumn, SnapshotWriter};
 use crate::bulk::{CopyPath, RawRows};
 use crate::column::{Body, Column, Groups};
 use crate::descriptor::{EncodedBody, Repeats, RowEnds, StagedColumn};
@@ -215,10 +215,22 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         }
         let writer = &mut *self.writer;
         let ends = if descriptor.repeats == Repeats::Plain { RowEnds::Forget } else { RowEnds::Keep };
+        let unencodable = descriptor.unencodable.unwrap_or(writer.unencodable);
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena, ends) };
+        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena, ends, unencodable) };
         let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
         writer.notes.add(&descriptor.key, encoded.notes);
+        for failure in encoded.failures {
+            let row = match &present {
+                Some(present) => (0..).filter(|&row| present.get(row)).nth(failure.first_row),
+                None => Some(failure.first_row),
+            };
+            let place = match self.target {
+                Target::Archetype(archetype) => row.map(|row| (archetype, row)),
+                Target::Resources => None,
+            };
+            writer.failures.push(CaptureFailure { component, place, failure });
+        }
         let present = match (present, encoded.present) {
             (None, skipped) => skipped,
             (Some(present), None) => Some(present),

@@ -16,7 +16,7 @@ use self::archetype::Target;
 use self::repeat::SharedValues;
 use crate::bulk::CopyPath;
 use crate::column::{Arena, Body, Column, Component, Group, Groups, Indices, SealedArena, Slot, group_rows};
-use crate::descriptor::NonFinite;
+use crate::descriptor::{EncodeFailure, NonFinite, Unencodable};
 use crate::entity::{EntityId, EntityMap, WorldNumber};
 use crate::error::{Error, Result};
 use crate::persist::Persist;
@@ -63,6 +63,16 @@ pub struct SnapshotWriter<'r> {
     next_entity_id: u64,
     world: Option<WorldNumber>,
     notes: Notes,
+    unencodable: Unencodable,
+    failures: Vec<CaptureFailure>,
+}
+
+/// Values of a column that could not be encoded.
+struct CaptureFailure {
+    component: usize,
+    /// Archetype and row of the first; resources have none.
+    place: Option<(usize, usize)>,
+    failure: EncodeFailure,
 }
 
 /// An archetype whose columns still lie in the arena and whose components have the registry's numbers.
@@ -123,7 +133,16 @@ impl<'r> SnapshotWriter<'r> {
             next_entity_id: 0,
             world: None,
             notes: Notes::default(),
+            unencodable: Unencodable::default(),
+            failures: Vec::new(),
         }
+    }
+
+    /// Chooses what happens to values that cannot be encoded, unless their [descriptor](crate::Descriptor::unencodable)
+    /// says. Default: they are left out and noted.
+    pub fn unencodable(mut self, policy: Unencodable) -> Self {
+        self.unencodable = policy;
+        self
     }
 
     /// Takes memory from a pool; it goes back there when the snapshot and everything made from it is dropped.
@@ -280,6 +299,12 @@ impl<'r> SnapshotWriter<'r> {
         ArchetypeWriter { writer: self, target: Target::Resources }
     }
 
+    /// For front ends: returns true if a value that cannot be encoded was left out of a column. Then entities of one
+    /// archetype do not all have the same components in the save.
+    pub fn has_unencodable(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
     /// The snapshot. Its component table is sorted by key, so that the order of registration leaves no trace.
     pub fn finish(mut self) -> Result<Snapshot> {
         self.archetypes.pop_if(|archetype| archetype.rows == 0);
@@ -305,6 +330,11 @@ impl<'r> SnapshotWriter<'r> {
                 Archetype { rows: pending.rows, ids, columns }
             })
             .collect();
+        for CaptureFailure { component, place, failure } in self.failures {
+            let entity =
+                place.and_then(|(archetype, row)| archetypes.get(archetype)?.ids().get(row).copied());
+            self.notes.count(descriptors[component].key(), failure.remark(entity), failure.rows);
+        }
         let mut resources: Vec<Column> = self.resources.columns.into_iter().map(resolve).collect();
         resources.sort_by_key(|column| column.component);
 

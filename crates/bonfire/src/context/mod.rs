@@ -11,11 +11,15 @@ use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
-/// What happens to a reference whose target was not saved.
+/// The treatment of a stale reference: one whose target was not saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Dangling {
-    /// It becomes null: `None` in an option, [`EntityId::NULL`] elsewhere.
+    /// Removes it from lists and sets. Maps lose entries whose key or value it is. Elsewhere it becomes null, as with
+    /// [`Null`](Self::Null).
     #[default]
+    Remove,
+    /// Makes it null: `None` in an option, [`EntityId::NULL`] elsewhere. Lists keep their length. Stale keys of a map are
+    /// one key.
     Null,
     /// The component that holds it is left out on that entity.
     DropComponent,
@@ -50,7 +54,7 @@ impl<'a> LoadContext<'a> {
             limits,
             entities: None,
             alive: None,
-            dangling: Dangling::Null,
+            dangling: Dangling::default(),
             world: None,
             missed_world: Cell::new(false),
             memory_left: Cell::new(limits.memory_bytes_max),
@@ -124,6 +128,19 @@ impl<'a> LoadContext<'a> {
 
     pub(crate) fn take_changes(&self) -> Vec<(String, SchemaChange)> {
         self.data_changes.take()
+    }
+
+    /// How many references have dangled. Decoders of collections compare it with the count after an element.
+    #[inline]
+    pub(crate) fn dangling_so_far(&self) -> u64 {
+        self.dangling_count.get()
+    }
+
+    /// Returns true if a collection must drop an element that is a null reference: it became null since the count was
+    /// `before`.
+    #[inline]
+    pub(crate) fn removes_element(&self, before: u64) -> bool {
+        self.dangling == Dangling::Remove && self.dangling_count.get() > before
     }
 
     /// Whether a reference of the row that is being decoded dangles.

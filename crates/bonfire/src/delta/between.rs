@@ -26,6 +26,7 @@ impl Delta {
         let mut comparison = Comparison::new(table, old, new)?;
         (0..new.archetypes.len()).try_for_each(|archetype| comparison.archetype(archetype))?;
         let mut delta = Self::empty(table, since, now);
+        delta.notes = new.notes().to_vec();
         delta.lists = list_order::changed(table, old, new, &comparison.moved)?;
         delta.next_entity_id = new.next_entity_id;
         delta.despawned = std::mem::take(&mut comparison.despawned);

@@ -14,6 +14,7 @@ impl Delta {
         let table = schema.table();
         let mut delta = Self::empty(table, 0, now);
         delta.whole = true;
+        delta.notes = snapshot.notes().to_vec();
         delta.next_entity_id = snapshot.next_entity_id;
         for archetype in &snapshot.archetypes {
             let change = |column| Change { op: DeltaOp::Added, fields: 0, column };

@@ -18,6 +18,7 @@
 //! | `list_order` | the order of lists, such as children |
 //! | `sent_values`, `fields` | the values sent last: epsilon, and fields instead of components |
 //! | `id_plan`, `stage` | for front ends that apply a delta: entities to spawn and despawn; values of their types |
+//! | `left_out` | values that a codec left out, which mirrors keep |
 //! | `series` | for front ends that capture deltas: their contents and ticks, captures compared one after the other |
 //! | `view` | a delta for tools |
 
@@ -31,6 +32,7 @@ mod content;
 mod fields;
 mod from_snapshot;
 mod id_plan;
+mod left_out;
 mod list_order;
 mod placement;
 mod sent_values;
@@ -57,7 +59,7 @@ use crate::context::LoadContext;
 use crate::entity::EntityId;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::snapshot::DataEntry;
+use crate::snapshot::{DataEntry, Note};
 use crate::value::Value;
 
 /// What has changed in a world from one tick (exclusive) to another (inclusive).
@@ -102,6 +104,8 @@ pub struct Delta {
     pub(crate) metadata: Option<Vec<(String, Value)>>,
     /// `None`: what there was.
     pub(crate) data: Option<Vec<DataEdit>>,
+    /// Remarks of the capture. They are no part of the bytes.
+    pub(crate) notes: Vec<Note>,
 }
 
 /// Entities of which the same is told.
@@ -184,7 +188,13 @@ impl Delta {
             resources: Vec::new(),
             metadata: None,
             data: None,
+            notes: Vec::new(),
         }
+    }
+
+    /// Losses of the capture that made it, such as values that cannot be encoded. A delta that was opened has none.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     /// The components that it speaks of.
@@ -303,6 +313,7 @@ impl Delta {
             resources: Vec::new(),
             metadata: self.metadata.clone(),
             data: self.data.clone(),
+            notes: self.notes.clone(),
             ..*self
         }
     }

@@ -1,6 +1,10 @@
 //! The parts of a delta capture that do not depend on the engine: the contents of its deltas, and their ticks.
 
+use std::collections::HashSet;
+
+use super::left_out::CellPlace;
 use super::{Delta, DeltaSchema};
+use crate::entity::EntityId;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
 
@@ -29,6 +33,8 @@ impl DeltaContents {
 pub struct DeltaSeries {
     last: Option<Snapshot>,
     tick: u64,
+    /// Components and resources that the world has, mirrors have, and the last capture left out.
+    left_out: HashSet<CellPlace>,
 }
 
 impl DeltaSeries {
@@ -45,6 +51,7 @@ impl DeltaSeries {
     /// Forgets the last capture: the next comparison returns everything.
     pub fn forget(&mut self) {
         self.last = None;
+        self.left_out.clear();
     }
 
     /// Returns everything in a capture as a delta of the current tick. The next delta is still one since the last.
@@ -61,6 +68,34 @@ impl DeltaSeries {
             None => Delta::whole(schema, &snapshot, now)?,
         };
         (self.last, self.tick) = (Some(snapshot), now);
+        Ok(delta)
+    }
+
+    /// As [`compare`](Self::compare), for mirrors: a value that the capture left out is not told as removed while the world
+    /// has it. See [`Delta::keeping_left_out`] for `has`.
+    pub fn compare_for_mirrors(
+        &mut self,
+        schema: &DeltaSchema,
+        snapshot: Snapshot,
+        has: impl Fn(usize, Option<EntityId>) -> bool,
+    ) -> Result<Delta> {
+        let is_first = self.last.is_none();
+        let delta = self.compare(schema, snapshot)?;
+        if is_first {
+            return Ok(delta);
+        }
+        let (mut delta, left_out) = delta.keep_left_out(schema, &has)?;
+        let is_gone = |place: &CellPlace| !has(schema.registered(place.0), place.1);
+        if !self.left_out.is_empty() {
+            let despawned: HashSet<EntityId> = delta.despawned.iter().copied().collect();
+            self.left_out.retain(|(_, entity)| entity.is_none_or(|id| !despawned.contains(&id)));
+        }
+        // Neither capture has them, so the comparison does not find that they are removed now.
+        let removed: HashSet<CellPlace> = self.left_out.extract_if(is_gone).collect();
+        if !removed.is_empty() {
+            delta = delta.with_removals(&removed)?;
+        }
+        self.left_out.extend(left_out);
         Ok(delta)
     }
 }

@@ -41,7 +41,8 @@ pub struct StagedChange<'d> {
 }
 
 impl Delta {
-    /// Decodes all values, with references mapped. References to entities that the map does not have become null.
+    /// Decodes all values, with references mapped. References to entities that the map does not have are
+    /// [removed](Dangling::Remove).
     pub fn stage<'d>(
         &'d self,
         registry: &Registry,
@@ -54,7 +55,7 @@ impl Delta {
         if self.has_fields() {
             return Err(Error::misuse("fields must be made whole first: see `Delta::with_whole_components`"));
         }
-        let mut context = LoadContext::new(limits).entities(map, Dangling::Null);
+        let mut context = LoadContext::new(limits).entities(map, Dangling::Remove);
         if let Some(world) = world {
             context = context.with_world(world);
         }

@@ -3,11 +3,11 @@
 use super::{Change, Delta, DeltaOp, DeltaSchema, Group, GroupKind, List};
 use crate::bulk::RawRows;
 use crate::column::{Arena, Body, Column, Groups, Slot};
-use crate::descriptor::{EncodedBody, RowEnds};
+use crate::descriptor::{EncodedBody, RowEnds, Unencodable};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
-use crate::snapshot::DataEntry;
+use crate::snapshot::{DataEntry, Notes};
 use crate::storage::{Bitmap, BufferPool};
 use crate::value::Value;
 
@@ -19,13 +19,30 @@ pub struct DeltaWriter<'r> {
     arena: Arena,
     /// Raw columns whose memory is still the arena's: group (resources have none) and place.
     raw: Vec<(Option<usize>, usize, Slot)>,
+    unencodable: Unencodable,
+    notes: Notes,
 }
 
 impl<'r> DeltaWriter<'r> {
     /// A delta that covers `(since, now]`.
     pub fn new(registry: &'r Registry, schema: &'r DeltaSchema, since: u64, now: u64) -> Self {
         let arena = Arena::new(BufferPool::with_capacity(0, 0));
-        Self { registry, schema, delta: Delta::empty(schema.table(), since, now), arena, raw: Vec::new() }
+        Self {
+            registry,
+            schema,
+            delta: Delta::empty(schema.table(), since, now),
+            arena,
+            raw: Vec::new(),
+            unencodable: Unencodable::default(),
+            notes: Notes::default(),
+        }
+    }
+
+    /// Chooses what happens to values that cannot be encoded, unless their [descriptor](crate::Descriptor::unencodable)
+    /// says. Default: they are left out and [noted](Delta::notes).
+    pub fn unencodable(mut self, policy: Unencodable) -> Self {
+        self.unencodable = policy;
+        self
     }
 
     /// Takes memory from a pool.
@@ -82,7 +99,8 @@ impl<'r> DeltaWriter<'r> {
 
     /// The delta.
     pub fn finish(self) -> Delta {
-        let Self { mut delta, arena, raw, .. } = self;
+        let Self { mut delta, arena, raw, notes, .. } = self;
+        delta.notes = notes.finish();
         let sealed = arena.finish();
         for (group, place, slot) in raw {
             let column = match group {
@@ -136,9 +154,16 @@ impl GroupWriter<'_, '_> {
             let message = format!("{} rows for {expected} entities", rows.len());
             return Err(Error::misuse(message).in_key(descriptor.key()));
         }
+        let unencodable = descriptor.unencodable.unwrap_or(self.writer.unencodable);
+        let arena = &mut self.writer.arena;
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, &mut self.writer.arena, RowEnds::Forget) };
+        let encoded = unsafe { descriptor.column.encode(rows, arena, RowEnds::Forget, unencodable) };
         let encoded = encoded.map_err(|error| error.in_key(descriptor.key()))?;
+        for failure in encoded.failures {
+            let ids = self.group.map(|group| &self.writer.delta.groups[group].ids);
+            let entity = ids.and_then(|ids| ids.get(failure.first_row).copied());
+            self.writer.notes.count(descriptor.key(), failure.remark(entity), failure.rows);
+        }
         let mut raw = None;
         let body = match encoded.body {
             EncodedBody::Tag => Body::Tag,

@@ -8,11 +8,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Unencodable;
 use super::codec::RowCodec;
 use super::staged::StagedColumn;
 use crate::bulk::{self, CopyPath, LITTLE_ENDIAN, RawRows};
 use crate::column::{Arena, Body, Column, Component, Group, GroupCutter, Groups, Slot};
 use crate::context::LoadContext;
+use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::row::{Move, RowLayout, copy_leaves};
@@ -26,6 +28,36 @@ pub(crate) struct Encoded {
     pub(crate) body: EncodedBody,
     /// What values remarked about themselves.
     pub(crate) notes: Vec<&'static str>,
+    /// Values that could not be encoded.
+    pub(crate) failures: Vec<EncodeFailure>,
+}
+
+/// Rows whose values could not be encoded and that were treated alike.
+pub(crate) struct EncodeFailure {
+    pub(crate) treatment: Treatment,
+    /// The error of the first.
+    pub(crate) error: Error,
+    pub(crate) first_row: usize,
+    pub(crate) rows: usize,
+}
+
+/// What became of a value that could not be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    Skipped,
+    Replaced,
+}
+
+impl EncodeFailure {
+    /// The remark of a save about these rows. `entity` has the first of them.
+    pub(crate) fn remark(&self, entity: Option<EntityId>) -> String {
+        let treatment = match self.treatment {
+            Treatment::Skipped => "left out",
+            Treatment::Replaced => "replaced",
+        };
+        let place = entity.map(|entity| format!(" (first: entity {entity})")).unwrap_or_default();
+        format!("cannot be encoded and is {treatment}{place}: {}", self.error)
+    }
 }
 
 /// Whether an encoding remembers where each row ends.
@@ -48,6 +80,7 @@ pub(crate) enum EncodedBody {
 }
 
 type SkipIf<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;
+type Replace<T> = Arc<dyn Fn(&T) -> T + Send + Sync>;
 type ShareValue<T> = fn(&T) -> T;
 
 /// The functions of one component.
@@ -57,7 +90,13 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// # Safety
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, row_ends: RowEnds) -> Result<Encoded>;
+    unsafe fn encode(
+        &self,
+        rows: RawRows<'_>,
+        arena: &mut Arena,
+        row_ends: RowEnds,
+        unencodable: Unencodable,
+    ) -> Result<Encoded>;
 
     /// Bytes of a row, if columns are copied as they are.
     fn raw_stride(&self) -> Option<usize>;
@@ -98,6 +137,9 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// The same functions, leaving out rows for which `skip`, a `SkipIf<T>`, is true.
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 
+    /// The same functions, encoding what `replace`, a `Replace<T>`, returns in the place of values that cannot be encoded.
+    fn with_replacement(&self, replace: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
+
     /// The same functions, making rows that were stored as one value with `share`, a `ShareValue<T>`, of one value.
     fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn>;
 }
@@ -107,6 +149,7 @@ pub(super) struct TypedColumn<C: RowCodec> {
     layout: Layout,
     row: RowLayout,
     skip: Option<SkipIf<C::Row>>,
+    replace: Option<Replace<C::Row>>,
     share: Option<ShareValue<C::Row>>,
 }
 
@@ -117,6 +160,7 @@ impl<C: RowCodec> Clone for TypedColumn<C> {
             layout: self.layout,
             row: self.row.clone(),
             skip: self.skip.clone(),
+            replace: self.replace.clone(),
             share: self.share,
         }
     }
@@ -124,7 +168,7 @@ impl<C: RowCodec> Clone for TypedColumn<C> {
 
 impl<C: RowCodec> TypedColumn<C> {
     pub(super) fn new(codec: C, layout: Layout, row: RowLayout) -> Self {
-        Self { codec: Arc::new(codec), layout, row, skip: None, share: None }
+        Self { codec: Arc::new(codec), layout, row, skip: None, replace: None, share: None }
     }
 
     /// The rows of a column that lies in several parts, each of whole rows, where they are.
@@ -150,7 +194,6 @@ impl<C: RowCodec> TypedColumn<C> {
         views.map(|views| views.into_iter().collect())
     }
 
-    /// Encodes rows one by one. Returns which were left out, if any.
     /// Takes a column whose rows need no decoding, by view or by copy. Returns nothing for all others.
     #[expect(unsafe_code, reason = "rows become values of their type")]
     fn decode_bulk<'s>(&self, column: &'s Column, component: &Component) -> Option<Result<StagedColumn<'s>>> {
@@ -185,35 +228,65 @@ impl<C: RowCodec> TypedColumn<C> {
         }
     }
 
+    /// Encodes rows one by one. Returns which were left out, if any.
     fn encode_rows<'a>(
         &self,
         rows: impl ExactSizeIterator<Item = &'a C::Row>,
         out: &mut Writer,
+        mut failed: impl FnMut(usize, Error, Treatment) -> Result<()>,
         mut ended: impl FnMut(usize),
     ) -> Result<Option<Bitmap>> {
         let mut present: Option<Bitmap> = None;
         let count = rows.len();
         for (i, row) in rows.enumerate() {
-            let kept = !self.skip.as_ref().is_some_and(|skip| skip(row)) && self.codec.encode(row, out);
+            let start = out.len();
+            let mut kept = !self.skip.as_ref().is_some_and(|skip| skip(row)) && self.codec.encode(row, out);
+            if out.has_failed()
+                && let Err(error) = out.take_error()
+            {
+                out.truncate(start);
+                let treatment = self.replace_row(row, start, out);
+                failed(i, error, treatment)?;
+                kept = treatment == Treatment::Replaced;
+            }
             if kept {
                 ended(out.len());
             } else {
                 present.get_or_insert_with(|| Bitmap::full(count)).clear(i);
             }
         }
-        out.take_error()?;
         Ok(present)
+    }
+
+    /// Encodes the replacement of a row that could not be encoded, if there is one and it can be.
+    #[cold]
+    fn replace_row(&self, row: &C::Row, start: usize, out: &mut Writer) -> Treatment {
+        let is_written = self.replace.as_ref().is_some_and(|replace| self.codec.encode(&replace(row), out));
+        match out.take_error() {
+            Ok(()) if is_written => Treatment::Replaced,
+            _ => {
+                out.truncate(start);
+                Treatment::Skipped
+            }
+        }
     }
 }
 
 impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, row_ends: RowEnds) -> Result<Encoded> {
+    unsafe fn encode(
+        &self,
+        rows: RawRows<'_>,
+        arena: &mut Arena,
+        row_ends: RowEnds,
+        unencodable: Unencodable,
+    ) -> Result<Encoded> {
         let count = rows.len();
+        let encoded = |present, rows, body| Encoded { present, rows, body, notes: vec![], failures: vec![] };
         let raw = self.layout.is_bulk();
         if raw && self.skip.is_none() && arena.copies.is_bulk() {
             if self.row.stride == 0 {
-                return Ok(Encoded { present: None, rows: count, body: EncodedBody::Tag, notes: Vec::new() });
+                return Ok(encoded(None, count, EncodedBody::Tag));
             }
             let checked = arena.checksums;
             let (mut slot, memory) = arena.claim(count * self.row.stride as usize);
@@ -225,19 +298,25 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
                 // SAFETY: as above.
                 unsafe { bulk::gather(rows, &self.layout, &self.row, memory) };
             }
-            return Ok(Encoded {
-                present: None,
-                rows: count,
-                body: EncodedBody::Raw(slot),
-                notes: Vec::new(),
-            });
+            return Ok(encoded(None, count, EncodedBody::Raw(slot)));
         }
         // SAFETY: the caller vouches for the rows.
         let rows = unsafe { rows.iter::<C::Row>() };
         let mut out = arena.scratch();
         let mut ends = Vec::with_capacity(if row_ends == RowEnds::Keep { count } else { 0 });
         let mut groups = GroupCutter::default();
-        let present = self.encode_rows(rows, &mut out, |end| {
+        let mut failures: Vec<EncodeFailure> = Vec::new();
+        let failed = |row, error, treatment| {
+            if treatment == Treatment::Skipped && unencodable == Unencodable::Refuse {
+                return Err(error);
+            }
+            match failures.iter_mut().find(|failure| failure.treatment == treatment) {
+                Some(failure) => failure.rows += 1,
+                None => failures.push(EncodeFailure { treatment, error, first_row: row, rows: 1 }),
+            }
+            Ok(())
+        };
+        let present = self.encode_rows(rows, &mut out, failed, |end| {
             groups.row(end);
             if row_ends == RowEnds::Keep {
                 ends.push(end);
@@ -246,12 +325,8 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         let (kept, groups) = groups.finish();
         let notes = out.take_notes();
         if !raw {
-            return Ok(Encoded {
-                present,
-                rows: kept,
-                body: EncodedBody::Rows { bytes: out, groups, ends },
-                notes,
-            });
+            let body = EncodedBody::Rows { bytes: out, groups, ends };
+            return Ok(Encoded { present, rows: kept, body, notes, failures });
         }
         // The portable twin: encoded rows have their leaves in the order of the schema; put them where they belong.
         let body = if self.row.stride == 0 {
@@ -263,7 +338,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             EncodedBody::Raw(slot)
         };
         arena.recycle(out);
-        Ok(Encoded { present, rows: kept, body, notes })
+        Ok(Encoded { present, rows: kept, body, notes, failures })
     }
 
     fn raw_stride(&self) -> Option<usize> {
@@ -380,6 +455,11 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
     fn with_skip(&self, skip: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
         let skip = skip.downcast::<SkipIf<C::Row>>().ok().map(|skip| Arc::clone(&*skip));
         Arc::new(Self { skip, ..self.clone() })
+    }
+
+    fn with_replacement(&self, replace: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {
+        let replace = replace.downcast::<Replace<C::Row>>().ok().map(|replace| Arc::clone(&*replace));
+        Arc::new(Self { replace, ..self.clone() })
     }
 
     fn with_share(&self, share: Arc<dyn Any + Send + Sync>) -> Arc<dyn ErasedColumn> {

@@ -14,7 +14,7 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub(crate) use self::column::{EncodedBody, ErasedColumn, RowEnds};
+pub(crate) use self::column::{EncodeFailure, EncodedBody, ErasedColumn, RowEnds};
 pub use self::keyed::Keyed;
 pub use self::staged::{StagedColumn, StagedRows};
 pub(crate) use self::upgrade::{Convert, OnBytes, OnValues, Step, StepKind, Upgraders};
@@ -45,6 +45,17 @@ pub enum NonFinite {
     Refuse,
 }
 
+/// The treatment of a value that cannot be encoded: its codec returned an error, or it nests too deep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unencodable {
+    /// Leaves the value out and goes on. The entity is saved without the component, and the
+    /// [notes](crate::Snapshot::notes) say so. A stream leaves the value out of its tick, and mirrors keep the one before.
+    #[default]
+    Skip,
+    /// Fails the save.
+    Refuse,
+}
+
 /// How rows that repeat are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Repeats {
@@ -66,6 +77,8 @@ pub struct Descriptor {
     pub(crate) transient: bool,
     pub(crate) repeats: Repeats,
     pub(crate) non_finite: NonFinite,
+    /// `None`: as the save says.
+    pub(crate) unencodable: Option<Unencodable>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) row: RowLayout,
     pub(crate) type_id: TypeId,
@@ -167,6 +180,7 @@ impl Descriptor {
             transient: false,
             repeats: Repeats::Plain,
             non_finite: NonFinite::Keep,
+            unencodable: None,
             type_id: TypeId::of::<C::Row>(),
             type_name: std::any::type_name::<C::Row>(),
             by_key_only: false,
@@ -199,16 +213,19 @@ impl Descriptor {
 
     /// Leaves the component out on entities for which this is true of its value. `T` must be the component's type.
     pub fn skip_if<T: 'static>(mut self, skip: impl Fn(&T) -> bool + Send + Sync + 'static) -> Result<Self> {
-        if TypeId::of::<T>() != self.type_id {
-            let (key, named, given) = (&self.key, self.type_name, std::any::type_name::<T>());
-            return Err(Error::misuse(format!(
-                "`{key}` holds `{named}`, but `skip_if` was given a `{given}`"
-            )));
-        }
+        self.require_type::<T>("skip_if")?;
         let skip: Arc<dyn Fn(&T) -> bool + Send + Sync> = Arc::new(skip);
         self.column = self.column.with_skip(Arc::new(skip));
         self.skips = true;
         Ok(self)
+    }
+
+    fn require_type<T: 'static>(&self, call: &str) -> Result<()> {
+        if TypeId::of::<T>() == self.type_id {
+            return Ok(());
+        }
+        let (key, named, given) = (&self.key, self.type_name, std::any::type_name::<T>());
+        Err(Error::misuse(format!("`{key}` holds `{named}`, but `{call}` was given a `{given}`")))
     }
 
     /// Chooses how repeated values are stored. Default: one by one.
@@ -221,6 +238,40 @@ impl Descriptor {
     pub fn non_finite(mut self, policy: NonFinite) -> Self {
         self.non_finite = policy;
         self
+    }
+
+    /// Chooses what happens to values that cannot be encoded. Default: as the save says, which
+    /// [skips](Unencodable::Skip) them unless told otherwise.
+    pub fn unencodable(mut self, policy: Unencodable) -> Self {
+        self.unencodable = Some(policy);
+        self
+    }
+
+    /// Saves what `replacement` returns in the place of a value that cannot be encoded, and notes it. `T` must be the
+    /// component's type.
+    ///
+    /// ```
+    /// use bonfire::{Descriptor, Error};
+    ///
+    /// struct Script(String);
+    ///
+    /// let save = |script: &Script| match script.0.contains('\0') {
+    ///     true => Err(Error::misuse("a script with a zero byte")),
+    ///     false => Ok(Some(script.0.clone())),
+    /// };
+    /// let load = |text: String, _: &bonfire::LoadContext<'_>| Ok(Some(Script(text)));
+    /// let descriptor = Descriptor::custom("game.script", save, load)
+    ///     .replace_unencodable(|script: &Script| Script(script.0.replace('\0', "?")))?;
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub fn replace_unencodable<T: 'static>(
+        mut self,
+        replacement: impl Fn(&T) -> T + Send + Sync + 'static,
+    ) -> Result<Self> {
+        self.require_type::<T>("replace_unencodable")?;
+        let replacement: Arc<dyn Fn(&T) -> T + Send + Sync> = Arc::new(replacement);
+        self.column = self.column.with_replacement(Arc::new(replacement));
+        Ok(self)
     }
 
     /// For front ends: calls `found` with the rows whose saved part is not the same on both sides, bit by bit.
@@ -305,7 +356,7 @@ impl Descriptor {
         let mut arena = Arena::new(BufferPool::with_capacity(0, 0));
         let rows = RawRows::Slice { base: staged.as_ptr(), len: staged.len() };
         // SAFETY: these are rows of the type, and they are borrowed.
-        let encoded = unsafe { self.column.encode(rows, &mut arena, RowEnds::Forget) }?;
+        let encoded = unsafe { self.column.encode(rows, &mut arena, RowEnds::Forget, Unencodable::Refuse) }?;
         let (body, sealed) = match encoded.body {
             EncodedBody::Tag => (Body::Tag, None),
             EncodedBody::Raw(slot) => (Body::Tag, Some(slot)),

@@ -22,7 +22,7 @@ impl<'s> LoadPlan<'s, '_> {
     pub fn stage(&self, map: &EntityMap, world: Option<&dyn Any>) -> Result<Staged<'s>> {
         let limits = &self.limits;
         let context = LoadContext::new(limits).entities(map, self.dangling);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
+        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove);
         self.stage_with(context, carry_context, map, world)
     }
 
@@ -36,7 +36,7 @@ impl<'s> LoadPlan<'s, '_> {
     ) -> Result<Staged<'s>> {
         let limits = &self.limits;
         let context = LoadContext::new(limits).entities(map, self.dangling).alive(alive);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Null).alive(alive);
+        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove).alive(alive);
         self.stage_with(context, carry_context, map, world)
     }
 
@@ -88,7 +88,7 @@ impl<'s> LoadPlan<'s, '_> {
     ) -> Result<(Staged<'s>, Deferred)> {
         let limits = &self.limits;
         let context = LoadContext::new(limits).entities(map, self.dangling);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Null);
+        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove);
         let mut stager = Stager::new(self, map, context, carry_context);
         stager.defer(watch);
         stager.stage()

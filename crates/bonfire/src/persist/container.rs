@@ -44,7 +44,11 @@ pub(super) fn decode_vec<T: Persist>(input: &mut Reader<'_>) -> Result<Vec<T>> {
     input.nested(|input| {
         let mut list = bulk::reserve(count)?;
         for i in 0..count {
-            list.push(T::decode(input).map_err(|error| error.in_field(i))?);
+            let before = input.context().dangling_so_far();
+            let element = T::decode(input).map_err(|error| error.in_field(i))?;
+            if !(element.is_null() && input.context().removes_element(before)) {
+                list.push(element);
+            }
         }
         Ok(list)
     })

@@ -46,8 +46,12 @@ fn decode_pairs<K: Persist, V: Persist>(
     let count = input.count(size_of::<(K, V)>())?;
     input.nested(|input| {
         for i in 0..count {
+            let before = input.context().dangling_so_far();
             let key = K::decode(input).map_err(|error| error.in_field(i))?;
             let value = V::decode(input).map_err(|error| error.in_field(i))?;
+            if (key.is_null() || value.is_null()) && input.context().removes_element(before) {
+                continue;
+            }
             // Two keys may become one when both refer to entities that are gone: that is not damage.
             if !insert(key, value) && !input.context().has_dangling() {
                 return Err(input.corrupt("a key is there twice"));

@@ -11,11 +11,16 @@ use crate::wire::{Reader, Writer};
 /// Reads a value of type `node` of `schema`.
 pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Result<Value> {
     let start = input.offset();
-    let list = |input: &mut Reader<'_>, element: Node, count: usize| {
+    let list = |input: &mut Reader<'_>, element: Node, count: usize, kind: ListKind| {
         let before = input.remaining();
         let mut values = crate::bulk::reserve(count.min(before + 1))?;
         for i in 0..count {
-            values.push(decode_value(schema, element, input).map_err(|error| error.in_field(i))?);
+            let dangling = input.context().dangling_so_far();
+            let value = decode_value(schema, element, input).map_err(|error| error.in_field(i))?;
+            let is_removed = value.is_null() && input.context().removes_element(dangling);
+            if kind == ListKind::Array || !is_removed {
+                values.push(value);
+            }
         }
         // More elements than there are bytes were claimed by their count.
         if count <= before && count > before - input.remaining() {
@@ -45,12 +50,19 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         Type::Dynamic => return Value::decode(input),
         Type::Option(some) => match input.u8()? {
             0 => Value::None,
-            1 => Value::Some(Box::new(input.nested_untyped(|input| decode_value(schema, *some, input))?)),
+            1 => {
+                let dangling = input.context().dangling_so_far();
+                let value = input.nested_untyped(|input| decode_value(schema, *some, input))?;
+                match value.is_null() && input.context().removes_element(dangling) {
+                    true => Value::None,
+                    false => Value::Some(Box::new(value)),
+                }
+            }
             byte => return Err(input.corrupt(format!("{byte} is neither some nor none"))),
         },
         Type::List(element) | Type::Set(element) => {
             let count = input.count(size_of::<Value>())?;
-            let values = input.nested_untyped(|input| list(input, *element, count))?;
+            let values = input.nested_untyped(|input| list(input, *element, count, ListKind::Growing))?;
             match schema.get(node) {
                 Type::Set(_) => Value::List(merge_equal(schema, *element, values, |value| value, input)?),
                 _ => Value::List(values),
@@ -63,16 +75,19 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
             }
             input.context().limits.step(count)?;
             input.context().claim_memory(count, size_of::<Value>())?;
-            Value::List(input.nested_untyped(|input| list(input, *element, count))?)
+            Value::List(input.nested_untyped(|input| list(input, *element, count, ListKind::Array))?)
         }
         Type::Map(key, value) => {
             let count = input.count(size_of::<(Value, Value)>())?;
             let entries = input.nested_untyped(|input| {
                 let mut entries = crate::bulk::reserve(count.min(input.remaining() + 1))?;
                 for i in 0..count {
+                    let dangling = input.context().dangling_so_far();
                     let key = decode_value(schema, *key, input).map_err(|error| error.in_field(i))?;
                     let value = decode_value(schema, *value, input).map_err(|error| error.in_field(i))?;
-                    entries.push((key, value));
+                    if !((key.is_null() || value.is_null()) && input.context().removes_element(dangling)) {
+                        entries.push((key, value));
+                    }
                 }
                 Ok(entries)
             })?;
@@ -115,6 +130,13 @@ pub fn decode_value(schema: &Schema, node: Node, input: &mut Reader<'_>) -> Resu
         input.context().claim_empty(schema.get(node).children().count() as u64)?;
     }
     Ok(value)
+}
+
+/// Lists that may lose elements, and those that may not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListKind {
+    Growing,
+    Array,
 }
 
 /// Fields beyond a few that a value may have without a byte for each.

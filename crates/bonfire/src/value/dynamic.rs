@@ -120,7 +120,7 @@ impl Persist for Value {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
-        let list = |input: &mut Reader<'_>| {
+        let tuple = |input: &mut Reader<'_>| {
             let count = input.count(size_of::<Self>())?;
             input.nested(|input| (0..count).map(|_| Self::decode(input)).collect::<Result<Vec<_>>>())
         };
@@ -139,13 +139,28 @@ impl Persist for Value {
             tag::BYTES => Self::Bytes(Vec::decode(input)?),
             tag::ENTITY => Self::Entity(input.entity()?),
             tag::NONE => Self::None,
-            tag::SOME => Self::Some(Box::new(input.nested(Self::decode)?)),
-            tag::LIST => Self::List(list(input)?),
-            tag::TUPLE => Self::Tuple(list(input)?),
+            tag::SOME => {
+                let dangling = input.context().dangling_so_far();
+                let value = input.nested(Self::decode)?;
+                match value.is_null() && input.context().removes_element(dangling) {
+                    true => Self::None,
+                    false => Self::Some(Box::new(value)),
+                }
+            }
+            tag::LIST => Self::List(Vec::decode(input)?),
+            tag::TUPLE => Self::Tuple(tuple(input)?),
             tag::MAP => {
                 let count = input.count(size_of::<(Self, Self)>())?;
-                let entry = |input: &mut Reader<'_>| Ok((Self::decode(input)?, Self::decode(input)?));
-                Self::Map(input.nested(|input| (0..count).map(|_| entry(input)).collect::<Result<_>>())?)
+                let entry = |input: &mut Reader<'_>| {
+                    let dangling = input.context().dangling_so_far();
+                    let (key, value) = (Self::decode(input)?, Self::decode(input)?);
+                    let is_removed =
+                        (key.is_null() || value.is_null()) && input.context().removes_element(dangling);
+                    Ok((!is_removed).then_some((key, value)))
+                };
+                let entries =
+                    input.nested(|input| (0..count).map(|_| entry(input)).collect::<Result<Vec<_>>>())?;
+                Self::Map(entries.into_iter().flatten().collect())
             }
             tag::STRUCT => {
                 let count = input.count(size_of::<(String, Self)>())?;
@@ -161,6 +176,16 @@ impl Persist for Value {
                     .at(input.offset()));
             }
         })
+    }
+
+    /// Returns true for a null reference, also as the only part of a tuple or struct.
+    fn is_null(&self) -> bool {
+        match self {
+            Self::Entity(id) => id.is_null(),
+            Self::Tuple(parts) => matches!(&parts[..], [part] if part.is_null()),
+            Self::Struct(fields) => matches!(&fields[..], [(_, field)] if field.is_null()),
+            _ => false,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use bonfire::engine::catch_panic;
-use bonfire::{Error, Result};
+use bonfire::{Error, Note, Result};
 
 use super::append::AppendJob;
 use super::handle::{CompletedPromise, Promise};
@@ -82,7 +82,7 @@ impl Job {
                 let reporter = promise.reporter();
                 let result =
                     attempt(slots, promise.is_cancelled(), |slots| base.append(&delta, slots, &reporter));
-                finish_append(promise, saves, result)
+                finish_append(promise, saves, result, delta.notes().to_vec())
             }
             Work::Other(step) => step(slots),
         }
@@ -138,12 +138,14 @@ fn finish_append(
     promise: Promise<AppendReport>,
     saves: Vec<Promise<SaveReport>>,
     appended: Result<AppendReport>,
+    notes: Vec<Note>,
 ) -> FinishedJob {
     let outcome = match &appended {
         Ok(appended) => Outcome::Appended(DurableSave::now(appended.bytes)),
         Err(error) => Outcome::of_failed_save(error),
     };
-    let report = appended.as_ref().map(SaveReport::of_append).map_err(Error::clone);
+    let report = appended.as_ref().map(|appended| SaveReport::of_append(appended, notes));
+    let report = report.map_err(Error::clone);
     let complete = move || {
         let appended = promise.settle(appended);
         let saved: Vec<_> = saves.into_iter().map(|promise| promise.settle(report.clone())).collect();

@@ -26,7 +26,7 @@ pub struct SaveReport {
     /// The first error after the save was durable, such as a failed pruning.
     pub prune_error: Option<Error>,
     /// Losses of the capture: values that could not be saved as they are, and what the front end left out without being asked
-    /// to. Of an append to a journal: none, the whole save before it had them.
+    /// to. Of an append to a journal: those of its values. The whole save before it had the rest.
     pub notes: Vec<Note>,
     /// The length in bytes of a [thumbnail](crate::Details::thumbnail) that was too large. The save is whole, without it.
     pub dropped_thumbnail: Option<u64>,
@@ -49,9 +49,9 @@ impl SaveReport {
     }
 
     /// Of a delta in the place of a save.
-    pub(super) fn of_append(appended: &AppendReport) -> Self {
+    pub(super) fn of_append(appended: &AppendReport, notes: Vec<Note>) -> Self {
         let target = SaveTarget::Slot(appended.slot.clone());
-        Self { generation: Some(appended.generation), ..Self::new(target, appended.bytes, 0) }
+        Self { generation: Some(appended.generation), notes, ..Self::new(target, appended.bytes, 0) }
     }
 
     /// The save as one that deltas may be appended to, if it is in a slot: the world was at this tick when it was captured.
