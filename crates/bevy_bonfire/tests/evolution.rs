@@ -1,8 +1,8 @@
 //! Saves of older builds of a game, and of newer ones.
 
-use bevy_bonfire::core::{Keyed, SchemaChange};
+use bevy_bonfire::core::{Keyed, Outcome, SchemaChange};
 use bevy_bonfire::prelude::*;
-use bevy_bonfire::{Snapshot, Ticks, Upgrader, Value, check_schemas};
+use bevy_bonfire::{Snapshot, Ticks, Unknown, Upgrader, Value, check_schemas};
 use bevy_ecs::prelude::*;
 
 mod old {
@@ -210,6 +210,71 @@ fn an_older_build_carries_fields_and_a_failing_migration_leaves_the_world() {
     assert!(broken.load(&saved, LoadMode::Replace).is_err());
     let after = broken.capture(&SaveOptions::new()).unwrap().canonical().unwrap().to_bytes().unwrap();
     assert_eq!(before, after);
+}
+
+/// The row "remove a component" of the guide.
+#[test]
+fn a_removed_component_is_carried_until_the_game_says_that_it_is_gone() {
+    #[derive(Component, Clone, Copy, Debug, PartialEq, Persist)]
+    #[require(Saved)]
+    #[persist(key = "game.kept")]
+    struct Kept(u32);
+    #[derive(Component, Clone, Copy, Debug, PartialEq, Persist)]
+    #[persist(key = "game.gone")]
+    struct Gone(u32);
+    #[derive(Component, Persist)]
+    #[persist(key = "game.gone", transient)]
+    struct NeverSaved(u32);
+
+    let with_both = || {
+        let mut world = World::new();
+        world.persist::<Kept>().persist::<Gone>();
+        world
+    };
+    let without = || {
+        let mut world = World::new();
+        world.persist::<Kept>();
+        world
+    };
+    let mut source = with_both();
+    source.spawn((Kept(1), Gone(2)));
+    let saved = source.capture(&SaveOptions::new()).unwrap();
+    // Loads a save, and returns the key's outcome, whether all is well, and the values of the next save.
+    let next_save = |mut world: World, options: LoadOptions| {
+        let loaded = world.load(&saved, options).unwrap();
+        let report = &loaded.report;
+        let outcome = report.components.iter().find(|line| line.key == "game.gone").map(|line| line.outcome);
+        assert_eq!(world.query::<&Kept>().single(&world).unwrap(), &Kept(1), "the entity is there");
+        let next = world.capture(&SaveOptions::new()).unwrap();
+        let mut newer = with_both();
+        newer.load(&next, LoadMode::Replace).unwrap();
+        let values: Vec<Gone> = newer.query::<&Gone>().iter(&newer).copied().collect();
+        (outcome, report.is_complete(), values)
+    };
+
+    // Not registered any more: not in the world, in every save, and back in a build that knows it.
+    let carried = next_save(without(), LoadOptions::new());
+    assert_eq!(carried, (Some(Outcome::Carried), false, vec![Gone(2)]));
+    // A migration removes it for good.
+    let mut migrating = without();
+    migrating.save_track("game", 1);
+    migrating.save_migration("game", 0, 1, |world| world.remove_all("game.gone").map(|_| ()));
+    assert_eq!(next_save(migrating, LoadOptions::new()), (None, true, vec![]));
+    // The type stays and is transient.
+    let mut transient = without();
+    transient.persist::<NeverSaved>();
+    assert_eq!(next_save(transient, LoadOptions::new()), (Some(Outcome::Transient), false, vec![]));
+    // One load drops all that is unknown.
+    let dropped = next_save(without(), LoadOptions::new().unknown(Unknown::Drop));
+    assert_eq!(dropped, (Some(Outcome::Dropped), false, vec![]));
+    // The lock asks for a word about it.
+    let mut lock = bevy_bonfire::core::SchemaLock::default();
+    lock.add(&source.save_registry().unwrap()).unwrap();
+    let registry = without().save_registry().unwrap();
+    let problem = lock.check(&registry).unwrap_err().to_string();
+    assert!(problem.contains("`game.gone`: it is no longer registered"), "{problem}");
+    let text = lock.to_string().replace("[game.gone]", "[game.gone]\nremoved");
+    bevy_bonfire::core::SchemaLock::parse(&text).unwrap().check(&registry).unwrap();
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn the_report_of_a_save_and_of_a_journal_has_the_note() {
     app.add_plugins(BonfirePlugin::new().slots(slots.clone()).autosave(autosave).policy(SavePolicy::Journal));
     app.persist::<Health>().persist_as::<Script>(script());
     let entity = app.world_mut().spawn((Script("good".into()), Health::default())).id();
-    let mut save = |app: &mut App| {
+    let save = |app: &mut App| {
         let save = app.world_mut().resource_mut::<Saves>().save("auto");
         app.update();
         save.wait().unwrap()

@@ -108,6 +108,7 @@ pub mod __private {
     pub use crate::descriptor::field_default::{
         DefaultOf, DefaultThrough, HasDefault, NoDefault, check_from,
     };
+    pub use crate::descriptor::keyed::{ComposedKey, all_keys, compose_aliases};
     pub use crate::descriptor::{History, Keyed};
     pub use crate::error::{Error, Result};
     pub use crate::layout::{Layout, LayoutOf};
@@ -127,3 +128,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/evolving-saves.md")]
 struct EvolvingSaves;
+
+/// The documentation of the derive, whose crate cannot use this one.
+#[cfg(doctest)]
+#[doc = include_str!("../../bonfire_derive/ATTRIBUTES.md")]
+struct Attributes;

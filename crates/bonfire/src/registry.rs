@@ -82,9 +82,10 @@ impl Registry {
             if same {
                 return Ok(index);
             }
-            let (old, new) = (known.type_name, type_name);
             return Err(Error::misuse(format!(
-                "key `{key}` is registered for `{old}` and for `{new}`: rename one"
+                "key `{key}` is registered for `{}` and for `{type_name}`: {}",
+                known.type_name,
+                cure_for_one_key(key, known.type_name, type_name)
             )));
         }
         if !descriptor.by_key_only
@@ -269,6 +270,18 @@ impl Registry {
         }
         Fingerprint::of(out.as_bytes())
     }
+}
+
+/// Says what to do about two types under one key.
+fn cure_for_one_key(key: &str, old: &str, new: &str) -> String {
+    let generic = |name: &str| name.split_once('<').map(|(name, _)| name.to_owned());
+    if old == new || generic(old).is_none() || generic(old) != generic(new) {
+        return "rename one".to_owned();
+    }
+    format!(
+        "instances of a generic type need a key each, either by its parameter, `#[persist(key = \"{key}<{{T}}>\")]`, \
+         or at registration, `persist_as(Descriptor::new::<{new}>(\"another.key\"))`"
+    )
 }
 
 impl<'a> OpenOptions<'a> {

@@ -45,10 +45,13 @@ fn vectors_and_matrices_come_back() {
     bulk_equals_portable(U8Vec3::new(1, 2, 3), Plain);
     bulk_equals_portable(I64Vec2::new(i64::MIN, 3), Plain);
     bulk_equals_portable(BVec3::new(true, false, true), Rows);
+    bulk_equals_portable(BVec3A::new(true, false, true), Rows);
+    bulk_equals_portable(BVec4A::new(false, false, true, true), Rows);
     bulk_equals_portable(Mat2::from_cols_array(&[1.0, 2.0, 3.0, 4.0]), Plain);
     bulk_equals_portable(Mat3::from_cols_array(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]), Plain);
     bulk_equals_portable(Mat4::from_cols(v, -v, v + 1.0, v * 0.5), Plain);
     bulk_equals_portable(Mat3A::from_diagonal(Vec3::new(1.0, 2.0, 3.0)), Rows);
+    bulk_equals_portable(Affine3::from_translation(Vec3::new(1.0, 2.0, 3.0)), Plain);
     bulk_equals_portable(Affine3A::from_translation(Vec3::new(1.0, 2.0, 3.0)), Rows);
     bulk_equals_portable(DMat4::IDENTITY, Plain);
     bulk_equals_portable(DAffine3::from_translation(DVec3::new(1.0, 2.0, 3.0)), Plain);

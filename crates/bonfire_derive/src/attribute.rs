@@ -3,16 +3,16 @@
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, LitInt, LitStr, Path, Result, Token, WherePredicate};
+use syn::{Attribute, Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, WherePredicate};
 
 /// `#[persist(..)]` on a type.
 #[derive(Default)]
 pub(crate) struct TypeAttributes {
-    pub(crate) key: Option<LitStr>,
+    pub(crate) key: Option<Key>,
     pub(crate) version: Option<LitInt>,
     /// The type of the version before.
     pub(crate) from: Option<syn::Type>,
-    pub(crate) aliases: Vec<LitStr>,
+    pub(crate) aliases: Vec<Key>,
     /// Fields that there were once.
     pub(crate) removed: Vec<LitStr>,
     /// `dictionary` or `shared`.
@@ -20,6 +20,17 @@ pub(crate) struct TypeAttributes {
     pub(crate) transient: Option<proc_macro2::Span>,
     pub(crate) krate: Option<Path>,
     pub(crate) bound: Option<Punctuated<WherePredicate, Token![,]>>,
+}
+
+/// A key as it is written, and its parts: text, and type parameters whose keys stand in their place.
+pub(crate) struct Key {
+    pub(crate) text: LitStr,
+    pub(crate) parts: Vec<KeyPart>,
+}
+
+pub(crate) enum KeyPart {
+    Text(String),
+    Parameter(Ident),
 }
 
 /// `#[persist(..)]` on a field or variant.
@@ -108,7 +119,7 @@ impl TypeAttributes {
         let keyed = (this.version.as_ref().map(Spanned::span))
             .or(this.transient)
             .or(this.from.as_ref().map(Spanned::span))
-            .or(this.aliases.first().map(Spanned::span))
+            .or(this.aliases.first().map(|alias| alias.text.span()))
             .or(this.repeats.as_ref().map(Spanned::span));
         if let (None, Some(span)) = (&this.key, keyed) {
             let message = "this needs a key: add `key = \"game.name\"`";
@@ -116,10 +127,12 @@ impl TypeAttributes {
         }
         if let (Some(_), Some(alias)) = (
             &this.key,
-            this.aliases.iter().find(|alias| Some(alias.value()) == this.key.as_ref().map(LitStr::value)),
+            this.aliases
+                .iter()
+                .find(|alias| Some(alias.text.value()) == this.key.as_ref().map(|key| key.text.value())),
         ) {
             return Err(Error::new(
-                alias.span(),
+                alias.text.span(),
                 "this is the key itself: an alias is a key that it had before",
             ));
         }
@@ -139,14 +152,49 @@ impl TypeAttributes {
     }
 }
 
-fn parse_key(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
-    let key: LitStr = meta.value()?.parse()?;
-    let text = key.value();
-    if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
+fn parse_key(meta: &ParseNestedMeta<'_>) -> Result<Key> {
+    let text: LitStr = meta.value()?.parse()?;
+    let value = text.value();
+    if value.is_empty() || value.len() > 255 || value.chars().any(char::is_control) {
         let message = "a key has 1 to 255 bytes and no control characters, such as \"game.health\"";
-        return Err(Error::new(key.span(), message));
+        return Err(Error::new(text.span(), message));
     }
-    Ok(key)
+    let mut parts = Vec::new();
+    let mut rest = &*value;
+    while let Some((before, after)) = rest.split_once('{') {
+        let parameter = after.split_once('}').and_then(|(name, after)| {
+            syn::parse_str::<Ident>(name).ok().map(|name| (Ident::new(&name.to_string(), text.span()), after))
+        });
+        let Some((name, after)) = parameter else { return Err(braces(&text)) };
+        parts.push(KeyPart::Text(before.to_owned()));
+        parts.push(KeyPart::Parameter(name));
+        rest = after;
+    }
+    if rest.contains('}')
+        || parts.iter().any(|part| matches!(part, KeyPart::Text(text) if text.contains('}')))
+    {
+        return Err(braces(&text));
+    }
+    parts.push(KeyPart::Text(rest.to_owned()));
+    Ok(Key { text, parts })
+}
+
+fn braces(text: &LitStr) -> Error {
+    Error::new(text.span(), "braces in a key stand around a type parameter, such as \"game.slot<{T}>\"")
+}
+
+impl Key {
+    /// The type parameters whose keys are parts of this one.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Ident> {
+        self.parts.iter().filter_map(|part| match part {
+            KeyPart::Parameter(name) => Some(name),
+            KeyPart::Text(_) => None,
+        })
+    }
+
+    pub(crate) fn is_composed(&self) -> bool {
+        self.parameters().next().is_some()
+    }
 }
 
 impl FieldAttributes {
@@ -190,5 +238,40 @@ impl FieldAttributes {
             return Err(Error::new(span, "a variant takes `alias = \"..\"` only"));
         }
         Ok(this)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Returns the names that a piece of this file compares attributes with.
+    fn names(source: &str) -> Vec<&str> {
+        let mut names: Vec<_> =
+            source.split("meta.path.is_ident(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        // A representation is no attribute of ours.
+        names.retain(|&name| name != "packed");
+        names
+    }
+
+    #[test]
+    fn the_documentation_has_every_attribute() {
+        let source = include_str!("attribute.rs");
+        let source = source.split("#[cfg(test)]").next().unwrap();
+        let (on_types, on_fields) = source.split_once("impl FieldAttributes").unwrap();
+        let documentation = include_str!("../ATTRIBUTES.md");
+        let (types, fields) = documentation.split_once("# On a field").unwrap();
+        // Named on fields only to say that they belong on the type.
+        let misplaced = ["key", "version"];
+        let known = [(names(on_types), types), (names(on_fields), fields)];
+        assert!(known[0].0.len() >= 10 && known[1].0.len() >= 6, "not all attributes are found: {known:?}");
+        for (names, section) in known {
+            for name in names.into_iter().filter(|name| section != fields || !misplaced.contains(name)) {
+                // One line that says what it does, and an example.
+                let attribute = format!("`#[persist({name}");
+                let described = section.split_once(&attribute).map(|(_, rest)| rest);
+                let described = described.unwrap_or_else(|| panic!("`{name}` is not documented"));
+                let paragraph = described.split("\n`#[persist(").next().unwrap();
+                assert!(paragraph.contains("```") && paragraph.contains(name), "`{name}` has no example");
+            }
+        }
     }
 }

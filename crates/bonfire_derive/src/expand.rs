@@ -8,7 +8,7 @@ use syn::{
     Data, DeriveInput, Error, Field, Fields, Ident, Index, LitStr, Member, Path, Result, Type, parse_quote,
 };
 
-use crate::attribute::{FieldAttributes, TypeAttributes};
+use crate::attribute::{FieldAttributes, Key, KeyPart, TypeAttributes};
 
 pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
     let attributes = TypeAttributes::parse(&input.attrs)?;
@@ -17,6 +17,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
         let message = "a saved type owns its data: use `String`, `Vec`, `Box` or `Cow<'static, _>` instead of borrowing";
         return Err(Error::new(lifetime.span(), message));
     }
+    check_parameters(&attributes, &input.generics)?;
     let mut generics = input.generics.clone();
     match &attributes.bound {
         Some(bound) => generics.make_where_clause().predicates.extend(bound.clone()),
@@ -45,6 +46,14 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
         }
     };
     let keyed = attributes.key.as_ref().map(|key| {
+        let mut generics = generics.clone();
+        for parameter in attributes.aliases.iter().chain([key]).flat_map(Key::parameters) {
+            let keyed: syn::WherePredicate = parse_quote!(#parameter: #krate::__private::Keyed);
+            generics.make_where_clause().predicates.push(keyed);
+        }
+        let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+        let (key, composed_aliases) =
+            (key_text(&krate, key), composed_aliases(&krate, key, &attributes.aliases));
         let version = attributes.version.iter();
         let transient = attributes.transient.iter().map(|_| {
             quote!(
@@ -52,7 +61,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
             )
         });
         let aliases = (!attributes.aliases.is_empty()).then(|| {
-            let aliases = &attributes.aliases;
+            let aliases = attributes.aliases.iter().map(|alias| key_text(&krate, alias));
             quote!(const ALIASES: &'static [&'static str] = &[#(#aliases),*];)
         });
         let repeats = attributes.repeats.as_ref().map(|repeats| match repeats == "shared" {
@@ -72,6 +81,7 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
                 #(const VERSION: u32 = #version;)*
                 #(#transient)*
                 #aliases
+                #composed_aliases
                 #repeats
                 #history
             }
@@ -84,6 +94,52 @@ pub(crate) fn expand(input: &DeriveInput, krate: &Path) -> Result<TokenStream> {
             #body
         }
         #keyed
+    })
+}
+
+/// Fails if a key names what is no type parameter.
+fn check_parameters(attributes: &TypeAttributes, generics: &syn::Generics) -> Result<()> {
+    for key in attributes.key.iter().chain(&attributes.aliases) {
+        for name in key.parameters() {
+            if !generics.type_params().any(|parameter| parameter.ident == *name) {
+                let message = format!("`{name}` is no type parameter of this type, so it has no key");
+                return Err(Error::new(key.text.span(), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An expression for the text of a key. One that has the keys of parameters in it is put together at compile time.
+fn key_text(krate: &Path, key: &Key) -> TokenStream {
+    if !key.is_composed() {
+        let text = &key.text;
+        return quote!(#text);
+    }
+    let parts = key.parts.iter().map(|part| match part {
+        KeyPart::Text(text) => quote!(#text),
+        KeyPart::Parameter(name) => quote!(<#name as #krate::__private::Keyed>::KEY),
+    });
+    quote!((const { &#krate::__private::ComposedKey::new(&[#(#parts),*]) }).as_str())
+}
+
+/// The keys that an instance had when its parameters had other keys.
+fn composed_aliases(krate: &Path, key: &Key, aliases: &[Key]) -> Option<TokenStream> {
+    let composed: Vec<_> = aliases.iter().chain([key]).filter(|key| key.is_composed()).collect();
+    if composed.is_empty() {
+        return None;
+    }
+    let keys = composed.iter().map(|key| {
+        let parts = key.parts.iter().map(|part| match part {
+            KeyPart::Text(text) => quote!(::std::vec![::std::string::String::from(#text)]),
+            KeyPart::Parameter(name) => quote!(#krate::__private::all_keys::<#name>()),
+        });
+        quote!(::std::vec![#(#parts),*])
+    });
+    Some(quote! {
+        fn composed_aliases() -> ::std::vec::Vec<::std::string::String> {
+            #krate::__private::compose_aliases::<Self>(::std::vec![#(#keys),*])
+        }
     })
 }
 

@@ -9,21 +9,7 @@ mod expand;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input, parse_quote};
 
-/// Makes a type saveable.
-///
-/// On the type:
-/// - `#[persist(key = "game.health")]`: its name in every save; needed for components, resources and saves of one
-///   value, not for types that are only fields of others.
-/// - `#[persist(version = 2)]`: counts up when the meaning of saved fields changes. Default: 1.
-/// - `#[persist(transient)]`: the component is never saved, though its entity is.
-/// - `#[persist(bound = "T: 'static")]`: what is required of type parameters. Default: `Persist` of each.
-/// - `#[persist(crate = path)]`: where Bonfire is, if it is not `::bonfire`.
-///
-/// On a field:
-/// - `#[persist(skip)]`: never saved; `Default::default()` on load, or the value of `default`.
-/// - `#[persist(default)]`, `#[persist(default = expression)]`: the value for saves older than the field.
-/// - `#[persist(alias = "hp")]`: a name that the field had before; may be repeated. Also on variants.
-/// - `#[persist(with = Adapter)]`: saved through an `Adapter`, for types of other crates.
+#[doc = include_str!("../ATTRIBUTES.md")]
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

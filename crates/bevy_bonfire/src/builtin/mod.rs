@@ -8,8 +8,6 @@ pub(crate) mod reflect;
 pub(crate) mod state;
 #[cfg(feature = "time")]
 pub(crate) mod time;
-#[cfg(feature = "transform")]
-mod transform;
 #[cfg(feature = "visibility")]
 mod visibility;
 
@@ -21,8 +19,10 @@ use bevy_ecs::hierarchy::ChildOf;
 use bevy_ecs::name::Name;
 use bevy_ecs::query::Allow;
 use bevy_ecs::world::World;
+#[cfg(feature = "transform")]
+use bevy_transform::components::Transform;
 use bonfire::engine::{Layout, LayoutOf, WorldNumber};
-use bonfire::{Adapter, Descriptor, LoadContext, Result, Writer};
+use bonfire::{Adapter, Descriptor, LoadContext, Result};
 
 use crate::pending::PendingEntities;
 use crate::registry::{Carried, ComponentRegistry, InsertMode, SaveRegistry, or_panic};
@@ -51,22 +51,6 @@ macro_rules! marks {
     )*};
 }
 marks!(Saved, SavedTree, Disabled);
-
-struct AsText;
-
-impl Adapter<Name> for AsText {
-    type Saved = String;
-
-    fn save(name: &Name) -> Result<String> {
-        Ok(name.as_str().to_owned())
-    }
-    fn encode(name: &Name, out: &mut Writer) {
-        out.text(name.as_str());
-    }
-    fn load(saved: String, _: &LoadContext<'_>) -> Result<Name> {
-        Ok(Name::new(saved))
-    }
-}
 
 struct AsParent;
 
@@ -131,11 +115,11 @@ fn register_marks(world: &mut World, registry: &mut ComponentRegistry) {
 
 fn register_components(world: &mut World, registry: &mut ComponentRegistry) {
     let numbers = [
-        registry.add::<Name>(world, Descriptor::adapted::<Name, AsText>("bevy.name")),
+        registry.add::<Name>(world, Descriptor::new::<Name>("bevy.name")),
         registry
             .add_relationship::<ChildOf>(world, Descriptor::adapted::<ChildOf, AsParent>("bevy.child_of")),
         #[cfg(feature = "transform")]
-        transform::register(world, registry),
+        registry.add::<Transform>(world, Descriptor::new::<Transform>("bevy.transform")),
         #[cfg(feature = "visibility")]
         visibility::register(world, registry),
     ];

@@ -6,7 +6,7 @@
 mod codec;
 mod column;
 pub(crate) mod field_default;
-mod keyed;
+pub(crate) mod keyed;
 mod staged;
 mod upgrade;
 
@@ -104,6 +104,7 @@ impl Descriptor {
         let mut descriptor = Self::new::<T>(T::KEY).with_version(T::VERSION);
         descriptor.transient = T::TRANSIENT;
         descriptor.aliases = T::ALIASES.iter().copied().map(Cow::Borrowed).collect();
+        descriptor.aliases.extend(T::composed_aliases().into_iter().map(Cow::Owned));
         if T::DICTIONARY {
             descriptor.repeats = Repeats::Dictionary;
         }

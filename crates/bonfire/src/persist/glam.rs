@@ -88,6 +88,25 @@ boolean_vectors!(
     BVec4("x" = x, "y" = y, "z" = z, "w" = w)
 );
 
+/// Masks of SIMD vectors, whose lanes are no fields.
+macro_rules! masks {
+    ($($mask:ident($($name:literal $lane:ident $index:literal),*)),*) => {$(
+        impl Persist for $mask {
+            fn schema(types: &mut SchemaBuilder) -> Node {
+                structure::<bool>(types, &[$($name),*])
+            }
+            fn encode(&self, out: &mut Writer) {
+                $(self.test($index).encode(out);)*
+            }
+            fn decode(input: &mut Reader<'_>) -> Result<Self> {
+                $(let $lane = bool::decode(input)?;)*
+                Ok(Self::new($($lane),*))
+            }
+        }
+    )*};
+}
+masks!(BVec3A("x" x 0, "y" y 1, "z" z 2), BVec4A("x" x 0, "y" y 1, "z" z 2, "w" w 3));
+
 macro_rules! matrices {
     ($($matrix:ident [$($name:literal $axis:ident: $vector:ty),*]),* $(,)?) => {$(
         impl Persist for $matrix {
@@ -122,6 +141,7 @@ matrices!(
     DMat3["x_axis" x_axis: DVec3, "y_axis" y_axis: DVec3, "z_axis" z_axis: DVec3],
     DMat4["x_axis" x_axis: DVec4, "y_axis" y_axis: DVec4, "z_axis" z_axis: DVec4, "w_axis" w_axis: DVec4],
     Affine2["matrix2" matrix2: Mat2, "translation" translation: Vec2],
+    Affine3["matrix3" matrix3: Mat3, "translation" translation: Vec3],
     Affine3A["matrix3" matrix3: Mat3A, "translation" translation: Vec3A],
     DAffine2["matrix2" matrix2: DMat2, "translation" translation: DVec2],
     DAffine3["matrix3" matrix3: DMat3, "translation" translation: DVec3],

@@ -39,7 +39,7 @@ fn encode_sorted<'a, K: Persist, V: 'a>(
     });
 }
 
-fn decode_pairs<K: Persist, V: Persist>(
+pub(super) fn decode_pairs<K: Persist, V: Persist>(
     input: &mut Reader<'_>,
     mut insert: impl FnMut(K, V) -> bool,
 ) -> Result<()> {
@@ -110,4 +110,9 @@ maps_and_sets!(
     #[cfg(feature = "bevy_ecs_0_20")]
     [Eq + Hash][S: BuildHasher + Default + 'static]
     bevy_platform::collections::HashMap<K, V, S>, bevy_platform::collections::HashSet<K, S>
+);
+maps_and_sets!(
+    #[cfg(feature = "bevy_ecs_0_20")]
+    [bevy_ecs::entity::EntityEquivalent + Hash][]
+    bevy_ecs::entity::hash_map::EntityEquivalentHashMap<K, V>, bevy_ecs::entity::hash_set::EntityEquivalentHashSet<K>
 );

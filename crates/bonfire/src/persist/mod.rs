@@ -33,9 +33,27 @@ use reference;
 
 #[cfg(feature = "bevy_ecs_0_20")]
 mod bevy;
+#[cfg(feature = "bevy_color_0_20")]
+mod bevy_color;
+#[cfg(feature = "bevy_math_0_20")]
+mod bevy_math;
+#[cfg(feature = "bevy_shape_0_20")]
+mod bevy_shape;
+#[cfg(feature = "bevy_time_0_20")]
+mod bevy_time;
+#[cfg(feature = "bevy_transform_0_20")]
+mod bevy_transform;
 mod container;
 mod dense;
 mod derived_layout;
+#[cfg(any(
+    feature = "bevy_color_0_20",
+    feature = "bevy_math_0_20",
+    feature = "bevy_shape_0_20",
+    feature = "bevy_time_0_20",
+    feature = "bevy_transform_0_20",
+))]
+mod foreign;
 #[cfg(feature = "glam_0_33")]
 mod glam;
 #[cfg(feature = "hecs_0_11")]
@@ -73,7 +91,8 @@ use crate::wire::{Reader, Writer};
     message = "`{Self}` cannot be saved: it does not implement `Persist`",
     label = "this type has no saved form",
     note = "derive it: `#[derive(Persist)]`",
-    note = "for a field whose type is from another crate: `#[persist(with = SomeAdapter)]`, or `#[persist(skip)]`"
+    note = "for a field whose type is from another crate: `#[persist(with = SomeAdapter)]`, or `#[persist(skip)]`",
+    note = "types of Bevy and glam have features: `time`, `transform`, `color` and `shape` of `bevy_bonfire`"
 )]
 pub trait Persist: Sized + 'static {
     /// Where the persisted bytes lie in memory, if they lie still. [`LayoutOf::ROWS`] is always right.

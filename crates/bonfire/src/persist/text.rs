@@ -1,7 +1,8 @@
-//! Text in all its owners.
+//! Text in all its owners, and paths.
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -42,6 +43,25 @@ impl Persist for Cow<'static, str> {
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         String::decode(input).map(Cow::Owned)
+    }
+}
+
+/// Saved as text, with the separators that it has, so that tools show it and other systems read it. A path that is not
+/// Unicode cannot be encoded: no text stands for it on another system.
+impl Persist for PathBuf {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        types.add(Type::Text)
+    }
+    fn encode(&self, out: &mut Writer) {
+        match self.to_str() {
+            Some(text) => out.text(text),
+            None => out.fail(Error::misuse(format!(
+                "the path {self:?} is not Unicode: save a path that is, or skip the field"
+            ))),
+        }
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        String::decode(input).map(Self::from)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Boxes, cells, and the small structs of the standard library.
+//!
+//! A `SystemTime` is a value like others: the core takes and returns it, and reads no clock.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::{Ordering, Reverse};
 use std::ops::{Range, RangeFrom, RangeInclusive, RangeTo};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Persist;
 use crate::error::{Error, Result};
@@ -72,6 +74,8 @@ impl<T: Persist> Persist for Reverse<T> {
     }
 }
 
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
 impl Persist for Duration {
     fn schema(types: &mut SchemaBuilder) -> Node {
         let (secs, nanos) = (u64::schema(types), u32::schema(types));
@@ -83,10 +87,50 @@ impl Persist for Duration {
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (secs, nanos) = (input.u64()?, input.u32()?);
-        if nanos >= 1_000_000_000 {
+        if nanos >= NANOS_PER_SECOND {
             return Err(input.corrupt(format!("{nanos} nanoseconds are more than a second")));
         }
         Ok(Self::new(secs, nanos))
+    }
+}
+
+/// Saved as seconds since 1970, below zero for earlier times, and nanoseconds after that second. Systems whose clocks are
+/// coarser (100 ns on Windows) round down, and a time that the system cannot express is refused.
+impl Persist for SystemTime {
+    fn schema(types: &mut SchemaBuilder) -> Node {
+        let (secs, nanos) = (i64::schema(types), u32::schema(types));
+        types.add(Type::Struct(vec![Field::new("secs", secs), Field::new("nanos", nanos)].into()))
+    }
+    fn encode(&self, out: &mut Writer) {
+        let (secs, nanos) = match self.duration_since(Self::UNIX_EPOCH) {
+            Ok(after) => (i128::from(after.as_secs()), after.subsec_nanos()),
+            Err(error) => {
+                let before = error.duration();
+                match before.subsec_nanos() {
+                    0 => (-i128::from(before.as_secs()), 0),
+                    nanos => (-i128::from(before.as_secs()) - 1, NANOS_PER_SECOND - nanos),
+                }
+            }
+        };
+        match i64::try_from(secs) {
+            Ok(secs) => secs.encode(out),
+            Err(_) => out.fail(Error::misuse(format!("{secs} seconds since 1970 do not fit into 64 bits"))),
+        }
+        out.u32(nanos);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let (secs, nanos) = (i64::decode(input)?, input.u32()?);
+        if nanos >= NANOS_PER_SECOND {
+            return Err(input.corrupt(format!("{nanos} nanoseconds are more than a second")));
+        }
+        let distance = Duration::from_secs(secs.unsigned_abs());
+        let second = match secs < 0 {
+            true => Self::UNIX_EPOCH.checked_sub(distance),
+            false => Self::UNIX_EPOCH.checked_add(distance),
+        };
+        second
+            .and_then(|second| second.checked_add(Duration::from_nanos(u64::from(nanos))))
+            .ok_or_else(|| input.corrupt(format!("no clock of this system shows {secs} seconds since 1970")))
     }
 }
 

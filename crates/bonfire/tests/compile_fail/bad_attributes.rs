@@ -44,4 +44,16 @@ enum SkippedVariant {
     Here,
 }
 
+#[derive(Persist)]
+#[persist(key = "game.slot<{U}>")]
+struct UnknownParameter<T>(T);
+
+#[derive(Persist)]
+#[persist(key = "game.slot<{T>")]
+struct OpenBrace<T>(T);
+
+#[derive(Persist)]
+#[persist(key = "game.slot<T}>")]
+struct ClosingBrace<T>(T);
+
 fn main() {}
