@@ -54,8 +54,11 @@ pub use world::{CommandsSaveExt, WorldSaveExt};
 
 /// What a game imports.
 pub mod prelude {
+    pub use bonfire::RowOrder;
+
     #[cfg(feature = "asset")]
     pub use crate::AssetRef;
+    pub use crate::live::RewindExt;
     pub use crate::{
         Autosave, BonfirePlugin, CommandsSaveExt, ExitOptions, LoadFinished, LoadMode, LoadOptions,
         LoadStarting, Persist, PersistExt, SaveCaptured, SaveFinished, SaveOptions, SaveScope, SaveStarting,

@@ -89,7 +89,7 @@ pub use error::{Error, Result};
 pub use evolve::{LockProblem, SchemaLock};
 pub use filter::Filter;
 pub use limits::Limits;
-pub use load::{ComponentReport, LoadOptions, LoadReport, Outcome, Preflight, Unknown, preflight};
+pub use load::{ComponentReport, LoadOptions, LoadReport, Outcome, Preflight, RowOrder, Unknown, preflight};
 pub use migration::{TrackState, WorldEdit};
 pub use persist::{Adapter, AsText, Persist};
 pub use registry::Registry;

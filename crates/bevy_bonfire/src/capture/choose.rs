@@ -68,7 +68,8 @@ struct Chooser<'w, 'a> {
     layer: Option<&'a Layer>,
     /// The entities that match all queries, if there are queries.
     matched: Option<EntitySet>,
-    mark: Option<ComponentId>,
+    /// One of these makes entities part of the save.
+    marks: Vec<ComponentId>,
     /// The entities that an ancestor makes part of the save, if there are such ancestors.
     descendants: Option<EntitySet>,
     child_of: Option<ComponentId>,
@@ -96,8 +97,8 @@ impl<'w, 'a> Chooser<'w, 'a> {
             filter,
             layer,
             matched: matched(selection, world)?,
-            mark: registry.mark(world),
-            descendants: descendants(world).filter(|_| registry.other_mark.is_none()),
+            marks: registry.marks(world),
+            descendants: descendants(world).filter(|_| registry.is_of_saves()),
             child_of: world.components().component_id::<ChildOf>(),
             pending: world.components().component_id::<Pending>(),
         })
@@ -112,12 +113,11 @@ impl<'w, 'a> Chooser<'w, 'a> {
             return None;
         }
         let entries = &self.registry.entries;
-        let is_marked = |id| Some(id) == self.mark;
+        let is_marked = self.marks.iter().any(|&mark| archetype.contains(mark));
+        let is_persisted = |id| self.registry.number(id).is_some_and(|number| !entries[number].incidental);
         let in_scope = match self.registry.scope {
-            SaveScope::Marked => self.mark.is_some_and(|mark| archetype.contains(mark)),
-            SaveScope::Persisted => archetype.iter_components().any(|id| {
-                self.registry.number(id).is_some_and(|number| !entries[number].incidental) || is_marked(id)
-            }),
+            SaveScope::Marked => is_marked,
+            SaveScope::Persisted => is_marked || archetype.iter_components().any(is_persisted),
         };
         let has_parent = || self.child_of.is_some_and(|child_of| archetype.contains(child_of));
         let reason = match in_scope {

@@ -31,7 +31,7 @@ pub(super) fn remark(
     writer: &mut SnapshotWriter<'_>,
 ) {
     let registry = input.registry;
-    if registry.other_mark.is_some() {
+    if !registry.is_of_saves() {
         return;
     }
     let mut omitted: BTreeMap<(String, String), usize> = BTreeMap::new();

@@ -68,7 +68,7 @@ pub(super) fn saved(
                 }
             }
         }
-        if not_saved > 0 && sources.linked && registry.other_mark.is_none() {
+        if not_saved > 0 && sources.linked && registry.is_of_saves() {
             writer.note(descriptor.key(), NOT_SAVED, not_saved);
         }
         if !lists.is_empty() {

@@ -184,7 +184,8 @@ impl DeltaCapture {
     fn registry(&self, world: &mut World) -> Result<Arc<ComponentRegistry>> {
         match self.contents {
             DeltaContents::Saves => SaveRegistry::of(world),
-            DeltaContents::Replicated | DeltaContents::Relayed => Ok(ReplicationRegistry::of(world)),
+            DeltaContents::Replicated => Ok(ReplicationRegistry::of(world)),
+            DeltaContents::Relayed => Ok(ReplicationRegistry::of_relay(world)),
             DeltaContents::Mirror => Ok(ReplicationRegistry::of_mirror(world)),
         }
     }

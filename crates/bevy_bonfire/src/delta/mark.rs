@@ -57,6 +57,8 @@ pub(crate) struct ReplicationRegistry {
     components: Arc<ComponentRegistry>,
     /// The registry of saves whose components it has all of, if it shall have all.
     persisted: Option<Arc<ComponentRegistry>>,
+    /// The components that it was made of, and the same ones, also of entities that are mirrored.
+    relayed: Option<[Arc<ComponentRegistry>; 2]>,
 }
 
 impl ReplicationRegistry {
@@ -68,7 +70,7 @@ impl ReplicationRegistry {
             // Mirrors are not saved on purpose.
             SaveRegistry::edit(world, |_, saves| saves.ignore(mirrored));
             let components = Arc::new(ComponentRegistry::marked(mark));
-            world.insert_resource(Self { components, persisted: None });
+            world.insert_resource(Self { components, persisted: None, relayed: None });
         }
         let saves = Arc::clone(&world.resource::<SaveRegistry>().0);
         let mut registry = world.resource_mut::<Self>();
@@ -102,8 +104,24 @@ impl ReplicationRegistry {
     pub(crate) fn of_mirror(world: &mut World) -> Arc<ComponentRegistry> {
         let mut registered = Self::of(world);
         let mark = world.register_component::<Mirrored>();
-        Arc::make_mut(&mut registered).other_mark = Some(mark);
+        Arc::make_mut(&mut registered).other_marks = vec![mark];
         registered
+    }
+
+    /// The same components, of entities that are replicated or mirrored.
+    pub(crate) fn of_relay(world: &mut World) -> Arc<ComponentRegistry> {
+        let components = Self::of(world);
+        let mark = world.register_component::<Mirrored>();
+        let mut registry = world.resource_mut::<Self>();
+        if let Some([of, relayed]) = &registry.relayed
+            && Arc::ptr_eq(of, &components)
+        {
+            return Arc::clone(relayed);
+        }
+        let mut relayed = Arc::clone(&components);
+        Arc::make_mut(&mut relayed).other_marks.push(mark);
+        registry.relayed = Some([components, Arc::clone(&relayed)]);
+        relayed
     }
 
     pub(crate) fn edit(

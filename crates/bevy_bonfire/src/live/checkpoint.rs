@@ -6,17 +6,21 @@ use std::sync::Arc;
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::{Error, Result, Snapshot};
+use bonfire::{Error, Result, RowOrder, Snapshot};
 
 use super::capture_with_events::capture_with_data;
+use super::rewindable;
 use crate::capture::{IncrementalCapture, SaveOptions};
-use crate::load::{LoadMode, Loaded, Ticks, load_with_events};
+use crate::load::in_place::SparseOrder;
+use crate::load::{LoadMode, LoadOptions, Loaded, Ticks, load_with_events};
 use crate::registry::SaveRegistry;
 
 /// The last few captures of a world, to go back to: for rewinding, and for rollback in games over the network.
 ///
 /// Captures share the memory of what did not change between them, so a hundred of them take not much more than one. Going
-/// back is [`LoadMode::Restore`]: entities keep their ids, and change detection sees what is now another value.
+/// back is [`LoadMode::Restore`]: entities that still exist keep their ids, and change detection sees what is now another
+/// value. Entities that were despawned since come back with new ids, which [`Loaded::respawned`] lists: generations of Bevy only
+/// rise. [`despawn_rewindable`](super::RewindExt::despawn_rewindable) keeps their ids. A world has one ring.
 ///
 /// A checkpoint is a state, not the inputs that led to it: a game that replays from one gets the same world only if its
 /// simulation is deterministic.
@@ -48,6 +52,7 @@ pub struct Checkpoints {
     max: usize,
     options: SaveOptions,
     changed: Ticks,
+    row_order: RowOrder,
     captures: IncrementalCapture,
 }
 
@@ -56,6 +61,8 @@ struct Checkpoint {
     snapshot: Snapshot,
     /// Resources that the world had; some may be left out of the snapshot.
     resources: Vec<ComponentId>,
+    /// The order of rows that the snapshot does not have, if order comes back.
+    order: SparseOrder,
 }
 
 impl Checkpoints {
@@ -66,6 +73,7 @@ impl Checkpoints {
             max: max.max(1),
             options: SaveOptions::new(),
             changed: Ticks::Differing,
+            row_order: RowOrder::Keep,
             captures: IncrementalCapture::new(),
         }
     }
@@ -79,6 +87,13 @@ impl Checkpoints {
     /// What counts as changed after going back. Default: values that are now others.
     pub fn changed(mut self, ticks: Ticks) -> Self {
         self.changed = ticks;
+        self
+    }
+
+    /// Chooses the order of entities within their archetypes after going back. Default: it stays. A simulation whose systems
+    /// depend on the order of queries needs [`RowOrder::Restore`] to go on as it did.
+    pub fn row_order(mut self, row_order: RowOrder) -> Self {
+        self.row_order = row_order;
         self
     }
 
@@ -99,7 +114,12 @@ impl Checkpoints {
         if self.ring.len() == self.max {
             self.ring.pop_front();
         }
-        self.ring.push_back(Checkpoint { tick, snapshot, resources });
+        let order = match self.row_order {
+            RowOrder::Keep => SparseOrder::default(),
+            RowOrder::Restore => SparseOrder::of(world),
+        };
+        self.ring.push_back(Checkpoint { tick, snapshot, resources, order });
+        rewindable::set_window(world, self.ring[0].tick, tick);
         Ok(())
     }
 
@@ -111,12 +131,14 @@ impl Checkpoints {
             let kept = kept.map_or("none is".to_owned(), |(first, last)| format!("{first} to {last} are"));
             return Err(Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept")));
         };
-        let Checkpoint { snapshot, resources, .. } = &self.ring[index];
+        let Checkpoint { snapshot, resources, order, .. } = &self.ring[index];
         let mode = match self.options.selection.is_everything() {
             true => LoadMode::Restore(self.changed),
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
         };
-        let loaded = load_with_events(world, None, Ok(snapshot), mode.into())?;
+        let loaded =
+            load_with_events(world, None, Ok(snapshot), LoadOptions::from(mode).row_order(self.row_order))?;
+        order.restore(world, |entity| loaded.entity(entity).or(Some(entity)));
         let registry = SaveRegistry::of(world)?;
         for number in
             loaded.report.resources_not_saved.iter().filter_map(|key| registry.core.index_of_key(key))
@@ -127,6 +149,7 @@ impl Checkpoints {
             }
         }
         self.ring.truncate(index + 1);
+        rewindable::after_rewind(world, &loaded, self.ring[0].tick, tick);
         Ok(loaded)
     }
 

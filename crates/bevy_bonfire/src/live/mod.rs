@@ -11,6 +11,7 @@
 //! | `journal` | [`SavePolicy::Journal`]: a save, and then what has changed |
 //! | `exit` | the last tick |
 //! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
+//! | `rewindable` | entities that are despawned and come back under their ids |
 //!
 //! Requests wait in the queue of the saver and are done in the order in which they were made. A save is captured at the end of the tick, with everything that
 //! the tick did, and written by another thread. A load is read and decoded by that thread, too, and committed at the end of a
@@ -23,6 +24,7 @@ mod exit;
 mod journal;
 mod loading;
 mod request;
+mod rewindable;
 mod run;
 mod saves;
 
@@ -31,6 +33,7 @@ pub(crate) use self::capture_with_events::capture_with_events;
 pub use self::checkpoint::Checkpoints;
 pub use self::exit::{ExitOptions, SavedOnExit};
 pub(crate) use self::request::Request;
+pub use self::rewindable::RewindExt;
 pub(crate) use self::run::{HasSaves, finish_saves, request, run};
 pub(crate) use self::saves::simulation_runs;
 pub use self::saves::{LoadHandle, SavePolicy, SaveSystems, Saves, SimulationSet};

@@ -5,7 +5,7 @@
 //! | 1 | saved entities are looked for where they were; those that are gone get new ids; everything is staged |
 //! | 2 | values of those that still exist are overwritten in place |
 //! | 3 | what is gone is spawned again, components are removed and inserted, lists of sources are put in order |
-//! | 4 | what has come since is despawned |
+//! | 4 | what has come since is despawned; rows get their order back, if that is asked for |
 //! | 5 | resources |
 //!
 //! Up to and with step 1 a failure leaves the world as it was. After that, code of the game runs: what its values do when
@@ -22,11 +22,13 @@ use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::engine::{Comparison, LoadPlan, RowRun, SavedOrder, Staged};
-use bonfire::{EntityId, Error, Result};
+use bonfire::{EntityId, Error, Result, RowOrder};
 
 use super::Ticks;
 use super::completion::{CommittedLoad, unknown_order};
-use super::in_place::{LiveGroup, MatchedRows, StructuralChanges, compare, is_same_world, resource_differs};
+use super::in_place::{
+    LiveGroup, MatchedRows, StructuralChanges, compare, is_same_world, resource_differs, restore_row_order,
+};
 use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
     ExtraColumn, Interruption, LateInsertions, ListOrder, PendingArchetype, RawColumn, change_world,
@@ -44,6 +46,9 @@ pub(super) fn restore(world: &mut World, load: &PreparedLoad<'_>) -> Result<Comm
     let changes = restore.overwrite(world);
     restore.change_structure(world, changes)?;
     despawn(world, &load.registry, take(&mut restore.extra));
+    if load.options.row_order == RowOrder::Restore {
+        restore.restore_row_order(world);
+    }
     restore.load_resources(world);
     Ok(restore.into_committed())
 }
@@ -178,6 +183,13 @@ impl<'s> StagedRestore<'s> {
             // It may come from a `Drop`, and after that Bevy's tables are not sound: the game must not go on.
             Err(Interruption::Panicked(panic)) => resume_unwind(panic),
         }
+    }
+
+    /// The end of step 4: puts entities in the saved order.
+    fn restore_row_order(&self, world: &mut World) {
+        let saved = self.saved.iter().flat_map(|ids| ids.iter());
+        let map = &self.committed.map;
+        restore_row_order(world, saved.filter_map(|&id| map.get(id)).map(Entity::from));
     }
 
     /// Step 5: loads resources.

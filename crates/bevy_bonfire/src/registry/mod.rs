@@ -36,8 +36,8 @@ pub(crate) struct ComponentRegistry {
     /// By [`ComponentId`], the number of the registered component.
     numbers: Vec<Option<u32>>,
     pub(crate) scope: SaveScope,
-    /// The component that makes an entity part of it, if it is not [`Saved`].
-    pub(crate) other_mark: Option<ComponentId>,
+    /// The components of which one makes an entity part of it; none if that is [`Saved`].
+    pub(crate) other_marks: Vec<ComponentId>,
     pub(crate) batches: Batches,
     pub(crate) layer: Option<Layer>,
     pub(crate) pool: BufferPool,
@@ -109,7 +109,7 @@ impl Default for ComponentRegistry {
             entries: Vec::new(),
             numbers: Vec::new(),
             scope: SaveScope::Marked,
-            other_mark: None,
+            other_marks: Vec::new(),
             batches: Batches::default(),
             layer: None,
             pool: BufferPool::default(),
@@ -128,7 +128,7 @@ impl ComponentRegistry {
 
     /// An empty registry of entities with another mark than [`Saved`].
     pub(crate) fn marked(mark: ComponentId) -> Self {
-        Self { other_mark: Some(mark), ..Self::default() }
+        Self { other_marks: vec![mark], ..Self::default() }
     }
 
     /// Registers a component. `T` must be the descriptor's type.
@@ -212,9 +212,17 @@ impl ComponentRegistry {
         self.numbers[index] = Some(number as u32);
     }
 
-    /// The component that makes an entity part of it.
-    pub(crate) fn mark(&self, world: &World) -> Option<ComponentId> {
-        self.other_mark.or_else(|| world.components().component_id::<Saved>())
+    /// The components of which one makes an entity part of it.
+    pub(crate) fn marks(&self, world: &World) -> Vec<ComponentId> {
+        match self.is_of_saves() {
+            true => world.components().component_id::<Saved>().into_iter().collect(),
+            false => self.other_marks.clone(),
+        }
+    }
+
+    /// Returns true if its entities are those of saves, and not replicated or mirrored ones.
+    pub(crate) fn is_of_saves(&self) -> bool {
+        self.other_marks.is_empty()
     }
 
     /// The number of a component, if it is registered.

@@ -24,6 +24,7 @@ use crate::live::SaveSystems;
 pub struct ReplicationServerPlugin {
     options: Mutex<Option<StreamOptions>>,
     exact: bool,
+    relay: bool,
 }
 
 impl ReplicationServerPlugin {
@@ -33,14 +34,15 @@ impl ReplicationServerPlugin {
     }
 
     fn edit(self, edit: impl FnOnce(&mut StreamOptions)) -> Self {
-        let mut options = self.options.into_inner().ok().flatten().unwrap_or_else(random_stream);
+        let Self { options, exact, relay } = self;
+        let mut options = options.into_inner().ok().flatten().unwrap_or_else(random_stream);
         edit(&mut options);
-        Self { options: Mutex::new(Some(options)), exact: self.exact }
+        Self { options: Mutex::new(Some(options)), exact, relay }
     }
 
     /// All choices about the stream.
     pub fn stream(self, options: StreamOptions) -> Self {
-        Self { options: Mutex::new(Some(options)), exact: self.exact }
+        Self { options: Mutex::new(Some(options)), ..self }
     }
 
     /// Compresses messages.
@@ -63,6 +65,13 @@ impl ReplicationServerPlugin {
         self.exact = true;
         self
     }
+
+    /// Tells also of entities and resources that this world mirrors: for a server that is a client of another one. Its clients
+    /// see them under ids of its own. The other server is not told of them.
+    pub fn relay(mut self) -> Self {
+        self.relay = true;
+        self
+    }
 }
 
 /// No two runs of a server have the same number.
@@ -76,6 +85,7 @@ impl Plugin for ReplicationServerPlugin {
         let given = self.options.lock().ok().and_then(|mut options| options.take());
         let deltas = DeltaCapture::of_replication();
         let deltas = if self.exact { deltas.exact() } else { deltas };
+        let deltas = if self.relay { deltas.with_mirrored() } else { deltas };
         app.insert_resource(ReplicationServer::new(given.unwrap_or_else(random_stream), deltas));
         app.add_systems(Last, send.in_set(ReplicationSystems::Send).before(SaveSystems));
     }

@@ -25,7 +25,7 @@ mod staged;
 pub use self::compare::{Comparison, LiveWorld, RowRun};
 pub use self::deferred::Deferred;
 pub use self::loaded::{Loaded, Resources};
-pub use self::options::{LoadOptions, Unknown};
+pub use self::options::{LoadOptions, RowOrder, Unknown};
 pub use self::plan::LoadPlan;
 pub use self::preflight::{Preflight, preflight};
 pub use self::report::{ComponentReport, LoadReport, Outcome};

@@ -18,6 +18,17 @@ pub enum Unknown {
     Refuse,
 }
 
+/// The order of entities within their archetypes after a restore. Queries visit entities in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RowOrder {
+    /// Keeps the order that the world has. Entities that were spawned again come last.
+    #[default]
+    Keep,
+    /// Brings back the order that the snapshot has, for simulations that depend on it. Entities that are not in the
+    /// snapshot come after those that are. Costs two moves per entity behind the first one that is out of place.
+    Restore,
+}
+
 /// How a save is loaded.
 ///
 /// `Mode` is the front end's: it says what happens to the entities that exist already. Code that uses the core alone has
@@ -34,13 +45,15 @@ pub struct LoadOptions<Mode = ()> {
     pub mode: Mode,
     /// What happens to components and data that are not registered. Default: they are kept for the next save.
     pub unknown: Unknown,
-    /// What happens to references to entities that are not in the save. Default: they become null.
+    /// What happens to references to entities that are not in the save. Default: they are removed.
     pub dangling: Dangling,
     /// The resources that decoding may use. Default: the limits of the slots if there are any, else [`Limits::default`].
     pub limits: Option<Limits>,
     /// The time that the load may take of each frame. Default: none, the load happens in one frame. Calls that return
     /// when the world is loaded ignore it.
     pub budget: Option<Duration>,
+    /// The order of entities within their archetypes, for modes that restore a world. Default: it stays.
+    pub row_order: RowOrder,
     /// Uses the portable twin of every bulk copy: slower, the same values.
     pub portable: bool,
 }
@@ -68,6 +81,11 @@ impl<Mode> LoadOptions<Mode> {
         self.dangling = dangling;
         self
     }
+    /// Chooses the order of entities within their archetypes, for modes that restore a world.
+    pub fn row_order(mut self, row_order: RowOrder) -> Self {
+        self.row_order = row_order;
+        self
+    }
     /// Bounds the resources that decoding may use.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
@@ -81,8 +99,8 @@ impl<Mode> LoadOptions<Mode> {
 
     /// For front ends: the mode, and the options that [`LoadPlan::new`](crate::engine::LoadPlan::new) takes.
     pub fn split_mode(self) -> (Mode, LoadOptions) {
-        let Self { mode, unknown, dangling, limits, budget, portable } = self;
-        (mode, LoadOptions { mode: (), unknown, dangling, limits, budget, portable })
+        let Self { mode, unknown, dangling, limits, budget, row_order, portable } = self;
+        (mode, LoadOptions { mode: (), unknown, dangling, limits, budget, row_order, portable })
     }
 }
 

@@ -73,7 +73,7 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
             resolutions.push(resolution);
             paths.push(path);
         }
-        let LoadOptions { mode: (), unknown, dangling, limits, budget: _, portable } = options;
+        let LoadOptions { mode: (), unknown, dangling, limits, budget: _, row_order: _, portable } = options;
         let limits = limits.unwrap_or_default();
         let copies = if portable { CopyPath::Portable } else { CopyPath::Bulk };
         let plan = Self { snapshot, registry, unknown, dangling, limits, copies, resolutions, paths };
