@@ -48,6 +48,7 @@
 
 mod bulk;
 mod capture;
+mod checkpoint;
 mod column;
 mod context;
 mod convert;
@@ -57,6 +58,7 @@ pub mod engine;
 mod entity;
 mod error;
 mod evolve;
+mod field_index;
 mod filter;
 mod hooks;
 pub mod inspect;
@@ -72,6 +74,7 @@ pub mod schema;
 mod selection;
 mod single_value;
 mod snapshot;
+mod stable_id;
 mod storage;
 #[cfg(feature = "json")]
 mod table;
