@@ -91,7 +91,7 @@ impl<Entity: Copy + Eq + Hash, K: Key, S: BuildHasher> FieldIndex<Entity, K, S> 
 #[macro_export]
 macro_rules! __index_methods {
     ($Component:path, $Entity:ty) => {
-        impl<C: $Component, K: $crate::engine::Key> Index<C, K> {
+        impl<C: $Component, K: $crate::__private::Key> Index<C, K> {
             /// Returns all entities with this key, in the order in which they got it.
             pub fn get(&self, key: &K) -> impl Iterator<Item = $Entity> + '_ {
                 self.entities.get(key)

@@ -113,10 +113,12 @@ pub mod __private {
     };
     pub use crate::descriptor::{History, Keyed};
     pub use crate::error::{Error, Result};
+    pub use crate::field_index::Key;
     pub use crate::layout::{Layout, LayoutOf};
     pub use crate::persist::{Adapter, Persist};
     pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
+    pub use crate::stable_id::new_stable_id;
     pub use crate::wire::{Reader, Writer};
     pub use crate::{
         __layout_of as layout_of, __struct_layout as struct_layout, __unit_enum_layout as unit_enum_layout,

@@ -176,7 +176,7 @@ macro_rules! __stable_id_methods {
         impl StableId {
             /// Makes a new id.
             pub fn new() -> Self {
-                Self($crate::engine::new_stable_id())
+                Self($crate::__private::new_stable_id())
             }
             /// Makes an id with these bits, for games that number their entities themselves.
             pub const fn from_bits(bits: u64) -> Self {

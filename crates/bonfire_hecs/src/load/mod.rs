@@ -99,7 +99,7 @@ pub(crate) fn load(
             .for_each(|value| loaded_resources.add(value));
     }
 
-    bonfire.update_indexes(world);
+    bonfire.stable_ids.update(world);
     report.duplicate_stable_ids = bonfire.stable_ids.prefer(map.iter().map(|(_, entity)| entity.into()));
     let prelude = snapshot.prelude();
     let others: HashSet<EntityId> = match own && snapshot.data().iter().any(has_references) {
@@ -119,8 +119,10 @@ pub(crate) fn load(
         // Rows of entities that are gone are not written again.
         false => bonfire.carry.extend(carry),
     }
-    if !bonfire.hooks.is_empty() {
-        bonfire.update_indexes(world);
+    // Hooks may have spawned and despawned.
+    match bonfire.hooks.is_empty() {
+        true => bonfire.indexes.iter_mut().for_each(|index| index.update(world)),
+        false => bonfire.update_indexes(world),
     }
     Ok(bonfire::engine::Loaded::new(prelude, report, map)
         .with_respawned(respawned)
