@@ -30,10 +30,10 @@ pub(crate) fn rows() -> Vec<Row> {
     add("hecs_restore_100k", 1.15, || restore(100_000));
     add("hecs_restore_1m", 1.2, || restore(1_000_000));
     add("hecs_load_same_holes_1m_over_100k", 1.5, || holes(100_000, 1_000_000));
-    add("hecs_capture_over_100k", 2.0, || capture_over(100_000));
-    add("hecs_capture_over_1m", 2.0, || capture_over(1_000_000));
-    add("hecs_checkpoint_take_100k", 2.0, || checkpoint_take(100_000));
-    add("hecs_checkpoint_rewind_100k", 2.0, || checkpoint_rewind(100_000));
+    add("hecs_capture_over_100k", 2.3, || capture_over(100_000));
+    add("hecs_capture_over_1m", 2.3, || capture_over(1_000_000));
+    add("hecs_checkpoint_take_100k", 2.3, || checkpoint_take(100_000));
+    add("hecs_checkpoint_rewind_100k", 3.6, || checkpoint_rewind(100_000));
     add("hecs_checkpoint_memory_100", 3.0, || checkpoint_memory(100_000));
     rows
 }

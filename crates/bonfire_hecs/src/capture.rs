@@ -70,7 +70,7 @@ pub(crate) enum Sharing<'a> {
     Alone,
     /// With an earlier one, if there is one, and with those that will be made over it.
     Over {
-        earlier: Option<Snapshot>,
+        earlier: Option<Box<Snapshot>>,
         /// By archetype of the world, its number in the earlier capture.
         numbers: &'a [Option<u32>],
     },
@@ -138,7 +138,9 @@ impl Bonfire {
         let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
         let writer = SnapshotWriter::new(&registry.core).pool(&self.pool);
         let (mut writer, numbers) = match sharing {
-            Sharing::Over { earlier, numbers } => (writer.over(earlier), Some(numbers)),
+            Sharing::Over { earlier, numbers } => {
+                (writer.over(earlier.map(|earlier| *earlier)), Some(numbers))
+            }
             Sharing::Alone => (writer.reserve(estimate(registry, &chosen)), None),
         };
         if options.common.checksums {

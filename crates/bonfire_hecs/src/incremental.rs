@@ -68,7 +68,7 @@ impl IncrementalCapture {
     ) -> Result<Snapshot> {
         // A failure forgets it: the next capture stands alone.
         let (earlier, numbers) =
-            self.last.take().map_or((None, Vec::new()), |last| (Some(last.snapshot), last.numbers));
+            self.last.take().map_or((None, Vec::new()), |last| (Some(Box::new(last.snapshot)), last.numbers));
         let sharing = Sharing::Over { earlier, numbers: &numbers };
         let added = CaptureAdditions { data, ..CaptureAdditions::default() };
         let captured = bonfire.capture_with(bonfire.saves(), world, options, added, sharing)?;
