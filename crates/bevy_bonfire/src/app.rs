@@ -8,12 +8,13 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
+use bonfire::engine::Key;
 use bonfire::{
     Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Registry, Result, Unencodable, Upgrader,
     Value, WorldEdit,
 };
 
-use crate::index::{Index, Key};
+use crate::index::Index;
 use crate::registry::{Layer, SaveRegistry, or_panic};
 
 /// Registers what is saved, on an [`App`] or on a bare [`World`].

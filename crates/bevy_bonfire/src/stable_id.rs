@@ -1,23 +1,16 @@
 //! Identity that outlives processes, loads and Bevy's own ids.
 //!
-//! A [`StableId`] is 64 bits: the seed of the session that made it, and a counter. The index knows where each one is
-//! now. A [`StableRef`] refers to one whether or not it is loaded: while it is not, the reference is unresolved, and it
-//! resolves when its target comes back, in this save or in another.
-
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+//! Hooks of the component [`StableId`] keep the core's index up to date. A [`StableRef`] refers to an id whether or not it
+//! is loaded: while it is not, the reference is unresolved, and it resolves when its target comes back, in this save or in
+//! another.
 
 use bevy_ecs::component::Component;
-use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
+use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::lifecycle::HookContext;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::DeferredWorld;
 use bonfire::Persist;
+use bonfire::engine::StableIdIndex;
 
 use crate::pending::Pending;
 
@@ -48,101 +41,20 @@ use crate::pending::Pending;
 #[persist(key = "bonfire.stable_id")]
 pub struct StableId(u64);
 
-/// What this process puts in front of its counter.
-fn session() -> u32 {
-    static SESSION: OnceLock<u32> = OnceLock::new();
-    // The standard library's source of randomness: no two processes have the same, for all that matters.
-    *SESSION.get_or_init(|| RandomState::new().hash_one(std::process::id()) as u32)
-}
-
-static NEXT: AtomicU32 = AtomicU32::new(1);
-
-impl StableId {
-    /// A new id.
-    pub fn new() -> Self {
-        let counter = NEXT.fetch_add(1, Relaxed);
-        assert_ne!(counter, u32::MAX, "a session can make four billion stable ids");
-        Self(u64::from(session()) << 32 | u64::from(counter))
-    }
-    /// An id with these bits, for games that number their entities themselves.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-    /// All 64 bits.
-    pub const fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    /// Another session may have had the same seed: what it made is not made again.
-    fn pass(self) {
-        if (self.0 >> 32) as u32 == session() {
-            NEXT.fetch_max((self.0 as u32).saturating_add(1), Relaxed);
-        }
-    }
-}
-
-/// A new id.
-impl Default for StableId {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for StableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}-{}", self.0 >> 32, self.0 as u32)
-    }
-}
-
-impl fmt::Display for StableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
 /// Where every [`StableId`] of the world is. If several entities have one, it leads to the one that got it last.
 #[derive(Resource, Default, Debug)]
 pub struct StableIds {
-    holders: HashMap<StableId, Holders>,
-    /// How many entities have one.
-    held: usize,
+    index: StableIdIndex<Entity>,
     /// A load puts new entities beside those that they replace: no reason to warn.
     loading: bool,
     /// The ids of pending entities.
     pending: EntityHashMap<StableId>,
 }
 
-#[derive(Debug)]
-struct Holders {
-    last: Entity,
-    earlier: Vec<Entity>,
-}
-
 impl StableIds {
-    /// The entity that has this id, if it is in the world.
-    pub fn get(&self, id: StableId) -> Option<Entity> {
-        self.holders.get(&id).map(|holders| holders.last)
-    }
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.holders.len()
-    }
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.holders.is_empty()
-    }
-
-    /// The ids of these entities that other entities have, too.
-    pub(crate) fn duplicates(&self, entities: impl Iterator<Item = Entity>) -> Vec<StableId> {
-        if self.holders.len() == self.held {
-            return Vec::new();
-        }
-        let loaded: EntityHashSet = entities.collect();
-        let shared = self.holders.iter().filter(|(_, holders)| !holders.earlier.is_empty());
-        let mut ids: Vec<StableId> =
-            shared.filter(|(_, holders)| loaded.contains(&holders.last)).map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids
+    /// Lets the ids of these entities lead to them, and returns those that other entities have, too.
+    pub(crate) fn prefer(&mut self, entities: impl Iterator<Item = Entity>) -> Vec<StableId> {
+        self.index.prefer(entities).into_iter().map(StableId).collect()
     }
 
     pub(crate) fn begin_load(&mut self) {
@@ -154,22 +66,10 @@ impl StableIds {
     }
 
     pub(crate) fn insert(&mut self, id: StableId, entity: Entity) {
-        id.pass();
-        self.held += 1;
-        match self.holders.entry(id) {
-            Entry::Vacant(free) => {
-                free.insert(Holders { last: entity, earlier: Vec::new() });
-            }
-            Entry::Occupied(mut taken) => {
-                let holders = taken.get_mut();
-                let other = std::mem::replace(&mut holders.last, entity);
-                holders.earlier.push(other);
-                if !self.loading {
-                    log::warn!(
-                        "stable id {id} is on entity {other} and on {entity}: references lead to the latter"
-                    );
-                }
-            }
+        if let Some(other) = self.index.insert(id.0, entity)
+            && !self.loading
+        {
+            log::warn!("stable id {id} is on entity {other} and on {entity}: references lead to the latter");
         }
     }
 
@@ -188,22 +88,8 @@ impl StableIds {
     }
 
     fn remove(&mut self, id: StableId, entity: Entity) {
-        if self.pending.remove(&entity).is_some() {
-            return;
-        }
-        let Entry::Occupied(mut taken) = self.holders.entry(id) else { return };
-        let holders = taken.get_mut();
-        if holders.last != entity {
-            let before = holders.earlier.len();
-            holders.earlier.retain(|&other| other != entity);
-            self.held -= before - holders.earlier.len();
-            return;
-        }
-        self.held -= 1;
-        if let Some(other) = holders.earlier.pop() {
-            holders.last = other;
-        } else {
-            taken.remove();
+        if self.pending.remove(&entity).is_none() {
+            self.index.remove(id.0, entity);
         }
     }
 }
@@ -232,32 +118,4 @@ fn discarded(mut world: DeferredWorld<'_>, context: HookContext) {
 #[derive(Persist, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StableRef(StableId);
 
-impl StableRef {
-    /// The target's id.
-    pub fn id(self) -> StableId {
-        self.0
-    }
-
-    /// The target, or the fact that it is not in the world now.
-    pub fn resolve(self, ids: &StableIds) -> Result<Entity, Unresolved> {
-        ids.get(self.0).ok_or(Unresolved(self.0))
-    }
-}
-
-impl From<StableId> for StableRef {
-    fn from(id: StableId) -> Self {
-        Self(id)
-    }
-}
-
-/// The target of a [`StableRef`] is not in the world. That is not an error of the save: it may come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unresolved(pub StableId);
-
-impl fmt::Display for Unresolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the entity with stable id {} is not loaded", self.0)
-    }
-}
-
-impl std::error::Error for Unresolved {}
+bonfire::engine::stable_id_methods!(Entity);

@@ -155,3 +155,19 @@ fn checkpoints_have_the_data_of_plugins() {
     assert!(loaded.report.is_complete(), "{}", loaded.report);
     assert!(world.get_entity(spark).is_ok(), "entities that saves leave out are not removed");
 }
+
+#[test]
+fn a_selection_leaves_out_what_has_any_component() {
+    #[derive(Component)]
+    struct Nobody;
+    let (mut world, entities) = populated();
+    world.entity_mut(entities[1]).insert(Spark);
+    let selection = Selection::new().exclude::<Spark>().exclude::<Nobody>();
+    let snapshot = world.capture(&SaveOptions::new().selection(selection.clone())).unwrap();
+    assert_eq!(snapshot.entity_count(), 2);
+    assert!(snapshot.component_rows().contains_key("test.score"), "who leaves out keeps the rest");
+    assert_eq!(world.capture(&SaveOptions::new().exclude::<Spark>()).unwrap().entity_count(), 2);
+    world.load(&snapshot, LoadMode::ReplaceSelected(selection)).unwrap();
+    assert_eq!(names(&mut world), ["a", "b", "c"]);
+    assert!(world.get_entity(entities[1]).is_ok() && world.get_entity(entities[0]).is_err());
+}

@@ -307,16 +307,19 @@ impl EntityMap {
 
     /// All pairs of saved and new ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (EntityId, EntityId)> + '_ {
-        let table = match &self.lookup {
-            Lookup::Lazy(later) => &later.table().lookup,
-            table => table,
-        };
-        let (dense, sparse) = match table {
-            Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
-            Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
-            Lookup::Lazy(_) => (None, None),
-        };
-        dense.into_iter().flatten().chain(sparse.into_iter().flatten())
+        // A map that is made when it is asked for is not made before the first step.
+        std::iter::once(&self.lookup).flat_map(|lookup| {
+            let table = match lookup {
+                Lookup::Lazy(later) => &later.table().lookup,
+                table => table,
+            };
+            let (dense, sparse) = match table {
+                Lookup::Dense(table) => (Some(table.iter().copied().filter(|slot| !slot.0.is_null())), None),
+                Lookup::Sparse(table) => (None, Some(table.iter().map(|(a, b)| (*a, *b)))),
+                Lookup::Lazy(_) => (None, None),
+            };
+            dense.into_iter().flatten().chain(sparse.into_iter().flatten())
+        })
     }
 }
 

@@ -8,6 +8,8 @@
 //!
 //! What a hook leaves out, its owner makes again: the contract is symmetric.
 
+use std::any::TypeId;
+
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::load::LoadReport;
@@ -96,9 +98,15 @@ impl<W> Hooks<W> {
         Ok(())
     }
 
+    /// Returns true if there are no callbacks.
+    pub fn is_empty(&self) -> bool {
+        self.save.is_empty() && self.load.is_empty() && self.finish.is_empty()
+    }
+
     /// For front ends: runs the save hooks.
     pub fn run_save<'r>(&mut self, world: &W, registry: &'r Registry) -> Result<SaveExtras<'r>> {
-        let mut starting = SaveExtras { registry, data: Vec::new(), excluded: Vec::new() };
+        let mut starting =
+            SaveExtras { registry, data: Vec::new(), excluded: Vec::new(), excluded_types: Vec::new() };
         for hook in &mut self.save {
             hook(world, &mut starting)?;
         }
@@ -134,6 +142,8 @@ pub struct SaveExtras<'r> {
     registry: &'r Registry,
     data: Vec<DataEntry>,
     excluded: Vec<usize>,
+    /// Those that are not registered.
+    excluded_types: Vec<TypeId>,
 }
 
 impl SaveExtras<'_> {
@@ -148,11 +158,12 @@ impl SaveExtras<'_> {
         Ok(())
     }
 
-    /// Leaves out all entities that have this component.
-    pub fn exclude<T: 'static>(&mut self) -> Result<()> {
-        let index = self.registry.require::<T>()?;
-        self.excluded.push(index);
-        Ok(())
+    /// Leaves out all entities that have this component, registered or not.
+    pub fn exclude<T: 'static>(&mut self) {
+        match self.registry.index_of::<T>() {
+            Some(index) => self.excluded.push(index),
+            None => self.excluded_types.push(TypeId::of::<T>()),
+        }
     }
 
     /// Leaves out all entities that have the component with this key.
@@ -167,9 +178,15 @@ impl SaveExtras<'_> {
         &self.data
     }
 
-    /// For front ends: the numbers of the excluded components.
+    /// For front ends: the numbers of the excluded components that are registered.
     pub fn excluded(&self) -> &[usize] {
         &self.excluded
+    }
+
+    /// For front ends: the types of the excluded components that are not registered. An engine whose entities have only
+    /// registered components can ignore them.
+    pub fn excluded_types(&self) -> &[TypeId] {
+        &self.excluded_types
     }
 }
 

@@ -48,6 +48,7 @@
 
 mod bulk;
 mod capture;
+mod checkpoint;
 mod column;
 mod context;
 mod convert;
@@ -57,6 +58,7 @@ pub mod engine;
 mod entity;
 mod error;
 mod evolve;
+mod field_index;
 mod filter;
 mod hooks;
 pub mod inspect;
@@ -72,6 +74,7 @@ pub mod schema;
 mod selection;
 mod single_value;
 mod snapshot;
+mod stable_id;
 mod storage;
 #[cfg(feature = "json")]
 mod table;
@@ -111,10 +114,12 @@ pub mod __private {
     pub use crate::descriptor::keyed::{ComposedKey, all_keys, compose_aliases};
     pub use crate::descriptor::{History, Keyed};
     pub use crate::error::{Error, Result};
+    pub use crate::field_index::Key;
     pub use crate::layout::{Layout, LayoutOf};
     pub use crate::persist::{Adapter, Persist};
     pub use crate::save_options::game_data;
     pub use crate::schema::{Field, Fields, Node, SchemaBuilder, Type, Variant};
+    pub use crate::stable_id::new_stable_id;
     pub use crate::wire::{Reader, Writer};
     pub use crate::{
         __layout_of as layout_of, __struct_layout as struct_layout, __unit_enum_layout as unit_enum_layout,

@@ -71,6 +71,11 @@ macro_rules! __save_options_methods {
             self.selection = self.selection.entities(entities);
             self
         }
+        /// Leaves out entities that have this component, registered or not; may be repeated.
+        pub fn exclude<C: 'static>(mut self) -> Self {
+            self.selection = self.selection.exclude::<C>();
+            self
+        }
         /// Adds data of the game's own, kept in the order of the calls. Use keys with the owner in front: `"game.seed"`.
         pub fn data<T: $crate::__private::Persist>(mut self, key: &str, value: &T) -> $crate::Result<Self> {
             self.common.data.push($crate::__private::game_data(key, value)?);

@@ -1,6 +1,7 @@
 //! Which entities a save is about: the scope, and a choice among the entities in it. Front ends share both, so that they have
 //! the same names in every engine.
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use crate::filter::Filter;
@@ -45,6 +46,8 @@ pub struct Selection<Query> {
     pub filter: Filter,
     /// Entities must match all of these queries.
     pub queries: Vec<Query>,
+    /// Entities must have none of these components.
+    pub excluded: Vec<TypeId>,
     resources: Resources,
 }
 
@@ -61,7 +64,12 @@ enum Resources {
 
 impl<Query> Default for Selection<Query> {
     fn default() -> Self {
-        Self { filter: Filter::default(), queries: Vec::new(), resources: Resources::Implied }
+        Self {
+            filter: Filter::default(),
+            queries: Vec::new(),
+            excluded: Vec::new(),
+            resources: Resources::Implied,
+        }
     }
 }
 
@@ -83,6 +91,12 @@ impl<Query> Selection<Query> {
         Query: FromQuery<F>,
     {
         self.queries.push(Query::from_query());
+        self
+    }
+
+    /// Leaves out entities that have this component, registered or not; may be repeated.
+    pub fn exclude<C: 'static>(mut self) -> Self {
+        self.excluded.push(TypeId::of::<C>());
         self
     }
 
@@ -135,6 +149,7 @@ impl<Query> Selection<Query> {
     /// Returns true if all entities and resources are selected.
     pub fn is_everything(&self) -> bool {
         self.queries.is_empty()
+            && self.excluded.is_empty()
             && self.filter.is_everything()
             && !matches!(self.resources, Resources::Keys(_))
     }

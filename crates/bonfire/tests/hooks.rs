@@ -52,7 +52,8 @@ fn a_hook_attaches_data_and_excludes_entities_in_one_go() {
     world.hooks.on_save(|world: &ModelWorld, save| {
         assert_eq!(world.entities().len(), 4, "the world is whole when the hook runs");
         save.attach("tiles.count", &7_u32)?;
-        save.exclude::<Derived>()
+        save.exclude::<Derived>();
+        Ok(())
     });
     let snapshot = world.save().unwrap();
     assert_eq!(snapshot.entity_count(), 2);

@@ -1,11 +1,11 @@
-//! The rows of the hecs front end: captures, loads and restores of whole worlds.
+//! The rows of the hecs front end: captures, loads and restores of whole worlds, captures over the one before, checkpoints.
 
 use std::hint::black_box;
 
 use bonfire::engine::AlignedBuf;
 use bonfire::{OpenOptions, Snapshot};
-use bonfire_hecs::{Bonfire, LoadMode, SaveOptions};
-use hecs::World;
+use bonfire_hecs::{Bonfire, Checkpoints, IncrementalCapture, LoadMode, SaveOptions};
+use hecs::{Entity, World};
 
 use crate::core_rows::encoded;
 use crate::hecs_plain;
@@ -30,6 +30,11 @@ pub(crate) fn rows() -> Vec<Row> {
     add("hecs_restore_100k", 1.15, || restore(100_000));
     add("hecs_restore_1m", 1.2, || restore(1_000_000));
     add("hecs_load_same_holes_1m_over_100k", 1.5, || holes(100_000, 1_000_000));
+    add("hecs_capture_over_100k", 2.3, || capture_over(100_000));
+    add("hecs_capture_over_1m", 2.3, || capture_over(1_000_000));
+    add("hecs_checkpoint_take_100k", 2.3, || checkpoint_take(100_000));
+    add("hecs_checkpoint_rewind_100k", 3.6, || checkpoint_rewind(100_000));
+    add("hecs_checkpoint_memory_100", 3.0, || checkpoint_memory(100_000));
     rows
 }
 
@@ -129,6 +134,105 @@ fn change(world: &mut World) {
     for (transform, circle, color) in world.query_mut::<(&mut Transform, &mut Circle, &mut Color)>() {
         (*transform, *circle, *color) = (Transform::number(7), Circle::number(7), Color::number(7));
     }
+}
+
+/// One entity in a hundred, one after the other, so that most pages stay as they are.
+fn one_percent(world: &World, entities: usize) -> Vec<Entity> {
+    world.query::<Entity>().with::<&Transform>().iter().skip(entities / 3).take(entities / 100).collect()
+}
+
+fn change_some(world: &World, entities: &[Entity], turn: usize) {
+    for &entity in entities {
+        *world.get::<&mut Transform>(entity).expect("it is alive") = Transform::number(turn as u32);
+    }
+}
+
+/// A capture over the one before, after a change of one entity in a hundred, times a memcpy of all bytes.
+fn capture_over(entities: usize) -> (f64, String) {
+    let (bonfire, world) = (hecs_plain::bonfire(), hecs_plain::filled(entities));
+    let mut memcpy = plain::World::new(entities).memcpy();
+    let (bytes, some) = (encoded(&captured(&bonfire, &world)).len(), one_percent(&world, entities));
+    let (mut captures, options) = (IncrementalCapture::new(), SaveOptions::new());
+    let mut capture = || captures.capture(&bonfire, &world, &options).expect("a world that can be saved");
+    let (mut last, mut turn) = (capture(), 0);
+    let work = || {
+        turn += 1;
+        change_some(&world, &some, turn);
+        // The one before goes when there is a new one, as in a game that keeps one.
+        seconds(&mut || last = capture())
+    };
+    let (ours, theirs) = turns(rounds(entities), work, || seconds(&mut || memcpy.run()));
+    assert!(encoded(&last).to_vec() == encoded(&captured(&bonfire, &world)).to_vec());
+    (ours / theirs, note(ours, theirs, entities, bytes))
+}
+
+/// A world, its ring, and what changes from tick to tick.
+struct Ring {
+    bonfire: Bonfire,
+    world: World,
+    some: Vec<Entity>,
+    checkpoints: Checkpoints,
+    tick: u64,
+}
+
+impl Ring {
+    fn new(entities: usize, max: usize) -> Self {
+        let (bonfire, world) = (hecs_plain::bonfire(), hecs_plain::filled(entities));
+        let some = one_percent(&world, entities);
+        Self { bonfire, world, some, checkpoints: Checkpoints::new(max), tick: 0 }
+    }
+
+    /// A tick of the game, and the seconds that its checkpoint took.
+    fn tick(&mut self) -> f64 {
+        self.tick += 1;
+        change_some(&self.world, &self.some, self.tick as usize);
+        let Self { bonfire, world, checkpoints, tick, .. } = self;
+        seconds(&mut || checkpoints.take(bonfire, world, *tick).expect("a world that can be saved"))
+    }
+}
+
+/// A checkpoint of a ring that is full, with a hundredth changed, times a memcpy of all bytes.
+fn checkpoint_take(entities: usize) -> (f64, String) {
+    let mut ring = Ring::new(entities, 60);
+    let mut memcpy = plain::World::new(entities).memcpy();
+    let bytes = encoded(&captured(&ring.bonfire, &ring.world)).len();
+    (0..60).for_each(|_| _ = ring.tick());
+    let (ours, theirs) = turns(rounds(entities), || ring.tick(), || seconds(&mut || memcpy.run()));
+    (ours / theirs, note(ours, theirs, entities, bytes))
+}
+
+/// A world ten ticks back, a hundredth of it changed in each of them and another despawned, times a memcpy of all bytes.
+fn checkpoint_rewind(entities: usize) -> (f64, String) {
+    let mut ring = Ring::new(entities, 60);
+    let mut memcpy = plain::World::new(entities).memcpy();
+    let bytes = encoded(&captured(&ring.bonfire, &ring.world)).len();
+    let doomed: Vec<Entity> =
+        ring.world.query::<Entity>().with::<&Transform>().iter().take(entities / 100).collect();
+    let work = || {
+        (0..10).for_each(|_| _ = ring.tick());
+        let first = captured(&ring.bonfire, &ring.world);
+        (0..10).for_each(|_| _ = ring.tick());
+        doomed.iter().for_each(|&entity| _ = ring.world.despawn(entity));
+        let Ring { bonfire, world, checkpoints, tick, .. } = &mut ring;
+        *tick -= 10;
+        let time = seconds(&mut || drop(checkpoints.rewind(bonfire, world, *tick).expect("it is kept")));
+        assert!(doomed.iter().all(|&entity| world.contains(entity)));
+        assert_eq!(captured(bonfire, world).entity_count(), first.entity_count());
+        time
+    };
+    let (ours, theirs) = turns(rounds(entities), work, || seconds(&mut || memcpy.run()));
+    (ours / theirs, note(ours, theirs, entities, bytes))
+}
+
+/// The memory of a hundred checkpoints over that of one, a hundredth changed between them.
+fn checkpoint_memory(entities: usize) -> (f64, String) {
+    let mut ring = Ring::new(entities, 100);
+    ring.tick();
+    let one = ring.checkpoints.memory_bytes();
+    (0..99).for_each(|_| _ = ring.tick());
+    let all = ring.checkpoints.memory_bytes();
+    assert_eq!(ring.checkpoints.len(), 100);
+    (all as f64 / one as f64, format!("{} KiB, one has {}", all / 1024, one / 1024))
 }
 
 /// How much longer an entity takes in a large load with same ids than in a small one, of saves with many holes. Memory has

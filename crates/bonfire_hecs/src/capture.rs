@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::engine::{CommonSaveOptions, SnapshotWriter, check_game_key};
+use bonfire::engine::{Carry, CommonSaveOptions, SnapshotWriter, check_game_key};
 use bonfire::{DataEntry, Result, Snapshot};
 use bonfire_store::{SaveReport, SaveTarget};
 use hecs::{Component, Entity, Query, World};
@@ -11,7 +11,7 @@ use hecs::{Component, Entity, Query, World};
 use crate::free_ids;
 use crate::registration::Bonfire;
 use crate::registry::ComponentRegistry;
-use crate::selection::{ChosenArchetype, Selection, choose};
+use crate::selection::{ChosenArchetype, Exclusions, Selection, choose};
 
 type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + Sync>;
 
@@ -29,7 +29,7 @@ type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + 
 /// ```
 #[derive(Clone, Default)]
 pub struct SaveOptions {
-    selection: Selection,
+    pub(crate) selection: Selection,
     common: CommonSaveOptions,
     resources: Vec<WriteResource>,
 }
@@ -53,16 +53,42 @@ impl SaveOptions {
 /// Data and exclusions that hooks add to a capture.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CaptureAdditions<'a> {
-    data: &'a [DataEntry],
-    /// Numbers of components whose entities are left out.
-    excluded: &'a [usize],
+    pub(crate) data: &'a [DataEntry],
+    pub(crate) excluded: Exclusions<'a>,
+}
+
+/// The components that are captured, and unknown ones that are written with them.
+#[derive(Clone, Copy)]
+pub(crate) struct CaptureSource<'a> {
+    pub(crate) registry: &'a ComponentRegistry,
+    pub(crate) carry: Option<&'a Carry>,
+}
+
+/// Whether a capture shares memory with others.
+pub(crate) enum Sharing<'a> {
+    /// It stands alone.
+    Alone,
+    /// With an earlier one, if there is one, and with those that will be made over it.
+    Over {
+        earlier: Option<Box<Snapshot>>,
+        /// By archetype of the world, its number in the earlier capture.
+        numbers: &'a [Option<u32>],
+    },
+}
+
+/// A snapshot, and the archetypes of the world that it has, in order.
+pub(crate) struct CapturedWorld {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) archetypes: Vec<usize>,
 }
 
 impl Bonfire {
     /// Captures the world and nothing else: no hook runs. All memory that it needs comes from a pool and goes back there
     /// with the snapshot.
     pub fn capture(&self, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        self.capture_with(world, options, CaptureAdditions::default())
+        let captured =
+            self.capture_with(self.saves(), world, options, CaptureAdditions::default(), Sharing::Alone)?;
+        Ok(captured.snapshot)
     }
 
     /// Captures the world, with data that hooks attach and without entities that they exclude.
@@ -70,8 +96,10 @@ impl Bonfire {
         self.with_hooks(|bonfire, hooks| {
             let starting = hooks.run_save(world, &bonfire.registry.core)?;
             starting.data().iter().try_for_each(|entry| check_game_key(entry.key()))?;
-            let added = CaptureAdditions { data: starting.data(), excluded: starting.excluded() };
-            bonfire.capture_with(world, options, added)
+            let excluded = Exclusions { numbers: starting.excluded(), types: starting.excluded_types() };
+            let added = CaptureAdditions { data: starting.data(), excluded };
+            let captured = bonfire.capture_with(bonfire.saves(), world, options, added, Sharing::Alone)?;
+            Ok(captured.snapshot)
         })
     }
 
@@ -94,19 +122,30 @@ impl Bonfire {
         Ok(report)
     }
 
-    fn capture_with(
+    /// Everything that is saved.
+    pub(crate) fn saves(&self) -> CaptureSource<'_> {
+        CaptureSource { registry: &self.registry, carry: Some(&self.carry) }
+    }
+
+    pub(crate) fn capture_with(
         &self,
+        source: CaptureSource<'_>,
         world: &World,
         options: &SaveOptions,
         added: CaptureAdditions<'_>,
-    ) -> Result<Snapshot> {
-        let registry = &self.registry;
+        sharing: Sharing<'_>,
+    ) -> Result<CapturedWorld> {
+        let registry = source.registry;
         let mut all = world.query();
         let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
-        let mut writer = SnapshotWriter::new(&registry.core)
-            .pool(&self.pool)
-            .reserve(estimate(registry, &chosen))
-            .unencodable(options.common.unencodable);
+        let writer =
+            SnapshotWriter::new(&registry.core).pool(&self.pool).unencodable(options.common.unencodable);
+        let (mut writer, numbers) = match sharing {
+            Sharing::Over { earlier, numbers } => {
+                (writer.over(earlier.map(|earlier| *earlier)), Some(numbers))
+            }
+            Sharing::Alone => (writer.reserve(estimate(registry, &chosen)), None),
+        };
         if options.common.checksums {
             writer = writer.checksums();
         }
@@ -116,7 +155,15 @@ impl Bonfire {
             writer.metadata(name.clone(), value.clone());
         }
         for chosen in &chosen {
-            let mut out = writer.archetype_with(chosen.len(), |ids| chosen.write_ids(world, ids))?;
+            let mut fill = chosen.fill_ids(world);
+            let mut out = match numbers {
+                None => writer.archetype_with(chosen.len(), |ids| fill(0..ids.len(), ids))?,
+                Some(numbers) => {
+                    let number = numbers.get(chosen.index).copied().flatten().map(|number| number as usize);
+                    // hecs does not know what was touched, so bytes are compared.
+                    writer.archetype_over(chosen.len(), number, None, fill)?
+                }
+            };
             let is_saved = |&&number: &&usize| !registry.core.descriptors()[number].is_transient();
             for &number in chosen.numbers.iter().filter(is_saved) {
                 (registry.entries[number].write)(&mut out, chosen.archetype, chosen.rows.as_deref())?;
@@ -129,8 +176,11 @@ impl Bonfire {
         for entry in added.data.iter().chain(&options.common.data) {
             writer.data_entry(entry.clone());
         }
-        writer.carry(&self.carry);
-        writer.finish()
+        if let Some(carry) = source.carry {
+            writer.carry(carry);
+        }
+        let archetypes = chosen.iter().map(|chosen| chosen.index).collect();
+        Ok(CapturedWorld { snapshot: writer.finish()?, archetypes })
     }
 }
 

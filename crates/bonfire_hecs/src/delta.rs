@@ -13,14 +13,10 @@ use bonfire::engine::{
 use bonfire::{Delta, EntityId, Error, Limits, Note, Result, Snapshot};
 use hecs::{Entity, Without, World};
 
-use crate::capture::SaveOptions;
+use crate::capture::{CaptureAdditions, CaptureSource, SaveOptions, Sharing};
 use crate::column::NewComponents;
+use crate::mark::Mirrored;
 use crate::registration::Bonfire;
-use crate::registry::Saved;
-
-/// On an entity that follows one of another world. It comes and goes as that one does. A stream of this world does not tell of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored;
 
 /// Finds out what has changed in a world by comparing it with what it was.
 ///
@@ -33,7 +29,7 @@ pub struct Mirrored;
 /// struct Health(f32);
 ///
 /// let mut bonfire = Bonfire::new();
-/// bonfire.persist::<Health>()?;
+/// bonfire.persist::<Health>()?.replicate::<Health>()?;
 /// let mut world = hecs::World::new();
 /// let entity = world.spawn((Health(3.0),));
 /// let mut deltas = DeltaCapture::of_replication();
@@ -59,7 +55,7 @@ impl DeltaCapture {
         Self::new(DeltaContents::Saves)
     }
 
-    /// Deltas for mirrors: of entities that are not a mirror of somebody else's, without data and without [`Saved`].
+    /// Deltas for mirrors: of what is replicated, without data, and without entities that mirror another world.
     pub fn of_replication() -> Self {
         Self::new(DeltaContents::Replicated)
     }
@@ -91,14 +87,17 @@ impl DeltaCapture {
     }
 
     fn capture(&self, bonfire: &Bonfire, world: &World, options: &SaveOptions) -> Result<Snapshot> {
-        match self.contents {
-            DeltaContents::Replicated => {
-                let options = options.clone().matching::<Without<(), &Mirrored>>();
-                bonfire.capture(world, &options)
-            }
-            DeltaContents::Mirror => bonfire.capture(world, &options.clone().matching::<&Mirrored>()),
-            DeltaContents::Saves | DeltaContents::Relayed => bonfire.capture(world, options),
-        }
+        let narrowed = match self.contents {
+            DeltaContents::Replicated => Some(options.clone().matching::<Without<(), &Mirrored>>()),
+            DeltaContents::Mirror => Some(options.clone().matching::<&Mirrored>()),
+            DeltaContents::Saves | DeltaContents::Relayed => None,
+        };
+        let source = match self.contents {
+            DeltaContents::Saves => bonfire.saves(),
+            _ => CaptureSource { registry: &bonfire.replicated, carry: None },
+        };
+        let (options, added) = (narrowed.as_ref().unwrap_or(options), CaptureAdditions::default());
+        Ok(bonfire.capture_with(source, world, options, added, Sharing::Alone)?.snapshot)
     }
 
     fn finish(&self, delta: Delta) -> Delta {
@@ -157,10 +156,9 @@ struct StagedChanges<'d> {
 }
 
 impl Bonfire {
-    /// The components that are told to mirrors: all but the mark of saves.
+    /// The components that are told to mirrors: see [`replicate`](Self::replicate).
     pub fn replication_schema(&self) -> Arc<DeltaSchema> {
-        let mark = self.registry.core.index_of::<Saved>();
-        Arc::new(DeltaSchema::without(&self.registry.core, mark))
+        Arc::new(DeltaSchema::new(&self.replicated.core))
     }
 
     /// Applies a delta for mirrors. `map` has the ids of the world that the delta is about and what they are here: it grows and
@@ -188,7 +186,7 @@ impl Bonfire {
         let new: Vec<Entity> = world.reserve_entities(count).collect();
         let staged = ids.assign(map, new.iter().map(|entity| (*entity).into())).and_then(|()| {
             let context: Option<&dyn Any> = Some(&*world);
-            delta.stage(&self.registry.core, schema, map, limits, context)
+            delta.stage(&self.replicated.core, schema, map, limits, context)
         });
         match staged {
             Ok(values) => Ok(self.commit(world, delta, StagedChanges { values, ids, new }, map)),
@@ -209,10 +207,11 @@ impl Bonfire {
         map: &EntityMap,
         schema: &DeltaSchema,
     ) -> Result<Delta> {
-        let current =
-            |number: usize, id: EntityId| (self.registry.entries[number].pointer)(world, map.get(id)?.into());
+        let current = |number: usize, id: EntityId| {
+            (self.replicated.entries[number].pointer)(world, map.get(id)?.into())
+        };
         // SAFETY: live values of the component, whose type is the descriptor's; the world is borrowed.
-        unsafe { delta.with_whole_components(&self.registry.core, schema, current) }
+        unsafe { delta.with_whole_components(&self.replicated.core, schema, current) }
     }
 
     /// From here on nothing fails.
@@ -228,7 +227,7 @@ impl Bonfire {
         for entity in new {
             let _ = world.insert_one(entity, Mirrored);
         }
-        let descriptors = self.registry.core.descriptors();
+        let descriptors = self.replicated.core.descriptors();
         for group in values.groups {
             self.commit_group(world, group, map);
         }
@@ -239,7 +238,7 @@ impl Bonfire {
         for (number, column) in values.resources {
             match column {
                 Some(column) => {
-                    let value = (self.registry.entries[number].resource)(column);
+                    let value = (self.replicated.entries[number].resource)(column);
                     value.into_iter().for_each(|value| applied.resources.add(value));
                 }
                 None => applied.removed_resources.push(descriptors[number].key().to_owned()),
@@ -260,7 +259,7 @@ impl Bonfire {
         }
         let mut inserted = NewComponents::new();
         for change in group.changes {
-            let entry = &self.registry.entries[change.component];
+            let entry = &self.replicated.entries[change.component];
             let absent: Vec<usize> = match &change.column {
                 Some(column) if change.op != DeltaOp::Removed => {
                     (0..entities.len()).filter(|&row| !column.is_present(row)).collect()
@@ -283,15 +282,14 @@ impl Bonfire {
 
     /// Removes the components that a group of whole entities does not have.
     fn remove_others(&self, world: &mut World, group: &StagedGroup<'_>, entities: &[Option<Entity>]) {
-        let descriptors = self.registry.core.descriptors();
-        let mark = self.registry.core.index_of::<Saved>();
+        let descriptors = self.replicated.core.descriptors();
         for (number, descriptor) in descriptors.iter().enumerate() {
             let is_listed = group.changes.iter().any(|change| change.component == number);
-            if is_listed || descriptor.is_transient() || mark == Some(number) {
+            if is_listed || descriptor.is_transient() {
                 continue;
             }
             for &entity in entities.iter().flatten() {
-                (self.registry.entries[number].remove)(world, entity);
+                (self.replicated.entries[number].remove)(world, entity);
             }
         }
     }

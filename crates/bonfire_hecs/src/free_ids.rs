@@ -4,7 +4,8 @@
 //! ones, spawning, and putting the list right afterwards: each step costs the same per entity, whatever ids and holes
 //! there are. (`spawn_column_batch_at` searches the list once per entity.)
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bonfire::{EntityId, Error, Result, Snapshot};
@@ -37,11 +38,22 @@ impl ChosenArchetype<'_> {
         self.entities_from(world, 0)
     }
 
-    pub(crate) fn write_ids(&self, world: &World, ids: &mut [EntityId]) {
-        let ids = ids.iter_mut();
-        match self.batch.take() {
-            Some(batch) => ids.zip(batch).for_each(|(to, entity)| *to = entity.into()),
-            None => ids.zip(self.entities(world)).for_each(|(to, entity)| *to = entity.into()),
+    /// Writes the ids of chosen rows, one range after the other.
+    pub(crate) fn fill_ids<'a>(&'a self, world: &'a World) -> impl FnMut(Range<usize>, &mut [EntityId]) + 'a {
+        let (mut batch, mut next) = (self.batch.take(), 0);
+        move |rows, ids| {
+            if next != rows.start {
+                batch = None;
+            }
+            next = rows.end;
+            let ids = ids.iter_mut();
+            match &mut batch {
+                Some(batch) => ids.zip(batch.by_ref()).for_each(|(to, entity)| *to = entity.into()),
+                None => {
+                    let entities = self.entities_from(world, rows.start);
+                    ids.zip(entities).for_each(|(to, entity)| *to = entity.into());
+                }
+            }
         }
     }
 
@@ -88,6 +100,61 @@ pub(crate) enum IdOrder {
     Chosen,
 }
 
+/// The error about a saved entity whose slot another one has that stays.
+fn in_the_way(saved: EntityId, entity: Entity) -> Error {
+    Error::misuse(format!(
+        "entity {saved} of the save cannot keep its id: entity {} has its slot and is not part of saves. Despawn that one, or \
+         load with `LoadMode::Replace`",
+        EntityId::from(entity)
+    ))
+}
+
+/// Entities that a load leaves where they are, and what the world knows of all slots. The default is those of a world that is
+/// cleared.
+#[derive(Default)]
+pub(crate) struct StayingEntities {
+    /// By slot.
+    entities: HashMap<u32, Entity>,
+    /// By slot, the generation that the next entity there would have. Empty if no entity stays.
+    generations: Vec<u32>,
+    /// How many slots the world has: a table of slots does not become shorter.
+    slots: u32,
+}
+
+impl StayingEntities {
+    /// No entities, of a world that is not cleared.
+    pub(crate) fn none(world: &World) -> Self {
+        Self { slots: slot_count(world), ..Self::default() }
+    }
+
+    /// All entities of a world but those that are despawned and those that are loaded.
+    pub(crate) fn of(world: &World, despawning: &[Entity], loaded: &HashSet<Entity>) -> Self {
+        let going: HashSet<Entity> = despawning.iter().copied().collect();
+        let all = world.iter().map(|entity| entity.entity());
+        let staying = all.filter(|&entity| !going.contains(&entity) && !loaded.contains(&entity));
+        let entities: HashMap<u32, Entity> = staying.map(|entity| (entity.id(), entity)).collect();
+        if entities.is_empty() {
+            return Self::none(world);
+        }
+        let slots = slot_count(world);
+        let mut generations = vec![0; slots as usize];
+        let free = world.freelist().chain(going.into_iter().map(despawned));
+        free.for_each(|free| generations[free.id() as usize] = EntityId::from(free).generation());
+        Self { entities, generations, slots }
+    }
+
+    /// Returns the entity in the slot of an id.
+    pub(crate) fn at(&self, id: EntityId) -> Option<Entity> {
+        self.entities.get(&id.index()).copied()
+    }
+
+    /// Returns an id that is free, with the generation that the world has for its slot if that is later.
+    fn later(&self, id: EntityId) -> EntityId {
+        let known = self.generations.get(id.index() as usize).copied().unwrap_or(0);
+        EntityId::new(id.index(), id.generation().max(known))
+    }
+}
+
 /// The ids that a world will give out next.
 pub(crate) struct FreeIds {
     /// The next one last.
@@ -106,46 +173,71 @@ impl FreeIds {
         Self { list, fresh: slot_count(world), borrowed: false }
     }
 
-    /// Those that a save says the world had, completed by those of `slots` that are neither taken nor listed.
-    pub(crate) fn saved(snapshot: &Snapshot, saved: &[EntityId]) -> Result<Self> {
+    /// Those that a save says the world had, beside entities that stay. Every slot that has neither is listed, too.
+    ///
+    /// Entities that stay may have handles to others that are dead. For their sake a free slot has the later one of the two
+    /// generations that the save and the world know.
+    pub(crate) fn saved(snapshot: &Snapshot, saved: &[EntityId], staying: &StayingEntities) -> Result<Self> {
         let listed = snapshot.free_list()?;
         let next = u32::try_from(snapshot.prelude().next_entity_id).unwrap_or(u32::MAX);
         let count = |ids: &[EntityId]| ids.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
-        let slots = u64::from(next).max(count(saved)).max(count(&listed));
+        let own_slots = u64::from(next).max(count(saved)).max(count(&listed));
         // Every id of a world of hecs is in use or free, so there cannot be many more of them.
         let slots_max = (saved.len() as u64 + listed.len() as u64) * 4 + (64 << 10);
-        if slots > slots_max {
+        if own_slots > slots_max {
             return Err(Error::limit(format!(
-                "{} entities have ids up to {slots}, which they cannot keep: load with `LoadMode::Replace`",
+                "{} entities have ids up to {own_slots}, which they cannot keep: load with `LoadMode::Replace`",
                 saved.len()
             )));
         }
+        let slots = own_slots.max(u64::from(staying.slots));
         let mut known = vec![false; slots as usize];
-        for &id in saved.iter().chain(&listed) {
+        staying.entities.keys().for_each(|&slot| known[slot as usize] = true);
+        let mut take = |id: EntityId| {
             if id.generation() == 0 {
                 return Err(Error::misuse(format!(
                     "entity {id} cannot keep its id: generations of hecs begin with 1, so this is the save of another engine. Load with \
                      `LoadMode::Replace`"
                 )));
             }
-            if std::mem::replace(&mut known[id.index() as usize], true) {
-                return Err(Error::corrupt(format!("id {} is there twice", id.index())));
+            Ok(std::mem::replace(&mut known[id.index() as usize], true))
+        };
+        let twice = |id: EntityId| Error::corrupt(format!("id {} is there twice", id.index()));
+        for &id in saved {
+            if take(id)? {
+                return Err(staying.at(id).map_or_else(|| twice(id), |entity| in_the_way(id, entity)));
             }
         }
-        // Ids that were reserved when the world was saved, or that another writer did not list. They come after the others,
-        // with a generation that no handle has.
-        let unlisted = (0..slots as u32).rev().filter(|&slot| !known[slot as usize]);
-        let mut list: Vec<Entity> =
-            unlisted.map(|slot| EntityId::new(slot, UNUSED_GENERATION).into()).collect();
-        list.extend(listed.into_iter().map(Entity::from));
+        let mut free = Vec::with_capacity(listed.len());
+        for id in listed {
+            match take(id)? {
+                false => free.push(staying.later(id)),
+                true if staying.at(id).is_some() => {}
+                true => return Err(twice(id)),
+            }
+        }
+        // First slots that only this world has, as if they were new. Then ids that were reserved when the world was saved, or that
+        // another writer did not list: they come after the others, with a generation that no handle has.
+        let own_slots = own_slots as u32;
+        let unknown = |slots: Range<u32>, generation: u32| {
+            let slots = slots.rev().filter(|&slot| !known[slot as usize]);
+            slots.map(move |slot| Entity::from(staying.later(EntityId::new(slot, generation))))
+        };
+        let mut list: Vec<Entity> = unknown(own_slots..slots as u32, 1).collect();
+        list.extend(unknown(0..own_slots, UNUSED_GENERATION));
+        list.extend(free.into_iter().map(Entity::from));
         Ok(Self { list, fresh: slots as u32, borrowed: true })
     }
 
-    /// Gives a world all these slots and no entities. One archetype after the other would let the table of slots grow several
-    /// times, each time into memory twice as large.
-    pub(crate) fn make_slots(&self, world: &mut World) {
-        clear(world).unwrap_or_else(|panic| resume_unwind(panic));
-        if let Some(last) = self.fresh.checked_sub(1) {
+    /// Gives a world all these slots and no entities but those that stay. One archetype after the other would let the table of
+    /// slots grow several times, each time into memory twice as large.
+    pub(crate) fn make_slots(&self, world: &mut World, replaced: &[Entity]) {
+        if replaced.len() == world.len() as usize {
+            clear(world).unwrap_or_else(|panic| resume_unwind(panic));
+        } else {
+            replaced.iter().for_each(|&entity| _ = world.despawn(entity));
+        }
+        if let Some(last) = self.fresh.checked_sub(1).filter(|&last| last >= slot_count(world)) {
             world.set_freelist(&[EntityId::new(last, 1).into()]);
         }
     }

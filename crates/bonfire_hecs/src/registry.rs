@@ -4,15 +4,11 @@ use std::any::{Any, TypeId, type_name};
 use std::sync::Arc;
 
 use bonfire::engine::{ArchetypeWriter, SaveScope, StagedColumn};
-use bonfire::{Descriptor, Error, Persist, Registry, Result};
+use bonfire::{Descriptor, Error, Registry, Result};
 use hecs::{Archetype, ColumnBatchType, Component, Entity, World};
 
 use crate::column::{self, ColumnTarget, NewComponents};
-
-/// Entities with this component are saved in [`SaveScope::Marked`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Persist)]
-#[persist(crate = bonfire, key = "bonfire.saved")]
-pub struct Saved;
+use crate::mark::{Mirrored, Replicated, Saved};
 
 /// The core's registry, and the functions for columns of each component.
 pub(crate) struct ComponentRegistry {
@@ -20,9 +16,12 @@ pub(crate) struct ComponentRegistry {
     pub(crate) entries: Vec<ComponentEntry>,
     pub(crate) scope: SaveScope,
     pub(crate) layer: Option<Layer>,
+    /// Returns true if the entities of an archetype have the mark that makes them part of it.
+    pub(crate) has_mark: fn(&Archetype) -> bool,
 }
 
 /// The functions for columns of one component.
+#[derive(Clone)]
 pub(crate) struct ComponentEntry {
     /// Saved where it is met, but no reason to save an entity.
     pub(crate) incidental: bool,
@@ -58,11 +57,44 @@ pub(crate) type Layer = Arc<dyn Fn(&Archetype) -> Option<Vec<u8>> + Send + Sync>
 /// Empty, for everything that has a registered component: a hecs world holds what the game spawned and nothing else.
 impl Default for ComponentRegistry {
     fn default() -> Self {
-        Self { core: Registry::default(), entries: Vec::new(), scope: SaveScope::Persisted, layer: None }
+        Self {
+            core: Registry::default(),
+            entries: Vec::new(),
+            scope: SaveScope::Persisted,
+            layer: None,
+            has_mark: Archetype::has::<Saved>,
+        }
     }
 }
 
 impl ComponentRegistry {
+    /// A registry of what is replicated. Mirrored entities belong to it, for relays and for comparisons.
+    pub(crate) fn of_replication() -> Self {
+        let has_mark = |archetype: &Archetype| archetype.has::<Replicated>() || archetype.has::<Mirrored>();
+        Self { has_mark, ..Self::default() }
+    }
+
+    /// Takes over a component from another registry. One of the same type stays as it is.
+    pub(crate) fn add_from(&mut self, other: &Self, number: usize) -> Result<()> {
+        let descriptor = &other.core.descriptors()[number];
+        if self.core.index_of_type(descriptor.type_id()).is_none() {
+            self.core.add(descriptor.clone())?;
+            self.entries.push(other.entries[number].clone());
+        }
+        Ok(())
+    }
+
+    /// Takes over all components from another registry that are saved, without the mark of saves.
+    pub(crate) fn add_all_from(&mut self, other: &Self) -> Result<()> {
+        let mark = other.core.index_of::<Saved>();
+        for (number, descriptor) in other.core.descriptors().iter().enumerate() {
+            if mark != Some(number) && !descriptor.is_transient() {
+                self.add_from(other, number)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Registers a component. `T` must be the descriptor's type.
     pub(crate) fn add<T: Component>(&mut self, descriptor: Descriptor) -> Result<usize> {
         if descriptor.type_id() != TypeId::of::<T>() {

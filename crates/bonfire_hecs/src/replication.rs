@@ -1,5 +1,8 @@
 //! Worlds in sync: [`WorldSource`] and [`WorldMirror`] are the ends of a stream of [`bonfire_sync`].
 //!
+//! Both sides register what is replicated: [`Bonfire::replicate`], [`Bonfire::replicate_only`],
+//! [`Bonfire::replicate_as`] and [`Bonfire::replicate_persisted`]. Nothing else is told.
+//!
 //! hecs does not know its changes, so a [`DeltaCapture`] compares a world with its last capture.
 //! [`Bonfire::apply_delta`] applies deltas without a stream:
 //!
@@ -13,7 +16,7 @@
 //! struct Health(f32);
 //!
 //! let mut bonfire = Bonfire::new();
-//! bonfire.persist::<Health>()?;
+//! bonfire.persist::<Health>()?.replicate::<Health>()?;
 //! let (mut server, mut client) = (hecs::World::new(), hecs::World::new());
 //! server.spawn((Health(3.0),));
 //! let delta = DeltaCapture::of_replication().changes(&bonfire, &server, &SaveOptions::new())?;
@@ -31,7 +34,8 @@ use bonfire_sync::{MirrorWorld, SourceWorld, mirror_limits};
 use hecs::World;
 
 use crate::capture::SaveOptions;
-pub use crate::delta::{AppliedDelta, DeltaCapture, Mirrored};
+pub use crate::delta::{AppliedDelta, DeltaCapture};
+pub use crate::mark::{Mirrored, Replicated};
 use crate::registration::Bonfire;
 
 /// A world that others follow, for [`StreamServer`](bonfire_sync::StreamServer) and

@@ -1,5 +1,6 @@
 //! Which entities a save is about.
 
+use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use bonfire::engine::{FromPredicate, FromQuery, LAYER_COUNT, Predicate, Resolved
 use bonfire::{Error, Result};
 use hecs::{Archetype, Batch, Entity, EntityRef, Query, QueryBorrow, World};
 
-use crate::registry::{ComponentRegistry, Layer, Saved};
+use crate::registry::{ComponentRegistry, Layer};
 
 /// A choice among the entities that would be saved. [`matching`](bonfire::engine::Selection::matching) takes a query of hecs.
 ///
@@ -69,6 +70,8 @@ impl FromPredicate for ArchetypeQuery {
 /// An archetype, and the rows of it that are meant.
 pub(crate) struct ChosenArchetype<'w> {
     pub(crate) archetype: &'w Archetype,
+    /// Its number in the world.
+    pub(crate) index: usize,
     /// Some of its rows, or all.
     pub(crate) rows: Option<Vec<u32>>,
     /// The numbers of its registered components.
@@ -95,10 +98,10 @@ pub(crate) fn archetypes<'w>(
     world: &'w World,
     all: &'w mut QueryBorrow<'_, Entity>,
 ) -> impl Iterator<Item = ChosenArchetype<'w>> {
-    let archetypes = world.archetypes().filter(|archetype| !archetype.is_empty());
-    archetypes.zip(all.iter_batched(u32::MAX)).map(|(archetype, batch)| {
+    let archetypes = world.archetypes().enumerate().filter(|(_, archetype)| !archetype.is_empty());
+    archetypes.zip(all.iter_batched(u32::MAX)).map(|((index, archetype), batch)| {
         let numbers = archetype.component_types().filter_map(|id| registry.core.index_of_type(id)).collect();
-        ChosenArchetype { archetype, rows: None, numbers, batch: Cell::new(Some(batch)) }
+        ChosenArchetype { archetype, index, rows: None, numbers, batch: Cell::new(Some(batch)) }
     })
 }
 
@@ -110,11 +113,20 @@ pub(crate) enum ArchetypeChoice {
     Some(Vec<u32>),
 }
 
+/// Components whose entities are left out, beside those that a selection names.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Exclusions<'a> {
+    /// The numbers of registered ones.
+    pub(crate) numbers: &'a [usize],
+    pub(crate) types: &'a [TypeId],
+}
+
 /// A selection that is applied to one archetype after the other.
 pub(crate) struct Chooser<'a> {
     registry: &'a ComponentRegistry,
     selection: &'a Selection,
     filter: ResolvedFilter,
+    excluded: Vec<TypeId>,
     layer: Option<&'a Layer>,
     /// The indexes of entities that each query by entity has found.
     found: Vec<HashSet<u32>>,
@@ -125,9 +137,9 @@ impl<'a> Chooser<'a> {
         registry: &'a ComponentRegistry,
         world: &World,
         selection: &'a Selection,
-        excluded: &[usize],
+        excluded: Exclusions<'_>,
     ) -> Result<Self> {
-        let filter = selection.filter.resolve(&registry.core, excluded)?;
+        let filter = selection.filter.resolve(&registry.core, excluded.numbers)?;
         let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
         if filter.has_layers() && layer.is_none() {
             return Err(Error::misuse(
@@ -138,19 +150,21 @@ impl<'a> Chooser<'a> {
             QueryKind::Archetype(_) => None,
             QueryKind::Entities(find) => Some(find(world)),
         });
-        Ok(Self { registry, selection, filter, layer, found: found.collect() })
+        let excluded = selection.excluded.iter().chain(excluded.types).copied().collect();
+        Ok(Self { registry, selection, filter, excluded, layer, found: found.collect() })
     }
 
     pub(crate) fn choose(&self, candidate: &ChosenArchetype<'_>) -> Result<ArchetypeChoice> {
         let ChosenArchetype { archetype, numbers, .. } = candidate;
-        let in_scope =
-            archetype.has::<Saved>() || numbers.iter().any(|&number| self.registry.is_reason(number));
+        let in_scope = (self.registry.has_mark)(archetype)
+            || numbers.iter().any(|&number| self.registry.is_reason(number));
         let matches = |query: &ArchetypeQuery| match query.0 {
             QueryKind::Archetype(matches) => matches(archetype),
             QueryKind::Entities(_) => true,
         };
         if !in_scope
             || !self.filter.accepts(|number| numbers.contains(&number))
+            || self.excluded.iter().any(|&excluded| archetype.has_dynamic(excluded))
             || !self.selection.queries.iter().all(matches)
         {
             return Ok(ArchetypeChoice::Nothing);
@@ -182,7 +196,7 @@ pub(crate) fn choose<'w>(
     world: &'w World,
     all: &'w mut QueryBorrow<'_, Entity>,
     selection: &Selection,
-    excluded: &[usize],
+    excluded: Exclusions<'_>,
 ) -> Result<Vec<ChosenArchetype<'w>>> {
     let chooser = Chooser::new(registry, world, selection, excluded)?;
     let mut chosen = Vec::new();

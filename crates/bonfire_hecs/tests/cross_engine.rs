@@ -265,6 +265,39 @@ fn siblings_that_are_carried_keep_their_order_in_a_used_world() {
 }
 
 #[test]
+fn stable_ids_lead_to_the_same_entities_in_both_engines() {
+    let ids = [7_u64 << 32 | 1, u64::MAX, 3];
+    let mut source = bevy::everything(false);
+    for (bits, name) in ids.into_iter().zip(["door", "key", "cellar"]) {
+        let id = bevy_bonfire::StableId::from_bits(bits);
+        source.spawn((bevy::Saved, bevy::Name::new(name), id));
+    }
+    let of_bevy = through_bytes(&bevy::save(&source));
+    let mut hecs = HecsWorld::fresh(false);
+    let loaded = hecs.bonfire.load(&mut hecs.world, &of_bevy, LoadMode::Replace).unwrap();
+    assert_eq!(loaded.report.component("bonfire.stable_id").unwrap().outcome, Outcome::Loaded);
+    for (bits, name) in ids.into_iter().zip(["door", "key", "cellar"]) {
+        let entity = hecs.bonfire.stable_ids().get(bonfire_hecs::StableId::from_bits(bits)).unwrap();
+        assert_eq!(hecs.world.get::<&Name>(entity).unwrap().0, name);
+    }
+    let column = |snapshot: &Snapshot| {
+        let stable =
+            snapshot.components().iter().find(|component| component.key == "bonfire.stable_id").unwrap();
+        (stable.version, stable.schema_fingerprint, stable.kind)
+    };
+    let of_hecs = through_bytes(&save(&hecs.bonfire, &hecs.world));
+    assert_eq!(column(&of_hecs), column(&of_bevy));
+
+    let mut again = bevy::everything(true);
+    again.load(&of_hecs, bevy::LoadMode::Replace).unwrap();
+    for (bits, name) in ids.into_iter().zip(["door", "key", "cellar"]) {
+        let index = again.resource::<bevy_bonfire::StableIds>();
+        let entity = index.get(bevy_bonfire::StableId::from_bits(bits)).unwrap();
+        assert_eq!(names_of(&again, &[entity]), [name]);
+    }
+}
+
+#[test]
 fn ids_of_bevy_cannot_be_kept_by_hecs() {
     let mut source = bevy::everything(false);
     source.spawn((bevy::Saved, bevy::Team(1)));

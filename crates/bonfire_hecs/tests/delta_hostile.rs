@@ -19,6 +19,7 @@ fn bonfire() -> Bonfire {
     bonfire.persist::<Burning>().unwrap();
     bonfire.persist::<Team>().unwrap();
     bonfire.persist::<Score>().unwrap();
+    bonfire.replicate_persisted().unwrap();
     bonfire
 }
 

@@ -25,6 +25,7 @@ fn bonfire() -> Bonfire {
     bonfire.persist::<Name>().unwrap();
     bonfire.persist::<Follows>().unwrap();
     bonfire.persist::<Score>().unwrap();
+    bonfire.replicate_persisted().unwrap();
     bonfire
 }
 

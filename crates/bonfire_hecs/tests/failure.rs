@@ -174,13 +174,20 @@ fn written_by_hand(
 
 #[test]
 fn same_ids_is_refused_where_ids_cannot_be_kept_and_the_world_is_as_it_was() {
-    let fine = save(&busy().bonfire, &busy().world);
-    let in_the_way = |it: &mut HecsWorld| _ = it.world.spawn((Burning("not marked".into()),));
+    // Saved while its slot was not taken yet, by a twin that went another way.
+    let mut source = busy();
+    let next = source.world.spawn((Saved, Team(1)));
+    let fine = save(&source.bonfire, &source.world);
+    let in_the_way = |it: &mut HecsWorld| {
+        assert_eq!(it.world.spawn((Burning("not marked".into()),)).id(), next.id());
+    };
     let (mut tried, mut twin) = (busy(), busy());
     in_the_way(&mut tried);
     in_the_way(&mut twin);
     let error = tried.bonfire.load(&mut tried.world, &fine, LoadMode::SameIds).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().starts_with("1 entities"), "{error}");
+    let (id, text) = (EntityId::from(next), error.to_string());
+    assert!(error.is_misuse() && text.contains(&format!("entity {id} of the save")), "{error}");
+    assert!(text.contains(&format!("entity {id} has its slot")) && text.contains("Despawn"), "{error}");
     assert_eq!(
         save(&tried.bonfire, &tried.world).to_bytes().unwrap(),
         save(&twin.bonfire, &twin.world).to_bytes().unwrap()

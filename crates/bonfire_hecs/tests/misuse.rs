@@ -92,9 +92,11 @@ fn what_is_not_registered_is_named() {
     let error = bonfire.persist_non_finite::<Nobody>(NonFinite::Refuse).err().unwrap();
     let text = error.to_string();
     assert!(error.is_misuse() && text.contains("Nobody") && text.contains("persist::<"), "{text}");
-    bonfire.hooks.on_save(|_, starting| starting.exclude::<Nobody>());
-    let error = bonfire.capture_with_hooks(&world, &SaveOptions::new()).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("Nobody"), "{error}");
+    let error = bonfire.replicate::<Nobody>().err().unwrap();
+    assert!(error.is_misuse() && error.to_string().contains("persist::<"), "{error}");
+    let error = bonfire.index::<Nobody, u8>().err().unwrap();
+    let text = error.to_string();
+    assert!(error.is_misuse() && text.contains("Nobody") && text.contains("index_by"), "{text}");
 }
 
 #[test]

@@ -7,14 +7,14 @@ mod common;
 
 use std::collections::HashMap;
 
-use bonfire_hecs::replication::DeltaCapture;
-use bonfire_hecs::replication::{Delta, Granularity};
+use bonfire_hecs::replication::{Delta, DeltaCapture, Granularity, Replicated};
 use bonfire_hecs::sync::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
-use bonfire_hecs::{Bonfire, Compression, EntityId, SaveOptions, SaveScope, Snapshot};
+use bonfire_hecs::{Compression, EntityId, SaveOptions, Saved, Snapshot};
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
 use bonfire_testkit::{Link, Weather, scale};
 use bytes::Bytes;
 use common::HecsWorld;
+use hecs::Entity;
 use proptest::prelude::*;
 
 type BevyWorld = bevy_common::script::BevyWorld<128>;
@@ -115,22 +115,18 @@ struct Hecs {
 
 impl Side for Hecs {
     fn server() -> Self {
-        let options = SaveOptions::new();
-        Self {
-            world: HecsWorld::fresh(false),
-            life: Life::default(),
-            deltas: DeltaCapture::of_replication(),
-            options,
-        }
+        let (mut world, options) = (HecsWorld::fresh(false), SaveOptions::new());
+        common::replicate(&mut world.bonfire).unwrap();
+        Self { world, life: Life::default(), deltas: DeltaCapture::of_replication(), options }
     }
     fn mirror() -> Self {
-        let mut side = Self::server();
-        let bonfire: Bonfire = std::mem::take(&mut side.world.bonfire);
-        side.world.bonfire = bonfire.scope(SaveScope::Persisted);
-        side
+        Self::server()
     }
     fn go_on(&mut self, script: &[Step]) {
         self.life.go_on(&mut self.world, script);
+        let world = &mut self.world.world;
+        let saved: Vec<Entity> = world.query::<Entity>().with::<&Saved>().iter().collect();
+        saved.into_iter().for_each(|entity| world.insert_one(entity, Replicated).unwrap());
     }
     fn tick(&mut self, stream: &mut ReplicationStream) -> Vec<Bytes> {
         let HecsWorld { world, bonfire } = &self.world;

@@ -25,7 +25,7 @@ struct Host {
 impl Host {
     fn new(options: StreamOptions, entities: usize) -> Self {
         let mut bonfire = Bonfire::new();
-        bonfire.persist::<X>().unwrap();
+        bonfire.persist::<X>().unwrap().replicate::<X>().unwrap();
         let mut world = World::new();
         (0..entities).for_each(|number| _ = world.spawn((X(number as f32),)));
         Self { bonfire, world, deltas: DeltaCapture::of_replication(), server: StreamServer::new(options) }

@@ -243,7 +243,7 @@ fn hooks_attach_data_exclude_entities_and_get_their_data_back() {
         starting.attach("weather.wind", &2.5_f32)?;
         starting.attach("weather.vane", &vane)?;
         starting.attach("weather.entities", &world.len())?;
-        starting.exclude::<Burning>()?;
+        starting.exclude::<Burning>();
         starting.exclude_key("test.enemy")
     });
     source.hooks.on_save(|_, starting| starting.attach("other.plugin", &7_u8));

@@ -63,7 +63,7 @@ enum Reason {
 struct Chooser<'w, 'a> {
     world: &'w World,
     registry: &'a ComponentRegistry,
-    excluded: &'a [ComponentId],
+    excluded: Vec<ComponentId>,
     filter: ResolvedFilter,
     layer: Option<&'a Layer>,
     /// The entities that match all queries, if there are queries.
@@ -81,7 +81,7 @@ impl<'w, 'a> Chooser<'w, 'a> {
         world: &'w World,
         registry: &'a ComponentRegistry,
         selection: &Selection,
-        excluded: &'a [ComponentId],
+        excluded: &[ComponentId],
     ) -> Result<Self> {
         let filter = selection.filter.resolve(&registry.core, &[])?;
         let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
@@ -90,10 +90,12 @@ impl<'w, 'a> Chooser<'w, 'a> {
                 "the filter names layers, but no component has them: call `app.save_layer` first",
             ));
         }
+        // A component that the world does not know is on no entity.
+        let named = selection.excluded.iter().filter_map(|&id| world.components().get_id(id));
         Ok(Self {
             world,
             registry,
-            excluded,
+            excluded: named.chain(excluded.iter().copied()).collect(),
             filter,
             layer,
             matched: matched(selection, world)?,

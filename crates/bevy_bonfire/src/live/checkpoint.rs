@@ -1,12 +1,12 @@
 //! The last moments of a world.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
-use bonfire::{Error, Result, RowOrder, Snapshot};
+use bonfire::engine::{Checkpoint, CheckpointRing};
+use bonfire::{Result, RowOrder};
 
 use super::capture_with_events::capture_with_data;
 use super::rewindable;
@@ -48,20 +48,18 @@ use crate::registry::SaveRegistry;
 /// ```
 #[derive(Resource)]
 pub struct Checkpoints {
-    ring: VecDeque<Checkpoint>,
-    max: usize,
+    ring: CheckpointRing<CheckpointState>,
     options: SaveOptions,
     changed: Ticks,
     row_order: RowOrder,
     captures: IncrementalCapture,
 }
 
-struct Checkpoint {
-    tick: u64,
-    snapshot: Snapshot,
+/// State of a world that a snapshot of it does not have.
+struct CheckpointState {
     /// Resources that the world had; some may be left out of the snapshot.
     resources: Vec<ComponentId>,
-    /// The order of rows that the snapshot does not have, if order comes back.
+    /// The order of rows, if it comes back.
     order: SparseOrder,
 }
 
@@ -69,8 +67,7 @@ impl Checkpoints {
     /// Keeps so many; at least one. The oldest goes when one more is taken.
     pub fn new(max: usize) -> Self {
         Self {
-            ring: VecDeque::new(),
-            max: max.max(1),
+            ring: CheckpointRing::new(max),
             options: SaveOptions::new(),
             changed: Ticks::Differing,
             row_order: RowOrder::Keep,
@@ -110,28 +107,20 @@ impl Checkpoints {
         let registry = SaveRegistry::of(world)?;
         let known = registry.entries.iter().map(|entry| entry.id);
         let resources = known.filter(|&id| world.contains_resource_by_id(id)).collect();
-        self.forget_from(tick);
-        if self.ring.len() == self.max {
-            self.ring.pop_front();
-        }
         let order = match self.row_order {
             RowOrder::Keep => SparseOrder::default(),
             RowOrder::Restore => SparseOrder::of(world),
         };
-        self.ring.push_back(Checkpoint { tick, snapshot, resources, order });
-        rewindable::set_window(world, self.ring[0].tick, tick);
+        self.ring.push(tick, snapshot, CheckpointState { resources, order });
+        rewindable::set_window(world, self.ticks().next().unwrap_or(tick), tick);
         Ok(())
     }
 
     /// Takes the world back to one. Later ones are forgotten: they are a future that will not be. Entities and resources that have
     /// come since go.
     pub fn rewind(&mut self, world: &mut World, tick: u64) -> Result<Arc<Loaded>> {
-        let Some(index) = self.index_of(tick) else {
-            let kept = self.ticks().next().zip(self.ticks().last());
-            let kept = kept.map_or("none is".to_owned(), |(first, last)| format!("{first} to {last} are"));
-            return Err(Error::misuse(format!("there is no checkpoint of tick {tick}: {kept} kept")));
-        };
-        let Checkpoint { snapshot, resources, order, .. } = &self.ring[index];
+        let Checkpoint { snapshot, extra: CheckpointState { resources, order }, .. } =
+            self.ring.require(tick)?;
         let mode = match self.options.selection.is_everything() {
             true => LoadMode::Restore(self.changed),
             false => LoadMode::RestoreSelected(self.options.selection.clone(), self.changed),
@@ -148,47 +137,10 @@ impl Checkpoints {
                 world.remove_resource_by_id(id);
             }
         }
-        self.ring.truncate(index + 1);
-        rewindable::after_rewind(world, &loaded, self.ring[0].tick, tick);
+        self.ring.forget_after(tick);
+        rewindable::after_rewind(world, &loaded, self.ticks().next().unwrap_or(tick), tick);
         Ok(loaded)
     }
 
-    fn forget_from(&mut self, tick: u64) {
-        while self.ring.pop_back_if(|last| last.tick >= tick).is_some() {}
-    }
-
-    fn index_of(&self, tick: u64) -> Option<usize> {
-        self.ring.binary_search_by_key(&tick, |checkpoint| checkpoint.tick).ok()
-    }
-
-    /// The ticks that the world can go back to, oldest first.
-    pub fn ticks(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
-        self.ring.iter().map(|checkpoint| checkpoint.tick)
-    }
-
-    /// A checkpoint, for saving or comparing it.
-    pub fn get(&self, tick: u64) -> Option<&Snapshot> {
-        self.index_of(tick).map(|index| &self.ring[index].snapshot)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ring.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ring.is_empty()
-    }
-
-    /// The memory of all of them together, in bytes: what they share counts once.
-    pub fn memory_bytes(&self) -> usize {
-        Snapshot::memory_bytes(self.ring.iter().map(|checkpoint| &checkpoint.snapshot))
-    }
-
-    /// Forgets all of them.
-    pub fn clear(&mut self) {
-        self.ring.clear();
-        self.captures.forget();
-    }
+    bonfire::engine::checkpoints_methods!();
 }

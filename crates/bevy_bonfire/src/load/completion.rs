@@ -59,9 +59,9 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
 }
 
 /// The stable ids of loaded entities that others have, too. The log names the first.
-fn duplicate_stable_ids(world: &World, map: &EntityMap) -> Vec<u64> {
-    let Some(ids) = world.get_resource::<StableIds>() else { return Vec::new() };
-    let duplicates = ids.duplicates(map.iter().map(|(_, entity)| entity.into()));
+fn duplicate_stable_ids(world: &mut World, map: &EntityMap) -> Vec<u64> {
+    let Some(mut ids) = world.get_resource_mut::<StableIds>() else { return Vec::new() };
+    let duplicates = ids.prefer(map.iter().map(|(_, entity)| entity.into()));
     if let Some(first) = duplicates.first() {
         log::warn!(
             "{} stable ids are on loaded entities and on others, the first is {first}: references lead to the loaded ones. \

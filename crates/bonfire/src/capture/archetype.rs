@@ -149,6 +149,15 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         columns.iter_mut().find(|column| components[column.component as usize].key == key)
     }
 
+    /// The encoded rows of a component in the earlier capture.
+    fn known_rows(&mut self, key: &str) -> Option<Bytes> {
+        let place = self.pending().earlier;
+        match &self.earlier(place, key)?.body {
+            Body::Rows(groups) => Some(groups.bytes.clone()),
+            _ => None,
+        }
+    }
+
     /// A column that is not raw as it is in the earlier capture. One whose values are shared by all archetypes is not to be
     /// had, nor one that has remarks: they are counted again.
     fn unchanged(&mut self, component: usize, key: &str) -> Option<PendingColumn> {
@@ -213,6 +222,7 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         if descriptor.transient || self.pending().rows == 0 {
             return Ok(());
         }
+        let known = self.known_rows(&descriptor.key);
         let writer = &mut *self.writer;
         let ends = if descriptor.repeats == Repeats::Plain { RowEnds::Forget } else { RowEnds::Keep };
         let unencodable = descriptor.unencodable.unwrap_or(writer.unencodable);
@@ -256,7 +266,8 @@ impl<'r> ArchetypeWriter<'_, 'r> {
                 };
                 let body = repeated.unwrap_or_else(|| match writer.paged {
                     true => {
-                        let bytes = Bytes::copy_from_slice(bytes.as_bytes());
+                        let known = known.filter(|known| **known == *bytes.as_bytes());
+                        let bytes = known.unwrap_or_else(|| Bytes::copy_from_slice(bytes.as_bytes()));
                         PendingBody::Ready(Body::Rows(Groups::new(bytes, groups)))
                     }
                     false => PendingBody::Rows(writer.arena.store(bytes.as_bytes()), groups),

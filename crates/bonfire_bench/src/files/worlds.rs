@@ -111,6 +111,8 @@ pub(super) fn hecs_rpg() -> Result<(Bonfire, hecs::World)> {
     let mut bonfire = Bonfire::new();
     bonfire.persist::<Name>()?.persist::<Stats>()?.persist::<Inventory>()?;
     bonfire.persist::<Mind>()?.persist::<Quest>()?.persist::<Parent>()?;
+    bonfire.replicate::<Name>()?.replicate::<Stats>()?.replicate::<Inventory>()?;
+    bonfire.replicate::<Mind>()?.replicate::<Quest>()?.replicate::<Parent>()?;
     let mut world = hecs::World::new();
     let mut random = Random(1);
     let mut last = None;

@@ -9,15 +9,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::engine::{EntityMap, LoadPlan, Resources, Staged, WorldNumber};
-use bonfire::{DataEntry, EntityId, Error, LoadContext, Result, Snapshot, Unknown};
+use bonfire::{DataEntry, EntityId, LoadContext, Result, Snapshot, Unknown};
 use hecs::{Entity, World};
 
 pub use self::options::{LoadMode, LoadOptions};
 use self::staged_rows::{LiveArchetypes, RowTarget, move_archetype};
-use crate::free_ids::FreeIds;
+use crate::free_ids::{FreeIds, StayingEntities};
+use crate::mark::Saved;
 use crate::registration::Bonfire;
-use crate::registry::{ComponentRegistry, Saved};
-use crate::selection::{Selection, choose};
+use crate::registry::ComponentRegistry;
+use crate::selection::{Exclusions, Selection, choose};
 
 /// What a load did. [`take_resource`](bonfire::engine::Loaded::take_resource) gives back what
 /// [`SaveOptions::resource`](crate::SaveOptions::resource) saved.
@@ -31,7 +32,7 @@ impl Bonfire {
         snapshot: &Snapshot,
         options: impl Into<LoadOptions>,
     ) -> Result<Loaded> {
-        load(self, world, snapshot, options.into())
+        load(self, world, snapshot, options.into(), RespawnedIds::New)
     }
 
     /// Loads a file: see [`load`](Self::load).
@@ -43,15 +44,25 @@ impl Bonfire {
     ) -> Result<Loaded> {
         let options = options.into();
         let snapshot = bonfire_store::read(path.as_ref(), &options.limits.clone().unwrap_or_default())?;
-        load(self, world, &snapshot, options)
+        load(self, world, &snapshot, options, RespawnedIds::New)
     }
 }
 
-fn load(
+/// The ids of entities that a restore spawns again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RespawnedIds {
+    /// The next ones of the world.
+    New,
+    /// Those that they had. Ids that the world gives out go back in time, too.
+    Same,
+}
+
+pub(crate) fn load(
     bonfire: &mut Bonfire,
     world: &mut World,
     snapshot: &Snapshot,
     options: LoadOptions,
+    respawned_ids: RespawnedIds,
 ) -> Result<Loaded> {
     world.flush();
     let (mode, options) = options.split_mode();
@@ -62,10 +73,13 @@ fn load(
     let limits = plan.limits().clone();
     let whole = matches!(mode, LoadMode::Replace | LoadMode::SameIds | LoadMode::Restore);
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
-    let same_ids = matches!(mode, LoadMode::SameIds);
+    let same_ids = matches!(mode, LoadMode::SameIds) || respawned_ids == RespawnedIds::Same;
+    let own = restored && snapshot.world() == Some(bonfire.world);
     let CommittedLoad { map, respawned, rest } = match mode {
-        LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new())?,
-        LoadMode::RestoreSelected(selection) => restore::restore(bonfire, world, &plan, &selection)?,
+        LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new(), respawned_ids)?,
+        LoadMode::RestoreSelected(selection) => {
+            restore::restore(bonfire, world, &plan, &selection, respawned_ids)?
+        }
         mode => spawn_all(bonfire, world, &plan, &mode)?,
     };
     if same_ids {
@@ -85,11 +99,10 @@ fn load(
             .for_each(|value| loaded_resources.add(value));
     }
 
+    bonfire.stable_ids.update(world);
+    report.duplicate_stable_ids = bonfire.stable_ids.prefer(map.iter().map(|(_, entity)| entity.into()));
     let prelude = snapshot.prelude();
-    let others: HashSet<EntityId> = match restored
-        && snapshot.world() == Some(bonfire.world)
-        && snapshot.data().iter().any(has_references)
-    {
+    let others: HashSet<EntityId> = match own && snapshot.data().iter().any(has_references) {
         true => world.iter().map(|entity| entity.entity().into()).collect(),
         false => HashSet::new(),
     };
@@ -105,6 +118,11 @@ fn load(
         true => bonfire.carry = carry,
         // Rows of entities that are gone are not written again.
         false => bonfire.carry.extend(carry),
+    }
+    // Hooks may have spawned and despawned.
+    match bonfire.hooks.is_empty() {
+        true => bonfire.indexes.iter_mut().for_each(|index| index.update(world)),
+        false => bonfire.update_indexes(world),
     }
     Ok(bonfire::engine::Loaded::new(prelude, report, map)
         .with_respawned(respawned)
@@ -134,15 +152,8 @@ fn spawn_all<'s>(
     let replaced = replaced(registry, world, mode)?;
     let replaces_all = replaced.len() == world.len() as usize;
     let same_ids = matches!(mode, LoadMode::SameIds);
-    if same_ids && !replaces_all {
-        let others = world.len() as usize - replaced.len();
-        return Err(Error::misuse(format!(
-            "{others} entities of the world are not part of saves, and ids cannot be kept while they are there: despawn \
-             them, or load with `LoadMode::Replace`"
-        )));
-    }
     let PlannedIds { free, map, new } = match same_ids {
-        true => PlannedIds::saved(plan)?,
+        true => PlannedIds::saved(world, plan, &replaced)?,
         false => PlannedIds::new(world, plan, &replaced)?,
     };
     let mut staged = plan.stage(&map, Some(world))?;
@@ -152,7 +163,7 @@ fn spawn_all<'s>(
     let mut unmarked: Vec<EntityId> = Vec::new();
     free.scoped(world, &new, |world, free| {
         if same_ids {
-            free.make_slots(world);
+            free.make_slots(world, &replaced);
         } else if replaces_all && !replaced.is_empty() {
             FreeIds::reset(world, &replaced);
         } else {
@@ -185,7 +196,7 @@ fn replaced(registry: &ComponentRegistry, world: &World, mode: &LoadMode) -> Res
         _ => return Ok(Vec::new()),
     };
     let mut all = world.query();
-    let chosen = choose(registry, world, &mut all, selection, &[])?;
+    let chosen = choose(registry, world, &mut all, selection, Exclusions::default())?;
     Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
 }
 
@@ -199,9 +210,13 @@ struct PlannedIds {
 
 impl PlannedIds {
     /// The ids that the entities had.
-    fn saved(plan: &LoadPlan<'_, '_>) -> Result<Self> {
+    fn saved(world: &World, plan: &LoadPlan<'_, '_>, replaced: &[Entity]) -> Result<Self> {
         let saved = plan.entities();
-        let free = FreeIds::saved(plan.snapshot(), &saved)?;
+        let staying = match replaced.len() == world.len() as usize {
+            true => StayingEntities::default(),
+            false => StayingEntities::of(world, replaced, &HashSet::new()),
+        };
+        let free = FreeIds::saved(plan.snapshot(), &saved, &staying)?;
         Ok(Self { free, map: plan.same_entities()?, new: Arc::new(saved) })
     }
 

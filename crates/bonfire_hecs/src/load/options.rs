@@ -22,11 +22,14 @@ pub enum LoadMode {
     ReplaceSelected(Selection),
     /// The snapshot's entities come beside those that are there.
     Merge,
-    /// The snapshot's entities take the place of all that is there and get the ids and generations that they had. The ids
-    /// that the world gives out afterwards are those that the saved world would have given out. Handles that were taken
-    /// since the save must be thrown away: they may mean entities that are yet to come, and so may ids in earlier captures,
-    /// which a later [`LoadMode::Restore`] takes for those of another world. Refused while the world has entities that are
-    /// not part of saves, and for saves of other engines.
+    /// The snapshot's entities take the place of all that a save would have, and get the ids and generations that they had.
+    /// The ids that the world gives out afterwards are those that the saved world would have given out. Handles that were
+    /// taken since the save must be thrown away: they may mean entities that are yet to come, and so may ids in earlier
+    /// captures, which a later [`LoadMode::Restore`] takes for those of another world.
+    ///
+    /// Entities that are not part of saves stay, with their ids. Then their slots are not given out, and a free slot that was
+    /// used since the save has a later generation. Refused if one of them has the slot of a saved entity, and for saves of
+    /// other engines.
     SameIds,
     /// Takes a running world back to a snapshot of its own past. Entities that are still there keep their ids, and
     /// everything that is not saved; their values are overwritten in place. Those that have come since go, those that are

@@ -9,17 +9,18 @@ use bonfire::{EntityId, Result};
 use hecs::{Entity, World};
 
 use super::staged_rows::{LiveArchetypes, RowTarget, RowTargets, StructuralChanges, move_archetype};
-use super::{CommittedLoad, mark};
-use crate::free_ids::FreeIds;
+use super::{CommittedLoad, RespawnedIds, mark};
+use crate::free_ids::{FreeIds, StayingEntities};
 use crate::registration::Bonfire;
 use crate::registry::ComponentRegistry;
-use crate::selection::{ArchetypeChoice, Chooser, ChosenArchetype, Selection, archetypes};
+use crate::selection::{ArchetypeChoice, Chooser, ChosenArchetype, Exclusions, Selection, archetypes};
 
 pub(crate) fn restore<'s>(
     bonfire: &Bonfire,
     world: &mut World,
     plan: &LoadPlan<'s, '_>,
     selection: &Selection,
+    ids: RespawnedIds,
 ) -> Result<CommittedLoad<'s>> {
     let registry = &bonfire.registry;
     let mut all = world.query();
@@ -29,10 +30,11 @@ pub(crate) fn restore<'s>(
     let index = LiveWorldIndex::new(registry, world, groups, selection, own)?;
     let found = plan.compare(&index)?;
     let extra: Vec<Entity> = found.extra.iter().filter_map(|&(group, row)| index.extra(group, row)).collect();
-    let mut free = FreeIds::of(world, &extra);
-    let mut new = Vec::with_capacity(found.missing.len());
-    let targets =
-        row_targets(&found, plan.snapshot().archetypes().len(), |count| free.take(count, &mut new))?;
+    let NewIds { free, new } = match ids {
+        RespawnedIds::New => NewIds::next(world, &found, &extra)?,
+        RespawnedIds::Same => NewIds::same(world, plan, &found, &extra, || index.kept(&found))?,
+    };
+    let targets = row_targets(&found, plan.snapshot().archetypes().len());
     let map = found.entity_map(&new)?;
     let going: HashSet<Entity> = extra.iter().copied().collect();
     let same_world = index.own == Some(true);
@@ -75,23 +77,67 @@ pub(crate) fn restore<'s>(
     Ok(CommittedLoad { map, respawned, rest: staged })
 }
 
-/// The targets of all saved rows, by archetype. `take` is called with the number of new ids that each archetype needs.
-fn row_targets(
-    found: &Comparison,
-    archetypes: usize,
-    mut take: impl FnMut(usize) -> Result<()>,
-) -> Result<Vec<RowTargets>> {
+/// The ids of entities that are gone, in the order of [`Comparison::missing`].
+struct NewIds {
+    /// The free ids of the world when they are taken.
+    free: FreeIds,
+    new: Vec<EntityId>,
+}
+
+impl NewIds {
+    /// The next ids of the world, after entities are despawned.
+    fn next(world: &World, found: &Comparison, extra: &[Entity]) -> Result<Self> {
+        let mut free = FreeIds::of(world, extra);
+        let mut new = Vec::with_capacity(found.missing.len());
+        for missing in found.missing.chunk_by(|a, b| a.0 == b.0) {
+            free.take(missing.len(), &mut new)?;
+        }
+        Ok(Self { free, new })
+    }
+
+    /// The ids that they had. One whose slot an entity has that stays gets the next id. `kept` returns the entities of the world
+    /// that are in the save.
+    fn same(
+        world: &World,
+        plan: &LoadPlan<'_, '_>,
+        found: &Comparison,
+        extra: &[Entity],
+        kept: impl FnOnce() -> HashSet<Entity>,
+    ) -> Result<Self> {
+        let found_count: usize = found.runs.iter().map(|run| run.len).sum();
+        let staying = match found_count + extra.len() == world.len() as usize {
+            true => StayingEntities::none(world),
+            false => StayingEntities::of(world, extra, &kept()),
+        };
+        let missing = found.missing_ids();
+        let displaced: HashSet<EntityId> =
+            missing.iter().copied().filter(|&id| staying.at(id).is_some()).collect();
+        let mut saved = plan.entities();
+        saved.retain(|id| !displaced.contains(id));
+        let mut free = FreeIds::saved(plan.snapshot(), &saved, &staying)?;
+        let mut new = Vec::with_capacity(missing.len());
+        for id in missing {
+            match displaced.contains(id) {
+                true => free.take(1, &mut new)?,
+                false => new.push(*id),
+            }
+        }
+        Ok(Self { free, new })
+    }
+}
+
+/// The targets of all saved rows, by archetype.
+fn row_targets(found: &Comparison, archetypes: usize) -> Vec<RowTargets> {
     let mut targets: Vec<RowTargets> = vec![Vec::new(); archetypes];
     for run in &found.runs {
         let target = RowTarget::Kept { archetype: run.group, row: run.row };
         targets[run.archetype].push((run.saved_row..run.saved_row + run.len, target));
     }
-    for missing in found.missing.chunk_by(|a, b| a.0 == b.0) {
-        take(missing.len())?;
-        targets[missing[0].0].extend(missing.iter().map(|&(_, row)| (row..row + 1, RowTarget::New)));
+    for &(archetype, row) in &found.missing {
+        targets[archetype].push((row..row + 1, RowTarget::New));
     }
     targets.iter_mut().for_each(|targets| targets.sort_by_key(|(rows, _)| rows.start));
-    Ok(targets)
+    targets
 }
 
 /// A running world, for comparing it with a snapshot.
@@ -116,7 +162,7 @@ impl<'w> LiveWorldIndex<'w> {
         selection: &Selection,
         own: Option<bool>,
     ) -> Result<Self> {
-        let chooser = Chooser::new(registry, world, selection, &[])?;
+        let chooser = Chooser::new(registry, world, selection, Exclusions::default())?;
         let choices = groups.iter().map(|group| chooser.choose(group)).collect::<Result<_>>()?;
         let firsts = groups.iter().zip(0..).map(|(group, number)| (group.id(world, 0), number)).collect();
         Ok(Self { world, own, groups, choices, firsts, rows_by_slot: OnceCell::new() })
@@ -137,6 +183,12 @@ impl<'w> LiveWorldIndex<'w> {
             ArchetypeChoice::Some(rows) => rows.binary_search(&(row as u32)).is_ok(),
         };
         saved.then(|| self.groups[group].id(self.world, row).into())
+    }
+
+    /// The entities of the world that were found.
+    fn kept(&self, found: &Comparison) -> HashSet<Entity> {
+        let rows = found.runs.iter().flat_map(|run| (run.row..run.row + run.len).map(|row| (run.group, row)));
+        rows.map(|(group, row)| self.groups[group].id(self.world, row).into()).collect()
     }
 
     fn rows_by_slot(&self) -> &[Option<(u32, u32)>] {

@@ -146,6 +146,15 @@ pub fn bonfire(reversed: bool) -> Bonfire {
     bonfire
 }
 
+/// Replicates what the tests of Bevy replicate.
+pub fn replicate(bonfire: &mut Bonfire) -> Result<()> {
+    bonfire.replicate::<Name>()?.replicate::<ChildOf>()?.replicate::<Position>()?.replicate::<Health>()?;
+    bonfire.replicate::<Inventory>()?.replicate::<Enemy>()?.replicate::<Burning>()?.replicate::<Follows>()?;
+    bonfire.replicate::<Mood>()?.replicate::<Hover>()?.replicate::<Team>()?.replicate::<DockedAt>()?;
+    bonfire.replicate::<Quest>()?.replicate::<Score>()?.replicate::<Even>()?;
+    Ok(())
+}
+
 pub fn save(bonfire: &Bonfire, world: &World) -> Snapshot {
     bonfire.capture(world, &SaveOptions::new()).unwrap()
 }
