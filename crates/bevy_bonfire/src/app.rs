@@ -8,12 +8,13 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::system::ScheduleSystem;
 use bevy_ecs::world::World;
-use bonfire::engine::Key;
+use bonfire::engine::{DataHandler, Key};
 use bonfire::{
-    Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Registry, Result, Unencodable, Upgrader,
-    Value, WorldEdit,
+    Adapter, Descriptor, Error, Keyed, LoadContext, NonFinite, Persist, Registry, Result, Unencodable,
+    Upgrader, Value, WorldEdit,
 };
 
+use crate::capture::DataHandlers;
 use crate::index::Index;
 use crate::registry::{Layer, SaveRegistry, or_panic};
 
@@ -246,6 +247,32 @@ pub trait PersistExt: Sized {
             registry.core.set_unencodable(number, policy);
             Ok(())
         }));
+        self
+    }
+
+    /// Keeps the state of a plugin under a key: see [`DataHandler`]. Handlers run in the order of their registration, before
+    /// observers of [`SaveStarting`](crate::SaveStarting) and [`LoadStarting`](crate::LoadStarting).
+    ///
+    /// ```
+    /// # use bevy_app::App;
+    /// # use bevy_ecs::prelude::*;
+    /// # use bevy_bonfire::prelude::*;
+    /// # #[derive(Resource)] struct Weather { wind: f32 }
+    /// # let mut app = App::new();
+    /// # app.add_plugins(BonfirePlugin::new());
+    /// app.persist_data(
+    ///     "weather.wind",
+    ///     DataHandler::new()
+    ///         .save(|world: &World| world.get_resource::<Weather>().map(|weather| weather.wind))
+    ///         .load(|world: &mut World, wind| {
+    ///             world.insert_resource(Weather { wind });
+    ///             Ok(())
+    ///         }),
+    /// );
+    /// ```
+    #[track_caller]
+    fn persist_data<T: Persist>(&mut self, key: &str, handler: DataHandler<World, T>) -> &mut Self {
+        or_panic(DataHandlers::add(self.save_world(), key, handler));
         self
     }
 

@@ -55,6 +55,7 @@ pub use world::{CommandsSaveExt, WorldSaveExt};
 /// What a game imports.
 pub mod prelude {
     pub use bonfire::RowOrder;
+    pub use bonfire::engine::DataHandler;
 
     #[cfg(feature = "asset")]
     pub use crate::AssetRef;

@@ -50,7 +50,7 @@ pub trait WorldSaveExt {
     fn capture_with_events(&mut self, options: &SaveOptions) -> Result<Snapshot>;
 
     /// Saves to a file, which is replaced as a whole or not at all, and waits for it: in an app, for what was asked for before,
-    /// too. [`SaveFinished`] tells observers how it went.
+    /// too. [`SaveFinished`] tells observers how it went. The report has the [snapshot](SaveReport::snapshot).
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport>;
 
     /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went. A
@@ -86,17 +86,21 @@ impl WorldSaveExt for World {
                 // Behind what was asked for before: an older save must not come last.
                 if let Some(saver) = self.get_resource::<Saves>().map(|saves| saves.saver().clone()) {
                     let (target, encode) = (target.clone(), Some(encode));
-                    let save = CapturedSave { target, snapshot, details, encode };
-                    return submit_save(&saver, save).wait();
+                    let save = CapturedSave { target, snapshot: snapshot.clone(), details, encode };
+                    return submit_save(&saver, save).wait().map(|report| (report, snapshot));
                 }
                 let rope = snapshot.encode(&encode)?;
                 bonfire_store::write(path.as_ref(), &rope)?;
                 let mut report = SaveReport::new(target.clone(), rope.len() as u64, snapshot.entity_count());
                 report.notes = snapshot.notes().to_vec();
-                Ok(report)
+                Ok((report, snapshot))
             });
-        self.trigger(SaveFinished { target, result: result.clone() });
-        result
+        let told = result.as_ref().map(|(report, _)| report.clone()).map_err(Clone::clone);
+        self.trigger(SaveFinished { target, result: told });
+        result.map(|(mut report, snapshot)| {
+            report.snapshot = Some(snapshot);
+            report
+        })
     }
 
     fn load(&mut self, snapshot: &Snapshot, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>> {

@@ -184,3 +184,51 @@ fn a_label_of_the_caller_wins_over_those_of_observers() {
         (Some("Before the dragon"), Some("1.4"))
     );
 }
+
+#[derive(Resource, Default, Debug)]
+struct Trace(Vec<String>);
+
+#[test]
+fn handlers_run_in_the_order_of_their_registration_and_each_part_is_optional() {
+    let handled = || {
+        let mut world = world();
+        world.init_resource::<Trace>();
+        for name in ["plugin.z", "plugin.a", "plugin.m"] {
+            let handler = DataHandler::new()
+                .save(move |_: &World| Some(name.to_owned()))
+                .load(move |world: &mut World, value: String| {
+                    world.resource_mut::<Trace>().0.push(format!("load {value}"));
+                    Ok(())
+                })
+                .finish(move |world, finished| {
+                    assert_eq!(finished.prelude.entity_count, 0);
+                    world.resource_mut::<Trace>().0.push(format!("finish {name}"));
+                });
+            world.persist_data(name, handler);
+        }
+        // A save without a load, a load without a save, nothing to save, and one that panics.
+        world.persist_data("plugin.only_save", DataHandler::new().save(|_: &World| Some(1_u8)));
+        let never = DataHandler::new().load(|_: &mut World, _: u8| panic!("there is nothing"));
+        world.persist_data("plugin.only_load", never);
+        world.persist_data("plugin.nothing", DataHandler::new().save(|_: &World| None::<u8>));
+        let broken = DataHandler::new().save(|_: &World| Some(2_u8)).load(|_, _| panic!("broken"));
+        world.persist_data("plugin.broken", broken);
+        world.add_observer(|mut starting: On<SaveStarting>| starting.attach("observer.data", &3_u8));
+        world
+    };
+    let snapshot = handled().capture_with_events(&SaveOptions::new()).unwrap();
+    let keys: Vec<&str> = snapshot.data().iter().map(bevy_bonfire::core::DataEntry::key).collect();
+    let expected = ["plugin.z", "plugin.a", "plugin.m", "plugin.only_save", "plugin.broken", "observer.data"];
+    assert_eq!(keys, expected);
+    let mut target = handled();
+    let loaded = target.load(&snapshot, LoadMode::Replace).unwrap();
+    let expected = ["load plugin.z", "load plugin.a", "load plugin.m"].into_iter().chain([
+        "finish plugin.z",
+        "finish plugin.a",
+        "finish plugin.m",
+    ]);
+    assert!(target.resource::<Trace>().0.iter().eq(expected), "{:?}", target.resource::<Trace>());
+    let [error] = &loaded.report.callback_errors[..] else { panic!("{:?}", loaded.report) };
+    assert!(error.key() == Some("plugin.broken") && error.to_string().contains("broken"), "{error}");
+    assert_eq!(loaded.report.unclaimed_data, ["plugin.only_save", "observer.data"]);
+}

@@ -157,6 +157,8 @@ fn the_report_of_a_save_has_them() {
     let directory = tempfile::tempdir().unwrap();
     let report = app.world_mut().save_to(directory.path().join("a.save"), &SaveOptions::new()).unwrap();
     assert_eq!(report.notes.len(), 1);
+    let snapshot = report.snapshot.expect("it was at hand");
+    assert_eq!((snapshot.notes().len(), snapshot.entity_count()), (1, 0));
 }
 
 #[test]

@@ -524,7 +524,7 @@ fn references_to_what_lives_but_is_not_saved_stay() {
     restore(&mut world, &snapshot, Ticks::All);
     let follows = world.get::<Follows>(entity).unwrap();
     assert_eq!((follows.leader, follows.last), (camera, Some(camera)));
-    assert_eq!(follows.others, [Entity::PLACEHOLDER], "what is gone is gone");
+    assert_eq!(follows.others, [], "what is gone is gone");
     assert_eq!(world.resource::<Score>().best, Some(camera), "in data, too");
     assert!(world.get_entity(later).is_err());
 }

@@ -17,7 +17,7 @@ pub use crate::error::{catch_panic, panic_error};
 pub use crate::evolve::Resolution;
 pub use crate::field_index::{FieldIndex, Key};
 pub use crate::filter::{LAYER_COUNT, ResolvedFilter};
-pub use crate::hooks::{DataCallbacks, FinishedLoad, Hooks, SaveExtras};
+pub use crate::hooks::{DataCallbacks, DataHandler, FinishedLoad, Hooks, SaveExtras};
 pub use crate::layout::{LEAVES_MAX, Layout, LayoutOf, Leaf, LeafCheck};
 pub use crate::load::{
     Comparison, Deferred, LiveWorld, LoadPlan, Loaded, Resources, RowRun, Staged, StagedArchetype,

@@ -9,9 +9,10 @@
 //! What a hook leaves out, its owner makes again: the contract is symmetric.
 
 use std::any::TypeId;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::LoadContext;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, catch_panic};
 use crate::load::LoadReport;
 use crate::persist::Persist;
 use crate::registry::Registry;
@@ -72,13 +73,8 @@ impl<W> Hooks<W> {
         self.finish.push(Box::new(hook));
     }
 
-    /// A plugin's state under one key: `save` gives it (or nothing), `load` takes it back.
-    pub fn handler<T: Persist>(
-        &mut self,
-        key: impl Into<String>,
-        mut save: impl FnMut(&W) -> Option<T> + Send + Sync + 'static,
-        load: impl FnMut(&mut W, T) -> Result<()> + Send + Sync + Clone + 'static,
-    ) -> Result<()>
+    /// Keeps a plugin's state under one key.
+    pub fn handler<T: Persist>(&mut self, key: impl Into<String>, handler: DataHandler<W, T>) -> Result<()>
     where
         W: 'static,
     {
@@ -86,15 +82,29 @@ impl<W> Hooks<W> {
         if key.is_empty() {
             return Err(Error::misuse("a handler needs a name, such as `physics.world`"));
         }
-        let saved = key.clone();
-        self.on_save(move |world, starting| match save(world) {
-            Some(value) => starting.attach(saved.clone(), &value),
-            None => Ok(()),
-        });
-        self.on_load(move |starting| {
-            let mut load = load.clone();
-            starting.on_data(key.clone(), move |world, entry, context| load(world, entry.get_in(context)?));
-        });
+        let DataHandler { save, load, finish } = handler;
+        if let Some(mut save) = save {
+            let key = key.clone();
+            self.on_save(move |world, starting| match save(world) {
+                Some(value) => starting.attach(key.clone(), &value),
+                None => Ok(()),
+            });
+        }
+        if let Some(load) = load {
+            // Each load registers its callbacks anew.
+            let load = Arc::new(Mutex::new(load));
+            self.on_load(move |starting| {
+                let load = Arc::clone(&load);
+                starting.on_data(key.clone(), move |world, entry, context| {
+                    let value = entry.get_in(context)?;
+                    let mut load = load.lock().unwrap_or_else(PoisonError::into_inner);
+                    catch_panic("a data callback panicked", || load(world, value))
+                });
+            });
+        }
+        if let Some(finish) = finish {
+            self.finish.push(finish);
+        }
         Ok(())
     }
 
@@ -125,15 +135,82 @@ impl<W> Hooks<W> {
         report: &mut LoadReport,
     ) -> Vec<DataEntry> {
         let mut starting = DataCallbacks::default();
-        for hook in &mut self.load {
-            hook(&mut starting);
-        }
+        self.register_callbacks(&mut starting);
         let unclaimed = starting.dispatch(world, data, context, report);
-        let finished = FinishedLoad { prelude, report };
-        for hook in &mut self.finish {
-            hook(world, &finished);
-        }
+        self.run_finish(world, &FinishedLoad { prelude, report });
         unclaimed
+    }
+
+    /// For front ends that dispatch data to others, too: runs the load hooks, which register their callbacks.
+    pub fn register_callbacks(&mut self, callbacks: &mut DataCallbacks<W>) {
+        for hook in &mut self.load {
+            hook(callbacks);
+        }
+    }
+
+    /// For front ends that dispatch data to others, too: runs the finish hooks.
+    pub fn run_finish(&mut self, world: &mut W, finished: &FinishedLoad<'_>) {
+        for hook in &mut self.finish {
+            hook(world, finished);
+        }
+    }
+}
+
+type SaveData<W, T> = Box<dyn FnMut(&W) -> Option<T> + Send + Sync>;
+type LoadData<W, T> = Box<dyn FnMut(&mut W, T) -> Result<()> + Send + Sync>;
+
+/// The state of a plugin under one key: how it is saved, loaded, and completed. Each part is optional.
+///
+/// ```
+/// use bonfire::engine::{DataHandler, Hooks};
+///
+/// struct World { seed: u64, noise: Vec<u64> }
+///
+/// let handler = DataHandler::new()
+///     .save(|world: &World| Some(world.seed))
+///     .load(|world: &mut World, seed| {
+///         world.seed = seed;
+///         Ok(())
+///     })
+///     .finish(|world, _| world.noise = vec![world.seed; 4]); // after all data is there, also if the save has none
+/// let mut hooks = Hooks::<World>::new();
+/// hooks.handler("game.random", handler)?;
+/// # Ok::<(), bonfire::Error>(())
+/// ```
+pub struct DataHandler<W, T> {
+    save: Option<SaveData<W, T>>,
+    load: Option<LoadData<W, T>>,
+    finish: Option<FinishHook<W>>,
+}
+
+impl<W, T> Default for DataHandler<W, T> {
+    fn default() -> Self {
+        Self { save: None, load: None, finish: None }
+    }
+}
+
+impl<W, T: Persist> DataHandler<W, T> {
+    /// Does nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Saves what `save` returns. `None` writes nothing.
+    pub fn save(mut self, save: impl FnMut(&W) -> Option<T> + Send + Sync + 'static) -> Self {
+        self.save = Some(Box::new(save));
+        self
+    }
+
+    /// Calls `load` with the saved value, once the world is complete. Errors are in the report of the load.
+    pub fn load(mut self, load: impl FnMut(&mut W, T) -> Result<()> + Send + Sync + 'static) -> Self {
+        self.load = Some(Box::new(load));
+        self
+    }
+
+    /// Calls `finish` at the end of every load, after all data is loaded, also if the save has none under this key.
+    pub fn finish(mut self, finish: impl FnMut(&mut W, &FinishedLoad<'_>) + Send + Sync + 'static) -> Self {
+        self.finish = Some(Box::new(finish));
+        self
     }
 }
 

@@ -726,3 +726,13 @@ fn checksums_computed_with_the_columns_are_the_same() {
         }
     }
 }
+
+#[test]
+fn the_prelude_has_the_version_and_the_components_of_the_file() {
+    let bytes = encode(&sample(10), Compression::None);
+    let prelude = Snapshot::open(&bytes).unwrap().prelude();
+    assert_eq!(prelude.version, u16::from_le_bytes([bytes[8], bytes[9]]));
+    let keys: Vec<&str> = prelude.components.iter().map(|component| &*component.key).collect();
+    assert_eq!(keys, ["game.frozen", "game.kind", "game.mesh", "game.name", "game.position", "game.score"]);
+    assert!(prelude.components.iter().all(|component| component.version == 1));
+}

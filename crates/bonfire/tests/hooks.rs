@@ -163,7 +163,7 @@ fn a_handler_keeps_a_plugins_state_under_one_name() {
             world.insert_resource(Rng(seed + 1));
             Ok(())
         };
-        world.hooks.handler("game.seed", save, load).unwrap();
+        world.hooks.handler("game.seed", DataHandler::new().save(save).load(load)).unwrap();
     };
     handlers(&mut world);
     let snapshot = world.save().unwrap();
@@ -172,7 +172,7 @@ fn a_handler_keeps_a_plugins_state_under_one_name() {
     assert_eq!(world.resource::<Rng>(), Some(&Rng(43)));
     world.insert_resource(Rng(0));
     assert!(world.save().unwrap().data().is_empty(), "nothing to save, nothing written");
-    let error = world.hooks.handler("", |_: &ModelWorld| None::<u8>, |_, _| Ok(())).unwrap_err();
+    let error = world.hooks.handler("", DataHandler::<_, u8>::new()).unwrap_err();
     assert!(error.is_misuse());
 }
 

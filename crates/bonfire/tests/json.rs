@@ -1,7 +1,7 @@
 //! The JSON table: the shape others know, nothing lost, and the bare shape where types are registered.
 
 use bonfire::*;
-use bonfire_testkit::ModelWorld;
+use bonfire_testkit::{Mode, ModelWorld};
 
 #[derive(Clone, Debug, PartialEq, Persist)]
 #[persist(key = "Position")]
@@ -104,10 +104,37 @@ fn the_bare_shape_loads_where_types_are_registered() {
     assert_eq!(world.entities().len(), 3);
     let player = snapshot.data()[1].get::<Value>().unwrap();
     assert_eq!(player.get("level"), Some(&Value::U64(3)));
+}
 
-    let error = Snapshot::from_json(bare, &Registry::new()).unwrap_err();
-    assert!(error.is_unknown());
-    assert_eq!(error.key(), Some("Position"));
+#[test]
+fn what_a_table_has_and_a_build_does_not_know_obeys_the_policy() {
+    let bare = r#"{
+        "version": 1, "nextEntityId": 3,
+        "componentTable": [{"name": "Position"}],
+        "archetypes": [{"columnIndices": [1], "entities": [[1, {"x": 10, "y": 20.5}], [2, {"x": 1, "y": 2}]]}]
+    }"#;
+    let unknown = Snapshot::from_json(bare, &Registry::new()).unwrap();
+    let load = |policy| {
+        let mut bare_world = ModelWorld::new();
+        let options = LoadOptions::new().unknown(policy);
+        bare_world.load_with(&unknown, Mode::Replace, options)?;
+        let saved = bare_world.save()?;
+        Ok::<_, Error>(world_of(&saved))
+    };
+    assert_eq!(load(Unknown::Keep).unwrap(), 2);
+    assert_eq!(load(Unknown::Drop).unwrap(), 0);
+    let error = load(Unknown::Refuse).unwrap_err();
+    assert!(error.is_unknown() && error.key().is_some(), "{error}");
+}
+
+/// How many positions a build that knows them finds in a save.
+fn world_of(snapshot: &Snapshot) -> usize {
+    let mut world = ModelWorld::new();
+    world.register::<Position>().unwrap();
+    let loaded = world.load(snapshot).unwrap();
+    let found = world.entities().into_iter().filter(|id| world.get::<Position>(*id).is_some()).count();
+    assert!(found == 0 || loaded.report.component("Position").is_some(), "{:?}", loaded.report);
+    found
 }
 
 #[test]

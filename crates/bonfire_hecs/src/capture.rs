@@ -119,6 +119,7 @@ impl Bonfire {
         bonfire_store::write(path, &rope)?;
         let mut report = SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count());
         report.notes = snapshot.notes().to_vec();
+        report.snapshot = Some(snapshot);
         Ok(report)
     }
 

@@ -116,7 +116,7 @@ impl DeltaCapture {
         let delta = match self.contents {
             DeltaContents::Saves => self.series.compare(&schema, snapshot)?,
             _ => self.series.compare_for_mirrors(&schema, snapshot, |number, entity| {
-                let pointer = bonfire.registry.entries[number].pointer;
+                let pointer = bonfire.replicated.entries[number].pointer;
                 entity.is_some_and(|entity| pointer(world, entity.into()).is_some())
             })?,
         };

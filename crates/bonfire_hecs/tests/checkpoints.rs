@@ -5,6 +5,7 @@ mod common;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use bonfire_hecs::core::engine::DataHandler;
 use bonfire_hecs::{Checkpoints, EntityId, Filter, LoadMode, SaveOptions, Saved, Snapshot};
 use bonfire_testkit::scale;
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
@@ -176,11 +177,10 @@ fn data_of_hooks_and_handlers_comes_back_and_excluded_entities_are_part_of_it() 
         .hooks
         .handler(
             "physics.step",
-            move |_| Some(*saved.lock().unwrap()),
-            move |_, step: u32| {
+            DataHandler::new().save(move |_| Some(*saved.lock().unwrap())).load(move |_, step: u32| {
                 *loaded.lock().unwrap() = step;
                 Ok(())
-            },
+            }),
         )
         .unwrap();
     bonfire.hooks.on_save(|_, starting| {

@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
+use bonfire_hecs::core::engine::DataHandler;
 use bonfire_hecs::core::schema::{Node, SchemaBuilder, Type};
 use bonfire_hecs::core::{Adapter, DataEntry};
 use bonfire_hecs::core::{Reader, Writer};
@@ -330,7 +331,7 @@ fn a_handler_keeps_a_plugins_state_under_one_name() {
             *loaded.lock().unwrap() = seed;
             Ok(())
         };
-        bonfire.hooks.handler("game.random", save, load).unwrap();
+        bonfire.hooks.handler("game.random", DataHandler::new().save(save).load(load)).unwrap();
         (bonfire, state)
     };
     let world = World::new();

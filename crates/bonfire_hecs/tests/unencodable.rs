@@ -23,6 +23,7 @@ fn bonfire() -> Bonfire {
     let mut bonfire = Bonfire::new();
     bonfire.persist::<Person>().unwrap();
     bonfire.persist_as::<Secret>(Descriptor::custom("test.secret", save, load)).unwrap();
+    bonfire.replicate_persisted().unwrap();
     bonfire
 }
 
@@ -40,7 +41,8 @@ fn a_save_leaves_it_out_and_notes_it_or_refuses() {
     assert!(note.remark.contains("thirteen is not told"), "{note}");
     let directory = tempfile::tempdir().unwrap();
     let report = bonfire.save_to(&world, directory.path().join("save"), &SaveOptions::new()).unwrap();
-    assert_eq!(report.notes, [note.clone()]);
+    assert_eq!(report.notes, snapshot.notes());
+    assert_eq!(report.snapshot.unwrap().to_bytes().unwrap(), snapshot.to_bytes().unwrap());
     let mut target = World::new();
     let loaded = bonfire.load(&mut target, &snapshot, LoadMode::Replace).unwrap();
     let found = entities

@@ -5,8 +5,8 @@ use bonfire::{Delta, Result, Snapshot};
 use bonfire_store::{Details, SaveTarget};
 
 use crate::capture::{
-    CaptureAdditions, CaptureInput, IncrementalCapture, SaveCaptured, SaveOptions, SaveStarting, Sharing,
-    capture,
+    CaptureAdditions, CaptureInput, DataHandlers, IncrementalCapture, SaveCaptured, SaveOptions,
+    SaveStarting, Sharing, capture,
 };
 use crate::delta::DeltaCapture;
 use crate::registry::SaveRegistry;
@@ -72,16 +72,19 @@ pub(super) fn changes_with_events(
     deltas.changes_with(world, options, &added)
 }
 
-/// Triggers [`SaveStarting`], and returns what its observers want.
+/// Runs the handlers of data, triggers [`SaveStarting`], and returns what both want.
 fn ask_observers(
     world: &mut World,
     options: &SaveOptions,
     target: Option<&SaveTarget>,
 ) -> Result<(Details, CaptureAdditions)> {
+    let handled = DataHandlers::save(world, &SaveRegistry::of(world)?.core)?;
     let mut starting = SaveStarting::new(target.cloned(), options.details.clone());
     world.trigger_ref(&mut starting);
     world.flush();
     // What the caller asked for wins.
     let details = options.details.clone().or(std::mem::take(&mut starting.details));
-    Ok((details, starting.finish(world)?))
+    let mut added = starting.finish(world)?;
+    added.data.splice(0..0, handled);
+    Ok((details, added))
 }

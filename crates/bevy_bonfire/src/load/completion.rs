@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{Carry, EntityMap, LIST_ORDER_KEY, SavedOrder};
+use bonfire::engine::{Carry, EntityMap, FinishedLoad, LIST_ORDER_KEY, SavedOrder};
 use bonfire::{DataEntry, EntityId, LoadContext, LoadReport, Snapshot, Unknown};
 
 use super::{LoadMode, LoadStarting, Loaded, PreparedLoad};
+use crate::capture::DataHandlers;
 use crate::registry::{Carried, ComponentRegistry};
 use crate::stable_id::{StableId, StableIds};
 
@@ -46,10 +47,18 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
     let limits = options.limits.clone().unwrap_or_default();
     let context = LoadContext::new(&limits).entities(&map, options.dangling).alive(&alive);
     let mut starting = LoadStarting::default();
+    let handlers = DataHandlers::of(world);
+    if let Some(handlers) = &handlers {
+        handlers.lock().register_callbacks(&mut starting.0);
+    }
     world.trigger_ref(&mut starting);
     world.flush();
     let data = snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY);
     let mut unclaimed = starting.dispatch(world, data, &context, &mut report);
+    if let Some(handlers) = handlers {
+        let finished = FinishedLoad { prelude: &snapshot.prelude(), report: &report };
+        handlers.lock().run_finish(world, &finished);
+    }
     world.flush();
     unclaimed.extend(unknown_order);
     if options.unknown == Unknown::Keep && !unclaimed.is_empty() {

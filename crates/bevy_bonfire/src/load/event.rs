@@ -32,7 +32,7 @@ use super::Loaded;
 /// # world.add_observer(on_load);
 /// ```
 #[derive(Event, Default)]
-pub struct LoadStarting(bonfire::engine::DataCallbacks<World>);
+pub struct LoadStarting(pub(super) bonfire::engine::DataCallbacks<World>);
 
 impl LoadStarting {
     /// Calls `callback` with every value saved under this key, once the observers are done. Several observers may ask

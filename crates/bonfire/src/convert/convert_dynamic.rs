@@ -35,6 +35,12 @@ enum PathPart {
     Element(usize),
 }
 
+/// Returns the `f32` that has the same decimal form, if there is one: a table of text does not say how long a number is.
+fn short(value: f64) -> Option<f32> {
+    let short = value as f32;
+    (short.to_string() == value.to_string()).then_some(short)
+}
+
 impl DynamicWriter<'_> {
     fn write(&mut self, node: Node, value: &Value, out: &mut Writer) -> Result<()> {
         let ty = &self.nodes[node.index()];
@@ -48,6 +54,9 @@ impl DynamicWriter<'_> {
             (Type::F32, Value::F32(value)) => value.encode(out),
             (Type::F64, Value::F64(value)) => value.encode(out),
             (Type::F64, Value::F32(value)) => f64::from(*value).encode(out),
+            (Type::F32, Value::F64(value)) if short(*value).is_some() => {
+                short(*value).unwrap_or_default().encode(out);
+            }
             (Type::F32, _) if exact(value, 24).is_some() => {
                 (exact(value, 24).unwrap_or_default() as f32).encode(out);
             }

@@ -41,8 +41,8 @@ pub struct StagedChange<'d> {
 }
 
 impl Delta {
-    /// Decodes all values, with references mapped. References to entities that the map does not have are
-    /// [removed](Dangling::Remove).
+    /// Decodes all values, with references mapped. References to entities that the map does not have become null, also
+    /// in lists: a mirror has lists of the same length, and the reference may be mapped later.
     pub fn stage<'d>(
         &'d self,
         registry: &Registry,
@@ -55,7 +55,7 @@ impl Delta {
         if self.has_fields() {
             return Err(Error::misuse("fields must be made whole first: see `Delta::with_whole_components`"));
         }
-        let mut context = LoadContext::new(limits).entities(map, Dangling::Remove);
+        let mut context = LoadContext::new(limits).entities(map, Dangling::Null);
         if let Some(world) = world {
             context = context.with_world(world);
         }

@@ -72,6 +72,7 @@ impl Snapshot {
             damage: Damage::default(),
             notes: Vec::new(),
             world: None,
+            format_version: None,
         })
     }
 

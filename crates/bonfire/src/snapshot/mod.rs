@@ -59,7 +59,7 @@ pub const FORMAT_VERSION: u16 = 1;
 /// The head of a snapshot: what it holds, without looking at any entity.
 #[derive(Clone, Debug)]
 pub struct Prelude {
-    /// The version of the format.
+    /// The version of the format: that of the file, or of files that this build writes if the world was captured.
     pub version: u16,
     /// The next id that the saved world would have given out, as its engine counts.
     pub next_entity_id: u64,
@@ -110,6 +110,8 @@ pub struct Snapshot {
     pub(crate) damage: Damage,
     pub(crate) notes: Vec<Note>,
     pub(crate) world: Option<WorldNumber>,
+    /// The version of the file that it was opened from.
+    pub(crate) format_version: Option<u16>,
 }
 
 /// Values of one component that all archetypes refer to.
@@ -134,7 +136,7 @@ impl Snapshot {
     /// What the snapshot holds.
     pub fn prelude(&self) -> Prelude {
         Prelude {
-            version: FORMAT_VERSION,
+            version: self.format_version.unwrap_or(FORMAT_VERSION),
             next_entity_id: self.next_entity_id,
             entity_count: self.entity_count(),
             archetype_count: self.archetypes.len(),

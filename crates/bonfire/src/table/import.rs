@@ -92,17 +92,13 @@ fn component(json: &Json, registry: &Registry, limits: &Limits) -> Result<Compon
     let read = || {
         let Some(nodes) = json.get("schema") else {
             // The bare shape: everything but the name comes from the registry.
-            let descriptor = registry.by_key(&key).ok_or_else(|| {
-                Error::unknown(
-                    "the table has no schema for it and it is not registered: register it before loading",
-                )
-            })?;
+            let version = json.get("version").and_then(as_u64).map(small).transpose()?;
+            let Some(descriptor) = registry.by_key(&key) else {
+                return Ok(unknown_component(&key, version.unwrap_or(1)));
+            };
             return Ok(Component {
                 key: key.clone(),
-                version: json
-                    .get("version")
-                    .and_then(as_u64)
-                    .map_or(descriptor.version, |version| version as u32),
+                version: version.unwrap_or(descriptor.version),
                 kind: descriptor.kind,
                 schema_fingerprint: descriptor.schema.fingerprint(),
                 row: descriptor.row.clone(),
@@ -132,6 +128,20 @@ fn component(json: &Json, registry: &Registry, limits: &Limits) -> Result<Compon
         })
     };
     read().map_err(|error: Error| error.in_key(&key))
+}
+
+/// A component without a schema that is not registered. Its values say themselves what they are, so that a load can carry,
+/// drop or refuse them like those of any component that it does not know.
+fn unknown_component(key: &str, version: u32) -> Component {
+    let schema = Schema::of::<Value>();
+    Component {
+        key: key.to_owned(),
+        version,
+        kind: ColumnKind::Value,
+        schema_fingerprint: schema.fingerprint(),
+        row: RowLayout::default(),
+        schema: Some(Arc::new(schema)),
+    }
 }
 
 fn small(number: u64) -> Result<u32> {

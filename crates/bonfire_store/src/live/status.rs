@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bonfire::{Error, Note};
+use bonfire::{Error, Note, Snapshot};
 
 use super::target::SaveTarget;
 use crate::journal::{AppendReport, JournalBase};
@@ -30,6 +30,8 @@ pub struct SaveReport {
     pub notes: Vec<Note>,
     /// The length in bytes of a [thumbnail](crate::Details::thumbnail) that was too large. The save is whole, without it.
     pub dropped_thumbnail: Option<u64>,
+    /// The captured world. Only calls that capture and wait have it, such as `save_to` of the front ends.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl SaveReport {
@@ -45,6 +47,7 @@ impl SaveReport {
             prune_error: None,
             notes: Vec::new(),
             dropped_thumbnail: None,
+            snapshot: None,
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use bevy_ecs::archetype::{Archetype, ArchetypeId};
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity, ArchetypeId};
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::storage::TableId;
@@ -59,7 +59,7 @@ impl SparseOrder {
                 order.tables.push(table.entities().to_vec());
             }
             for archetype in archetypes {
-                let entities = || archetype.entities().iter().map(|entity| entity.id());
+                let entities = || archetype.entities().iter().map(ArchetypeEntity::id);
                 if is_shared || !entities().eq(table.entities().iter().copied()) {
                     order.archetypes.push(entities().collect());
                 }
@@ -106,7 +106,7 @@ fn reorder_table(world: &mut World, id: TableId, wanted: Vec<Entity>) {
 }
 
 fn reorder_archetype(world: &mut World, id: ArchetypeId, wanted: Vec<Entity>) {
-    let live: Vec<Entity> = world.archetypes()[id].entities().iter().map(|entity| entity.id()).collect();
+    let live: Vec<Entity> = world.archetypes()[id].entities().iter().map(ArchetypeEntity::id).collect();
     reorder::<OutOfArchetype>(world, &live, wanted);
 }
 

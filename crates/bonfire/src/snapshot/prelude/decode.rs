@@ -224,7 +224,8 @@ impl Finder<'_> {
         if own == 0 || version.is_some_and(|version| version != own) {
             return Err(self.input.corrupt(format!("the prelude has version {own}, the header another")));
         }
-        let mut snapshot = Snapshot { next_entity_id: self.input.u64()?, ..Snapshot::default() };
+        let mut snapshot =
+            Snapshot { next_entity_id: self.input.u64()?, format_version: Some(own), ..Snapshot::default() };
         let entity_count = self.input.bounded(u64::from(self.limits.entities_max), "entities")?;
         let count = self.input.bounded(u64::from(self.limits.components_max), "components")?;
         let mut forms: HashMap<(String, u32, Fingerprint), u32> = HashMap::new();
