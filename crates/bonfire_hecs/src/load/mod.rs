@@ -2,6 +2,7 @@
 
 mod options;
 mod restore;
+mod row_order;
 mod staged_rows;
 
 use std::collections::HashSet;
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::engine::{EntityMap, LoadPlan, Resources, Staged, WorldNumber};
-use bonfire::{DataEntry, EntityId, LoadContext, Result, Snapshot, Unknown};
+use bonfire::{DataEntry, EntityId, LoadContext, Result, RowOrder, Snapshot, Unknown};
 use hecs::{Entity, World};
 
 pub use self::options::{LoadMode, LoadOptions};
@@ -66,7 +67,7 @@ pub(crate) fn load(
 ) -> Result<Loaded> {
     world.flush();
     let (mode, options) = options.split_mode();
-    let (dangling, unknown) = (options.dangling, options.unknown);
+    let (dangling, unknown, row_order) = (options.dangling, options.unknown, options.row_order);
     let migrated = snapshot.migrated(&bonfire.registry.core)?;
     let snapshot = &*migrated;
     let plan = LoadPlan::new(snapshot, &bonfire.registry.core, options)?;
@@ -91,6 +92,11 @@ pub(crate) fn load(
         let entities: Vec<Option<Entity>> =
             extra.ids.iter().map(|&id| map.get(id).map(Entity::from)).collect();
         (bonfire.registry.entries[extra.component].insert)(extra.column, world, &entities);
+    }
+    if restored && row_order == RowOrder::Restore {
+        let saved: Vec<_> = snapshot.archetypes().map(|archetype| archetype.ids()).collect();
+        let saved = saved.iter().flat_map(|ids| ids.iter());
+        row_order::restore_row_order(world, saved.filter_map(|&id| map.get(id)).map(Entity::from));
     }
     let mut loaded_resources = Resources::default();
     for (number, column) in resources {

@@ -1,0 +1,34 @@
+//! The order of entities within their archetypes, after a restore.
+//!
+//! hecs has no call that reorders rows. An entity that moves to another archetype and back becomes the last one of its own. So
+//! all entities behind the first one that is out of place leave, and come back in the wanted order.
+
+use std::collections::HashMap;
+
+use hecs::{Entity, World};
+
+/// On entities that are out of their archetype.
+struct Moving;
+
+/// Puts entities in this order, archetype by archetype. Other entities of the same archetypes come after them.
+pub(super) fn restore_row_order(world: &mut World, saved: impl Iterator<Item = Entity>) {
+    let ranks: HashMap<Entity, usize> = saved.enumerate().map(|(rank, entity)| (entity, rank)).collect();
+    let rank = |entity: &Entity| ranks.get(entity).copied().unwrap_or(usize::MAX);
+    let mut entities = world.iter().map(|entity| entity.entity());
+    let archetypes: Vec<Vec<Entity>> = world
+        .archetypes()
+        .map(|archetype| entities.by_ref().take(archetype.len() as usize).collect())
+        .collect();
+    for live in archetypes {
+        let mut wanted = live.clone();
+        wanted.sort_by_key(rank);
+        let in_place = live.iter().zip(&wanted).take_while(|(live, wanted)| live == wanted).count();
+        // From the last one on: each leaves the rows before it as they are.
+        for &entity in live[in_place..].iter().rev() {
+            let _ = world.insert_one(entity, Moving);
+        }
+        for &entity in &wanted[in_place..] {
+            let _ = world.remove_one::<Moving>(entity);
+        }
+    }
+}
