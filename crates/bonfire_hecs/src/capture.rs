@@ -64,7 +64,7 @@ pub(crate) struct CaptureSource<'a> {
     pub(crate) carry: Option<&'a Carry>,
 }
 
-/// Whether a capture shares memory with others.
+/// The sharing of memory between a capture and others.
 pub(crate) enum Sharing<'a> {
     /// It stands alone.
     Alone,

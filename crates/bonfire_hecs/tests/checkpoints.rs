@@ -272,7 +272,7 @@ fn by_id(snapshot: &Snapshot) -> BTreeMap<EntityId, BTreeMap<String, String>> {
     entities
 }
 
-/// What a world has, without references to nothing, and the ids that it would give out.
+/// The contents of a world, without references to nothing, and the ids that it would give out.
 fn state(snapshot: &Snapshot) -> (BTreeMap<EntityId, BTreeMap<String, String>>, Vec<Entity>) {
     let (mut twin, mut bonfire) = (World::new(), common::bonfire(false));
     bonfire.load(&mut twin, snapshot, LoadMode::SameIds).unwrap();

@@ -31,7 +31,7 @@ fn keys(bonfire: &Bonfire) -> Vec<String> {
     bonfire.replication_schema().table().components().iter().map(|component| component.key.clone()).collect()
 }
 
-/// What a mirror gets of a world.
+/// The part of a world that a mirror gets.
 fn mirrored(bonfire: &Bonfire, world: &World) -> World {
     let delta = DeltaCapture::of_replication().changes(bonfire, world, &SaveOptions::new()).unwrap();
     let mut mirror = World::new();

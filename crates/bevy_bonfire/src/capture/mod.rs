@@ -55,7 +55,7 @@ pub(crate) struct CapturedWorld {
 /// The bits in which an entity of Bevy and its id in a save differ: Bevy has the complement of the index.
 pub(crate) const INDEX_BITS: u64 = u32::MAX as u64;
 
-/// Whether a capture shares memory with others.
+/// The sharing of memory between a capture and others.
 pub(crate) enum Sharing<'a> {
     /// It stands alone.
     Alone,

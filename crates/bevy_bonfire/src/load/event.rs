@@ -99,7 +99,7 @@ impl LoadFinished {
         world.trigger(self);
     }
 
-    /// What did not come back, as one line for the log.
+    /// Returns the losses as one line for the log.
     fn loss_line(&self) -> Option<String> {
         let losses = self.losses();
         let (first, rest) = losses.split_first()?;

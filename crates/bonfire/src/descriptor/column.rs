@@ -41,7 +41,7 @@ pub(crate) struct EncodeFailure {
     pub(crate) rows: usize,
 }
 
-/// What became of a value that could not be encoded.
+/// The fate of a value that could not be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
     Skipped,
