@@ -99,7 +99,8 @@ impl Plugin for BonfirePlugin {
         saves.policy = self.policy;
         saves.on_exit = self.on_exit.clone();
         app.insert_resource(saves).insert_resource(live::HasSaves);
-        app.add_systems(First, live::finish_saves).add_systems(Last, live::run.in_set(SaveSystems));
+        app.add_systems(First, live::begin_tick.before(SimulationSet))
+            .add_systems(Last, live::run.in_set(SaveSystems));
         pause_with(app);
         #[cfg(feature = "reflect")]
         app.register_type::<Saved>();

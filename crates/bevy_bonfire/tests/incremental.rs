@@ -227,7 +227,7 @@ fn other_worlds_registrations_and_selections_are_no_reason_to_be_wrong() {
             if turn == 0 {
                 world.persist_as::<common::script::Even>(bevy_bonfire::Descriptor::custom(
                     "test.even",
-                    |even: &common::script::Even| Ok(Some(even.0)),
+                    |even: &common::script::Even, _| Ok(Some(even.0)),
                     |saved: u8, _| Ok(Some(common::script::Even(saved))),
                 ));
             }

@@ -356,6 +356,58 @@ fn the_simulation_stands_still_from_the_request_until_the_save_is_durable() {
 }
 
 #[test]
+fn a_tick_in_which_the_game_pauses_runs_to_its_end() {
+    #[derive(Resource, Default)]
+    struct Steps(u32, u32);
+    let mut app = app_with(BonfirePlugin::new().slots(slots()).policy(SavePolicy::PauseUntilDurable));
+    app.init_resource::<Steps>();
+    let first = |mut steps: ResMut<Steps>, mut saves: ResMut<Saves>| {
+        steps.0 += 1;
+        match steps.0 {
+            1 => saves.pause(),
+            2 => _ = saves.save("quick"),
+            _ => {}
+        }
+    };
+    let second = |mut steps: ResMut<Steps>, mut score: ResMut<Score>| {
+        steps.1 += 1;
+        score.points = steps.1;
+    };
+    app.add_systems(Update, (first, second).chain().in_set(SimulationSet));
+    let counted = |app: &App| (app.world().resource::<Steps>().0, app.world().resource::<Steps>().1);
+    app.update();
+    assert_eq!(counted(&app), (1, 1), "the tick of the pause is whole");
+    app.update();
+    assert_eq!(counted(&app), (1, 1));
+    saves(&mut app).resume();
+    let held = hold(&mut app);
+    app.update();
+    assert_eq!(counted(&app), (2, 2), "the tick of the save is whole");
+    app.update();
+    assert_eq!(counted(&app), (2, 2));
+    drop(held);
+    settle(&mut app);
+    assert_eq!(saved_score(&app, "quick"), 2, "the save has the whole tick");
+}
+
+#[test]
+fn saves_that_fail_while_the_app_exits_are_named() {
+    let mut app = app_with(BonfirePlugin::new().slots(slots()).on_exit(ExitOptions::save("exit")));
+    app.world_mut().spawn(Saved);
+    app.add_observer(|done: On<SavedOnExit>, mut heard: ResMut<Heard>| {
+        let failed = done.failed.iter().map(|(target, error)| format!("{target}: {}", error.is_io()));
+        heard.0 = failed.collect();
+        heard.0.extend(done.unfinished.iter().map(ToString::to_string));
+    });
+    let home = tempfile::tempdir().unwrap();
+    let nowhere = SaveTarget::from(home.path().join("missing").join("world.save"));
+    saves(&mut app).save(nowhere.clone());
+    app.world_mut().write_message(AppExit::Success);
+    app.update();
+    assert_eq!(heard(&mut app), [format!("{nowhere}: true")]);
+}
+
+#[test]
 fn an_app_that_exits_saves_first_and_waits() {
     let mut app = app_with(BonfirePlugin::new().slots(slots()).on_exit(ExitOptions::save("exit")));
     app.world_mut().spawn(Saved);

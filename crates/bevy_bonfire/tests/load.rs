@@ -172,7 +172,7 @@ struct Choosy(u8);
 fn choosy() -> Descriptor {
     Descriptor::custom(
         "test.choosy",
-        |choosy: &Choosy| Ok(Some(choosy.0)),
+        |choosy: &Choosy, _| Ok(Some(choosy.0)),
         |saved: u8, _| match saved {
             13 => Err(Error::custom("thirteen is not allowed")),
             saved => Ok(Some(Choosy(saved))),

@@ -2,15 +2,18 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use bevy_app::App;
-use bevy_bonfire::Compression;
-use bevy_bonfire::Saved;
 use bevy_bonfire::replication::Granularity;
 use bevy_bonfire::replication::{
     ClientId, MessageApplied, MessageRefused, Mirrored, ReplicateExt, Replicated, ReplicationClient,
     ReplicationClientPlugin, ReplicationServer, ReplicationServerPlugin, TwoApps,
 };
-use bevy_bonfire::sync::{Applied, BaselineReason};
+use bevy_bonfire::sync::{
+    Applied, BaselineReason, MessageCodec, MessageCodecs, MessageCompression, MessageLimits, mirror_limits,
+};
+use bevy_bonfire::{Error, Saved};
 use bevy_ecs::prelude::*;
 use bytes::Bytes;
 use common::*;
@@ -186,12 +189,12 @@ fn every_option_gives_the_same_world() {
     let plugins: [fn() -> ReplicationServerPlugin; 5] = [
         ReplicationServerPlugin::new,
         || ReplicationServerPlugin::new().exact(),
-        || ReplicationServerPlugin::new().compression(Compression::Lz4),
+        || ReplicationServerPlugin::new().compression(MessageCompression::Lz4),
         || ReplicationServerPlugin::new().granularity(Granularity::Field),
         || {
             ReplicationServerPlugin::new()
                 .granularity(Granularity::Field)
-                .compression(Compression::Lz4)
+                .compression(MessageCompression::Lz4)
                 .exact()
         },
     ];
@@ -308,4 +311,45 @@ fn everything_that_is_persisted_is_replicated_by_one_call() {
     assert_eq!(world.resource::<Score>().points, 3);
     assert!(world.get::<Hover>(child).is_none(), "transient components are not persisted");
     assert!(world.get::<Saved>(parent).is_none(), "a client does not save its mirrors");
+}
+
+/// Drops zeros at the end of a payload.
+struct TrailingZeros;
+
+impl MessageCodec for TrailingZeros {
+    fn number(&self) -> u8 {
+        128
+    }
+    fn compress(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let len = raw.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        out.extend_from_slice(&raw[..len]);
+        Ok(())
+    }
+    fn decompress(&self, stored: &[u8], raw: &mut [u8]) -> Result<(), Error> {
+        raw.get_mut(..stored.len()).ok_or_else(|| Error::corrupt("too long"))?.copy_from_slice(stored);
+        Ok(())
+    }
+}
+
+#[test]
+fn messages_may_have_a_codec_of_the_game() {
+    let server = || {
+        let game = MessageCompression::Game(Arc::new(TrailingZeros));
+        ReplicationServerPlugin::new().compression(game)
+    };
+    let limits =
+        MessageLimits { codecs: MessageCodecs::new().with(TrailingZeros), ..MessageLimits::default() };
+    let client = ReplicationClientPlugin::new().limits(mirror_limits(), limits);
+    let mut apps = TwoApps::with(server(), client, setup);
+    apps.server.world_mut().spawn((at(0.0), Replicated));
+    apps.update();
+    apps.assert_in_sync();
+    assert_eq!(heard(&mut apps), [Applied::Baseline]);
+    // A client that does not know the codec follows nothing, and says why.
+    let mut apps = TwoApps::with(server(), ReplicationClientPlugin::new(), setup);
+    apps.server.world_mut().spawn((at(0.0), Replicated));
+    apps.update();
+    assert_eq!(apps.client.world().resource::<ReplicationClient>().tick(), None);
+    let refused = &apps.client.world().resource::<Heard>().1;
+    assert!(refused.iter().any(|error| error.contains("codec 128")), "{refused:?}");
 }

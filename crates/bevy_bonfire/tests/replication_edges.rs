@@ -135,6 +135,50 @@ fn an_entity_may_be_told_of_late_and_references_to_it_follow() {
 }
 
 #[test]
+fn an_entity_may_be_referred_to_before_it_is_spawned() {
+    each_way(|mut apps| {
+        let world = apps.server.world_mut();
+        let [early, late] = [0; 2].map(|_| world.entity_allocator().alloc());
+        let follows = |leader: Entity| Follows { leader, others: vec![leader], last: Some(leader) };
+        // The first is part of the baseline, the second of a delta.
+        let first = world.spawn((follows(early), Replicated)).id();
+        step(&mut apps);
+        let world = apps.server.world_mut();
+        let second = world.spawn((follows(late), Replicated)).id();
+        world.insert_resource(Score { points: 1, best: Some(late) });
+        step(&mut apps);
+        let nobody = Follows { leader: Entity::PLACEHOLDER, others: vec![Entity::PLACEHOLDER], last: None };
+        for follower in [first, second] {
+            assert_eq!(apps.client.world().get::<Follows>(here(&apps, follower)), Some(&nobody));
+        }
+        for (awaited, follower) in [(late, second), (early, first)] {
+            apps.server.world_mut().spawn_at(awaited, (at(1.0), Replicated)).unwrap();
+            step(&mut apps);
+            let (leader, follower) = (here(&apps, awaited), here(&apps, follower));
+            assert_eq!(apps.client.world().get::<Follows>(follower), Some(&follows(leader)));
+        }
+        assert_eq!(apps.client.world().resource::<Score>().best, Some(here(&apps, late)));
+    });
+}
+
+#[test]
+fn an_entity_without_references_to_it_costs_only_itself() {
+    let mut apps = TwoApps::with(ReplicationServerPlugin::new(), ReplicationClientPlugin::new(), setup);
+    let world = apps.server.world_mut();
+    let root = world.spawn((at(0.0), Replicated)).id();
+    let plain = world.spawn(at(1.0)).id();
+    for _ in 0..1000 {
+        world.spawn((at(2.0), ChildOf(root), Replicated));
+    }
+    let mut deltas = DeltaCapture::of_replication();
+    assert!(deltas.changes(apps.server.world_mut()).unwrap().is_whole());
+    // It is older than the delta, and nothing refers to it.
+    apps.server.world_mut().entity_mut(plain).insert(Replicated);
+    let stats = deltas.changes(apps.server.world_mut()).unwrap().stats();
+    assert_eq!((stats.spawned, stats.changed_values), (1, 0));
+}
+
+#[test]
 fn hierarchies_are_moved_ordered_and_cut() {
     each_way(|mut apps| {
         let world = apps.server.world_mut();

@@ -312,7 +312,7 @@ fn values_are_dropped_once() {
     let load_still = Arc::clone(&still);
     world.persist_as::<Still>(Descriptor::custom(
         "test.still",
-        |still: &Still| Ok(Some(still.0)),
+        |still: &Still, _| Ok(Some(still.0)),
         move |number: u8, _| Ok(Some(Still(number, Arc::clone(&load_still)))),
     ));
     let statues: Vec<Entity> =
@@ -328,7 +328,7 @@ fn values_are_dropped_once() {
     let (load_dropped, load_made) = (Arc::clone(&dropped), Arc::clone(&made));
     world.persist_as::<Counted>(Descriptor::custom(
         "test.counted",
-        |_: &Counted| Ok(Some(7_u8)),
+        |_: &Counted, _| Ok(Some(7_u8)),
         move |_, _| {
             load_made.fetch_add(1, Relaxed);
             Ok(Some(Counted(Arc::clone(&load_dropped))))
@@ -371,7 +371,7 @@ fn a_failed_restore_leaves_the_world_as_it_was() {
     world.spawn((Saved, Follows { leader, others: vec![], last: None }));
     world.persist_as::<Sprite>(Descriptor::custom(
         "test.sprite",
-        |sprite: &Sprite| Ok(Some(sprite.0)),
+        |sprite: &Sprite, _| Ok(Some(sprite.0)),
         |number: u32, _| match number {
             13 => Err(bevy_bonfire::Error::custom("unlucky")),
             number => Ok(Some(Sprite(number))),

@@ -84,9 +84,9 @@ mod wire;
 
 #[cfg(feature = "derive")]
 pub use bonfire_derive::Persist;
-pub use context::{Dangling, LoadContext, SchemaChange};
+pub use context::{Dangling, LoadContext, SaveContext, SchemaChange};
 pub use delta::{Delta, Granularity};
-pub use descriptor::{Descriptor, Keyed, NonFinite, Repeats, Unencodable, Upgrader};
+pub use descriptor::{Codec, Descriptor, Keyed, NonFinite, Repeats, Unencodable, Upgrader};
 pub use entity::EntityId;
 pub use error::{Error, Result};
 pub use evolve::{LockProblem, SchemaLock};

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::column::ColumnKind;
+use crate::context::{SaveContext, Sessions};
 use crate::descriptor::{Descriptor, Keyed, NonFinite, Unencodable, Upgrader, Upgraders};
 use crate::error::{Error, Result};
 use crate::migration::{Track, WorldEdit};
@@ -218,6 +219,22 @@ impl Registry {
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
+    /// Ends the sessions that codecs have opened for a save.
+    pub(crate) fn end_save(&self, context: &SaveContext<'_>) -> Result<()> {
+        match context.sessions.is_empty() {
+            true => Ok(()),
+            false => self.descriptors.iter().try_for_each(|descriptor| descriptor.end_save(context)),
+        }
+    }
+
+    /// Ends the sessions that codecs have opened for a load.
+    pub(crate) fn end_load(&self, sessions: &Sessions) -> Result<()> {
+        match sessions.is_empty() {
+            true => Ok(()),
+            false => self.descriptors.iter().try_for_each(|descriptor| descriptor.end_load(sessions)),
+        }
+    }
+
     /// The component saved under `key`.
     pub fn by_key(&self, key: &str) -> Option<&Descriptor> {
         self.index_of_key(key).map(|index| &self.descriptors[index])

@@ -87,12 +87,12 @@ fn registry(age: Age) -> Registry {
         Age::Stranger => return registry,
         Age::New => Descriptor::custom(
             "test.looks",
-            |looks: &Looks| Ok(Some(Saved { number: looks.0, of: looks.1 })),
+            |looks: &Looks, _| Ok(Some(Saved { number: looks.0, of: looks.1 })),
             |saved: Saved, context| Ok(look(saved.number, context)?.map(|number| Looks(number, saved.of))),
         ),
         Age::Old => Descriptor::custom(
             "test.looks",
-            |looks: &Looks| Ok(Some(OldSaved { of: looks.1, gone: "gone".to_owned(), number: looks.0 })),
+            |looks: &Looks, _| Ok(Some(OldSaved { of: looks.1, gone: "gone".to_owned(), number: looks.0 })),
             |saved: OldSaved, _| Ok(Some(Looks(saved.number, saved.of))),
         ),
     };
@@ -237,7 +237,7 @@ fn what_does_not_look_does_not_wait() {
 fn what_fails_without_looking_fails_at_once() {
     let mut registry = Registry::new();
     let never = |_: u32, _: &LoadContext<'_>| -> Result<Option<Plain>> { Err(Error::custom("never")) };
-    registry.add(Descriptor::custom("test.plain", |plain: &Plain| Ok(Some(plain.0)), never)).unwrap();
+    registry.add(Descriptor::custom("test.plain", |plain: &Plain, _| Ok(Some(plain.0)), never)).unwrap();
     let mut writer = SnapshotWriter::new(&registry);
     writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[Plain(1)]).unwrap();
     let snapshot = writer.finish().unwrap();

@@ -327,7 +327,7 @@ fn codecs_of_the_games_own_and_serde_see_values_as_they_expect_them() {
     registry
         .add(Descriptor::custom(
             "game.handle",
-            |handle: &Handle| Ok(Some(Saved { name: handle.0.clone(), size: handle.1 })),
+            |handle: &Handle, _| Ok(Some(Saved { name: handle.0.clone(), size: handle.1 })),
             |saved: Saved, _| Ok(Some(Handle(saved.name, saved.size))),
         ))
         .unwrap();
@@ -346,7 +346,7 @@ fn codecs_of_the_games_own_and_serde_see_values_as_they_expect_them() {
     let mut registry = Registry::new();
     let descriptor = Descriptor::custom(
         "game.handle",
-        |handle: &Handle| Ok(Some(Saved { name: handle.0.clone(), size: handle.1 })),
+        |handle: &Handle, _| Ok(Some(Saved { name: handle.0.clone(), size: handle.1 })),
         |saved: Saved, _| Ok(Some(Handle(saved.name, saved.size))),
     );
     registry.add(descriptor.with_version(2)).unwrap();

@@ -128,7 +128,7 @@ fn kinds_are_chosen_by_the_type() {
     assert_eq!(kind::<EntityId>(), ColumnKind::Rows);
     assert_eq!(kind::<[f32; 40]>(), ColumnKind::Plain);
     assert_eq!(
-        Descriptor::custom("k", |p: &Position| Ok(Some(p.x)), |_, _| Ok(None)).kind(),
+        Descriptor::custom("k", |p: &Position, _| Ok(Some(p.x)), |_, _| Ok(None)).kind(),
         ColumnKind::Custom
     );
     assert_eq!(Descriptor::serde::<String>("k").kind(), ColumnKind::Value);

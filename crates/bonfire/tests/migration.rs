@@ -2,8 +2,8 @@
 
 use bonfire::engine::{LoadPlan, SnapshotWriter};
 use bonfire::{
-    Descriptor, EntityId, Error, Keyed, LoadOptions, Persist, Registry, Snapshot, TrackState, Unknown, Value,
-    WorldEdit, preflight,
+    Descriptor, EntityId, Error, Keyed, LoadOptions, LoadReport, Persist, Registry, Result, Snapshot,
+    TrackState, Unknown, Value, WorldEdit, preflight,
 };
 use bonfire_testkit::ModelWorld;
 
@@ -68,6 +68,65 @@ fn split(world: &mut WorldEdit) -> bonfire::Result<()> {
         world.insert_as(entity, "game.label", 1, &(body.name,))?;
     }
     Ok(())
+}
+
+#[test]
+fn fields_that_a_migration_drops_unawares_are_named() {
+    /// What the migration forgot.
+    #[derive(Persist)]
+    #[persist(key = "game.body")]
+    struct Narrow {
+        mass: f32,
+    }
+    let mut before = Registry::new();
+    before.register::<Body>().unwrap();
+    before.track("game", 1).unwrap();
+    let body = Body { mass: 1.0, health: 2.0, name: "ogre".to_owned() };
+    let mut writer = SnapshotWriter::new(&before);
+    writer.archetype(&[EntityId::new(0, 0)]).unwrap().column(&[body]).unwrap();
+    let snapshot = writer.finish().unwrap();
+    type Step = fn(&mut WorldEdit) -> Result<()>;
+    let load = |step: Step| -> LoadReport {
+        let mut after = Registry::new();
+        after.register::<Body>().unwrap();
+        after.track("game", 2).unwrap();
+        after.migration("game", 1, 2, step).unwrap();
+        let migrated = snapshot.migrated(&after).unwrap();
+        let plan = LoadPlan::new(&migrated, &after, LoadOptions::default()).unwrap();
+        plan.stage(&plan.same_entities().unwrap(), None).unwrap().report
+    };
+    let dropped = |report: &LoadReport| -> Vec<String> {
+        report.migration_changes.iter().map(|(key, change)| format!("{key}: {change:?}")).collect()
+    };
+    let expected = ["health", "name"].map(|field| format!("game.body: Dropped {{ field: {field:?} }}"));
+    let put_back = load(|world| {
+        for entity in world.with("game.body")? {
+            let Some(mut body) = world.get::<Narrow>(entity, "game.body")? else { continue };
+            body.mass *= 2.0;
+            world.insert(entity, &body)?;
+        }
+        Ok(())
+    });
+    assert_eq!(dropped(&put_back), expected);
+    assert!(put_back.losses().iter().any(|loss| loss.contains("by a migration")), "{put_back}");
+    let taken = load(|world| {
+        for entity in world.with("game.body")? {
+            world.take::<Narrow>(entity, "game.body")?;
+        }
+        Ok(())
+    });
+    assert_eq!(dropped(&taken), expected);
+    // Reading loses nothing, and neither does a migration that knows all fields.
+    let read = load(|world| {
+        for entity in world.with("game.body")? {
+            world.get::<Narrow>(entity, "game.body")?;
+            let Some(body) = world.get::<Body>(entity, "game.body")? else { continue };
+            world.insert(entity, &Body { mass: 3.0, ..body })?;
+        }
+        Ok(())
+    });
+    assert_eq!(dropped(&read), [""; 0]);
+    assert!(read.is_complete(), "{read}");
 }
 
 #[test]

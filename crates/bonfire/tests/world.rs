@@ -437,7 +437,7 @@ fn custom_codecs_see_the_world_and_may_return_nothing() {
     let codec = || {
         Descriptor::custom(
             "game.sprite",
-            |sprite: &Sprite| Ok((sprite.0 > 0).then(|| IMAGES[sprite.0].to_owned())),
+            |sprite: &Sprite, _| Ok((sprite.0 > 0).then(|| IMAGES[sprite.0].to_owned())),
             |name: String, context: &LoadContext<'_>| {
                 let world = context.world::<ModelWorld>().expect("the world is given");
                 assert!(world.registry().by_key("game.sprite").is_some());

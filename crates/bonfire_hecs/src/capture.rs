@@ -139,8 +139,10 @@ impl Bonfire {
         let registry = source.registry;
         let mut all = world.query();
         let chosen = choose(registry, world, &mut all, &options.selection, added.excluded)?;
-        let writer =
-            SnapshotWriter::new(&registry.core).pool(&self.pool).unencodable(options.common.unencodable);
+        let writer = SnapshotWriter::new(&registry.core)
+            .with_world(world)
+            .pool(&self.pool)
+            .unencodable(options.common.unencodable);
         let (mut writer, numbers) = match sharing {
             Sharing::Over { earlier, numbers } => {
                 (writer.over(earlier.map(|earlier| *earlier)), Some(numbers))

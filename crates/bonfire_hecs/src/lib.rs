@@ -22,8 +22,8 @@ pub use bonfire as core;
 pub use bonfire::__private;
 pub use bonfire::{
     AsText, Compression, Dangling, Descriptor, EncodeOptions, EntityId, Error, Filter, Limits, LoadContext,
-    LoadReport, NonFinite, Registry, Result, Snapshot, Unencodable, Unknown, Upgrader, Value, WorldEdit,
-    preflight,
+    LoadReport, NonFinite, Registry, Result, RowOrder, SaveContext, Snapshot, Unencodable, Unknown, Upgrader,
+    Value, WorldEdit, preflight,
 };
 // The trait without the derive of the same name: this crate has a derive of its own.
 pub use bonfire::__private::Persist;

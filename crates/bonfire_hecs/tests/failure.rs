@@ -286,7 +286,7 @@ fn guarded() -> Descriptor {
         666 => Err(Error::custom("refused")),
         saved => Ok(Some(Guarded::new(saved))),
     };
-    Descriptor::custom("test.guarded", |guarded: &Guarded| Ok(Some(*guarded.0)), load)
+    Descriptor::custom("test.guarded", |guarded: &Guarded, _| Ok(Some(*guarded.0)), load)
 }
 
 #[test]

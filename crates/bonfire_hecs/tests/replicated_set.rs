@@ -16,7 +16,7 @@ struct Aim(f32);
 /// The position is told in another form than it is saved.
 fn coarse() -> Descriptor {
     let load = |x: i16, _: &LoadContext<'_>| Ok(Some(Position { x: f32::from(x), y: 0.0 }));
-    Descriptor::custom("test.position", |position: &Position| Ok(Some(position.x as i16)), load)
+    Descriptor::custom("test.position", |position: &Position, _| Ok(Some(position.x as i16)), load)
 }
 
 fn bonfire() -> Bonfire {

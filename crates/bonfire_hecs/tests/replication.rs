@@ -8,8 +8,10 @@ mod common;
 use std::collections::HashMap;
 
 use bonfire_hecs::replication::{Delta, DeltaCapture, Granularity, Replicated};
-use bonfire_hecs::sync::{Applied, CatchUpRequest, Receiver, ReplicationStream, StreamOptions};
-use bonfire_hecs::{Compression, EntityId, SaveOptions, Saved, Snapshot};
+use bonfire_hecs::sync::{
+    Applied, CatchUpRequest, MessageCompression, Receiver, ReplicationStream, StreamOptions,
+};
+use bonfire_hecs::{EntityId, SaveOptions, Saved, Snapshot};
 use bonfire_testkit::script::{Life, ScriptWorld, Step, scripts};
 use bonfire_testkit::{Link, Weather, scale};
 use bytes::Bytes;
@@ -229,7 +231,8 @@ impl<M: Side> Follower<M> {
 fn run<S: Side, M: Side>(schedule: &Schedule) -> Result<(), TestCaseError> {
     let weather = [Weather::FINE, Weather::RELIABLE, Weather::STORM][usize::from(schedule.weather)];
     let mut options = StreamOptions::new(schedule.seed | 1);
-    options.compression = if schedule.compressed { Compression::Lz4 } else { Compression::None };
+    options.compression =
+        if schedule.compressed { MessageCompression::Lz4 } else { MessageCompression::None };
     options.granularity = if schedule.by_field { Granularity::Field } else { Granularity::Component };
     if schedule.forgetful {
         options.recent_messages_max = 1;

@@ -141,8 +141,7 @@ fn watched_process() {
 
 /// The calls of a process that puts one blob, as `strace` writes them; `None` if that cannot be had here.
 fn traced(directory: &Path, output: &Path) -> Option<String> {
-    let calls =
-        "trace=?open,openat,?openat2,?creat,write,pwrite64,fsync,fdatasync,?rename,renameat,renameat2,close";
+    let calls = "trace=?open,openat,?openat2,?creat,write,pwrite64,pwritev,fsync,fdatasync,?rename,renameat,renameat2,close";
     let status = Command::new("strace")
         .args(["-f", "-y", "-e", calls, "-o"])
         .arg(output)

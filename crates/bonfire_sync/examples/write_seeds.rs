@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use bonfire::{Compression, Delta, EntityId, Persist, Result};
+use bonfire::{Delta, EntityId, Persist, Result};
 use bonfire_sync::{
-    Message, MessageLimits, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog,
+    Message, MessageCompression, MessageLimits, Receiver, Recorder, ReplicationStream, SourceWorld,
+    StreamOptions, StructuralLog,
 };
 use bonfire_testkit::{Followed, ModelWorld};
 
@@ -59,8 +60,8 @@ fn main() -> Result<()> {
     world.register::<Position>()?;
     world.register::<Score>()?;
     let mut server = Server(Followed::new(world)?, StructuralLog::new(10));
-    for compression in [Compression::None, Compression::Lz4] {
-        let name = if compression == Compression::None { "stored" } else { "packed" };
+    for compression in [MessageCompression::None, MessageCompression::Lz4] {
+        let name = if matches!(compression, MessageCompression::None) { "stored" } else { "packed" };
         let options = StreamOptions { compression, ..StreamOptions::new(1) };
         let mut stream = ReplicationStream::new(options);
         let mut recorder = Recorder::new(Vec::new())?;
@@ -90,7 +91,7 @@ fn main() -> Result<()> {
     }
     let table = server.0.schema().table().clone();
     write("message", "request", &Receiver::new(table).request().encode()?)?;
-    write("message", "structure", &server.1.encode(1, Compression::None)?)?;
+    write("message", "structure", &server.1.encode(1, &MessageCompression::None)?)?;
     let whole = server.0.whole()?;
     write("delta", "whole", &[&[1], &whole.content()?.to_vec()[..]].concat())?;
     write("delta", "alone", &[&[0], &whole.to_bytes()?.to_vec()[..]].concat())

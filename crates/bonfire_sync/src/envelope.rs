@@ -8,7 +8,7 @@
 //! | 0 | 4 | magic `BNFM` |
 //! | 4 | 2 | version of the protocol |
 //! | 6 | 1 | kind |
-//! | 7 | 1 | codec of the payload: 0 stored, 1 LZ4 |
+//! | 7 | 1 | codec of the payload: 0 stored, 1 LZ4, from 128 on one of the game |
 //! | 8 | 8 | stream |
 //! | 16 | 8 | since |
 //! | 24 | 8 | tick |
@@ -18,11 +18,14 @@
 //! | 56 | 4 | bytes of the payload as it is stored |
 //! | 60 | 4 | CRC32C of bytes 0 to 60 and of the stored payload |
 
+use std::borrow::Cow;
+
 use bonfire::engine::{checksum, checksum_append};
 use bonfire::schema::Fingerprint;
-use bonfire::{Compression, Error, Result};
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
+use crate::compression::{MessageCodec, MessageCompression, checked_number};
 use crate::limits::MessageLimits;
 
 /// Bytes in front of every payload. A multiple of the alignment of columns.
@@ -76,16 +79,16 @@ pub(crate) struct Head {
 
 impl Head {
     /// The message with this payload, which comes in pieces so that what is captured is copied once.
-    pub(crate) fn encode(&self, payload: &[&[u8]], compression: Compression) -> Result<Bytes> {
+    pub(crate) fn encode(&self, payload: &[&[u8]], compression: &MessageCompression) -> Result<Bytes> {
         let raw_bytes = payload.iter().map(|part| part.len() as u64).sum::<u64>();
         let Ok(raw_bytes) = u32::try_from(raw_bytes) else {
             return Err(Error::limit(format!("{raw_bytes} bytes are too many for one message")));
         };
         let mut out = vec![0; HEAD_BYTES];
         let codec = match compression {
-            Compression::None => CODEC_STORED,
-            Compression::Lz4 => pack(payload, raw_bytes as usize, &mut out)?,
-            _ => return Err(Error::unsupported("messages are compressed with LZ4 or not at all")),
+            MessageCompression::None => CODEC_STORED,
+            MessageCompression::Lz4 => pack(payload, raw_bytes as usize, &mut out)?,
+            MessageCompression::Game(codec) => pack_with(&**codec, payload, raw_bytes as usize, &mut out)?,
         };
         if codec == CODEC_STORED {
             out.reserve_exact(raw_bytes as usize);
@@ -148,7 +151,7 @@ impl Head {
             }
             CODEC_STORED => message.slice(HEAD_BYTES..),
             CODEC_LZ4 => unpack(stored, raw_bytes)?,
-            codec => return Err(Error::corrupt(format!("codec {codec} is not one of this version"))),
+            number => unpack_with(limits.codecs.find(number)?, stored, raw_bytes as usize)?,
         };
         let head = Self {
             kind: WireKind::from_number(head[6])?,
@@ -166,17 +169,46 @@ fn at<const N: usize>(head: &[u8; HEAD_BYTES], start: usize) -> [u8; N] {
     std::array::from_fn(|i| head[start + i])
 }
 
+fn join<'a>(payload: &[&'a [u8]]) -> Cow<'a, [u8]> {
+    match payload {
+        [part] => Cow::Borrowed(part),
+        parts => Cow::Owned(parts.concat()),
+    }
+}
+
+/// As [`pack`], with a codec of the game.
+fn pack_with(codec: &dyn MessageCodec, payload: &[&[u8]], raw_bytes: usize, out: &mut Vec<u8>) -> Result<u8> {
+    let number = checked_number(codec)?;
+    codec.compress(&join(payload), out)?;
+    if out.len() < HEAD_BYTES {
+        return Err(Error::misuse(format!("codec {number} took bytes away that were not its own")));
+    }
+    let pays = out.len() - HEAD_BYTES < raw_bytes;
+    if !pays {
+        out.truncate(HEAD_BYTES);
+    }
+    Ok(if pays { number } else { CODEC_STORED })
+}
+
+fn unpack_with(codec: &dyn MessageCodec, stored: &[u8], raw_bytes: usize) -> Result<Bytes> {
+    check_smaller(stored, raw_bytes)?;
+    let mut raw = vec![0; raw_bytes];
+    codec.decompress(stored, &mut raw)?;
+    Ok(raw.into())
+}
+
+/// The other side stores what does not become smaller, so a message where this fails is none of ours.
+fn check_smaller(stored: &[u8], raw_bytes: usize) -> Result<()> {
+    match stored.len() < raw_bytes {
+        true => Ok(()),
+        false => Err(Error::corrupt("a compressed payload is not smaller than its contents")),
+    }
+}
+
 /// Appends the payload to `out` if compression makes it smaller, and says which codec it has.
 #[cfg(feature = "lz4")]
 fn pack(payload: &[&[u8]], raw_bytes: usize, out: &mut Vec<u8>) -> Result<u8> {
-    let joined;
-    let raw = match payload {
-        [part] => *part,
-        parts => {
-            joined = parts.concat();
-            &joined
-        }
-    };
+    let raw = &*join(payload);
     out.resize(HEAD_BYTES + lz4_flex::block::get_maximum_output_size(raw_bytes), 0);
     let packed = lz4_flex::block::compress_into(raw, &mut out[HEAD_BYTES..])
         .map_err(|error| Error::custom(format!("LZ4 failed: {error}")))?;
@@ -191,10 +223,7 @@ fn pack(_: &[&[u8]], _: usize, _: &mut Vec<u8>) -> Result<u8> {
 }
 
 fn unpack(stored: &[u8], raw_bytes: u32) -> Result<Bytes> {
-    // The other side stores what does not become smaller, so this is no message of ours.
-    if stored.len() as u64 >= u64::from(raw_bytes) {
-        return Err(Error::corrupt("a compressed payload is not smaller than its contents"));
-    }
+    check_smaller(stored, raw_bytes as usize)?;
     if u64::from(raw_bytes) > stored.len() as u64 * LZ4_RATIO_MAX {
         let text = format!("{} bytes of LZ4 cannot hold {raw_bytes}", stored.len());
         return Err(Error::corrupt(text));

@@ -66,6 +66,7 @@
 //! ```
 
 mod budget;
+mod compression;
 mod envelope;
 mod inbox;
 mod limits;
@@ -80,7 +81,8 @@ mod stream;
 mod structural;
 mod world;
 
-pub use bonfire::{Compression, Error, Result};
+pub use bonfire::{Error, Result};
+pub use compression::{MessageCodec, MessageCodecs, MessageCompression};
 pub use inbox::Inbox;
 pub use limits::{InboxLimits, MessageLimits, mirror_limits};
 pub use message::{Message, MessageKind};

@@ -2,17 +2,22 @@
 
 use bonfire::Limits;
 
-/// Bounds on messages of unknown origin. Exceeding one is an error with [`is_limit`](bonfire::Error::is_limit), found
+use crate::compression::MessageCodecs;
+
+/// What messages of unknown origin may be. Exceeding a bound is an error with [`is_limit`](bonfire::Error::is_limit), found
 /// before anything is allocated.
 #[derive(Clone, Debug)]
 pub struct MessageLimits {
     /// Bytes of one payload, as it is sent and after decompression. Default: 64 MiB.
     pub payload_bytes_max: u32,
+    /// Codecs of the game's own that payloads may be compressed with. A message with another one is refused with
+    /// [`is_unsupported`](bonfire::Error::is_unsupported). Default: none.
+    pub codecs: MessageCodecs,
 }
 
 impl Default for MessageLimits {
     fn default() -> Self {
-        Self { payload_bytes_max: 64 << 20 }
+        Self { payload_bytes_max: 64 << 20, codecs: MessageCodecs::new() }
     }
 }
 

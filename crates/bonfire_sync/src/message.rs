@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaScope};
 use bonfire::schema::Fingerprint;
-use bonfire::{Compression, Delta, Error, Limits, LoadContext, Reader, Result};
+use bonfire::{Delta, Error, Limits, LoadContext, Reader, Result};
 use bytes::Bytes;
 
+use crate::compression::MessageCompression;
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 
@@ -31,9 +32,8 @@ impl MessageKind {
 /// A message of a stream. Its payload is looked at by who applies it.
 ///
 /// ```
-/// use bonfire::Compression;
 /// use bonfire::schema::Fingerprint;
-/// use bonfire_sync::{MessageKind, Message, MessageLimits};
+/// use bonfire_sync::{Message, MessageCompression, MessageKind, MessageLimits};
 ///
 /// let message = Message {
 ///     kind: MessageKind::Delta,
@@ -44,7 +44,7 @@ impl MessageKind {
 ///     schema: Fingerprint([9; 16]),
 ///     payload: vec![5; 1000].into(),
 /// };
-/// let bytes = message.encode(Compression::Lz4)?;
+/// let bytes = message.encode(&MessageCompression::Lz4)?;
 /// assert!(bytes.len() < 100);
 /// assert_eq!(Message::decode(&bytes, &MessageLimits::default())?, message);
 /// # Ok::<(), bonfire::Error>(())
@@ -75,12 +75,12 @@ impl Message {
 
     /// The message as bytes. What compression does not make smaller is stored as it is, so a message is never larger than
     /// its payload and 64 bytes.
-    pub fn encode(&self, compression: Compression) -> Result<Bytes> {
+    pub fn encode(&self, compression: &MessageCompression) -> Result<Bytes> {
         self.encode_parts(&[&self.payload], compression)
     }
 
     /// As [`Message::encode`], with a payload in pieces in the place of its own.
-    pub(crate) fn encode_parts(&self, payload: &[&[u8]], compression: Compression) -> Result<Bytes> {
+    pub(crate) fn encode_parts(&self, payload: &[&[u8]], compression: &MessageCompression) -> Result<Bytes> {
         check_ticks(self.kind, self.since, self.tick).map_err(Error::misuse)?;
         self.head().encode(payload, compression)
     }

@@ -28,14 +28,13 @@ const LENGTH_BYTES: usize = 4;
 /// Writes the messages of a stream one after the other.
 ///
 /// ```
-/// # use bonfire::Compression;
 /// # use bonfire::schema::Fingerprint;
-/// # use bonfire_sync::{MessageKind, Message, MessageLimits, Recorder, Recording};
+/// # use bonfire_sync::{MessageCompression, MessageKind, Message, MessageLimits, Recorder, Recording};
 /// # let schema = Fingerprint([0; 16]);
 /// # let payload = bytes::Bytes::new();
 /// # let message = Message { kind: MessageKind::Baseline, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
 /// let mut recorder = Recorder::new(Vec::new())?;
-/// recorder.write(&message.encode(Compression::None)?)?;
+/// recorder.write(&message.encode(&MessageCompression::None)?)?;
 /// let file = recorder.into_inner();
 ///
 /// let mut recording = Recording::open(file.into(), &MessageLimits::default())?;

@@ -1,9 +1,10 @@
 //! The request of a mirror to its server. The envelope is that of all messages, and there is no payload.
 
 use bonfire::schema::Fingerprint;
-use bonfire::{Compression, Error, Result};
+use bonfire::{Error, Result};
 use bytes::Bytes;
 
+use crate::compression::MessageCompression;
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 
@@ -35,12 +36,13 @@ impl CatchUpRequest {
         let kind = if self.have.is_some() { WireKind::RequestSince } else { WireKind::RequestAll };
         let tick = self.have.unwrap_or(0);
         let head = Head { kind, stream: self.stream, since: 0, tick, schema: self.schema, sequence: 0 };
-        head.encode(&[], Compression::None)
+        head.encode(&[], &MessageCompression::None)
     }
 
     /// The request that these bytes are, all of them.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let (head, _) = Head::decode(bytes, &MessageLimits { payload_bytes_max: 0 })?;
+        let (head, _) =
+            Head::decode(bytes, &MessageLimits { payload_bytes_max: 0, ..MessageLimits::default() })?;
         let Head { kind, stream, since, tick, schema, sequence } = head;
         let have = match kind {
             WireKind::RequestSince => Some(tick),

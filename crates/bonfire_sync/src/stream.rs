@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, SentValues};
 use bonfire::schema::Fingerprint;
-use bonfire::{Compression, Delta, Error, Granularity, Result};
+use bonfire::{Delta, Error, Granularity, Result};
 use bytes::Bytes;
 
+use crate::compression::MessageCompression;
 use crate::message::{Message, MessageKind};
 use crate::recent_messages::RecentMessages;
 use crate::request::CatchUpRequest;
@@ -24,7 +25,7 @@ pub struct StreamOptions {
     /// Tells this stream from all others, also from those of earlier runs of the same server: a random number.
     pub stream: u64,
     /// How payloads are compressed. Default: not at all.
-    pub compression: Compression,
+    pub compression: MessageCompression,
     /// A delta that is larger is not sent: a baseline is. Default: 16 MiB.
     pub delta_bytes_max: usize,
     /// Bytes of recent messages that are kept for mirrors that have missed some. Default: 4 MiB.
@@ -48,7 +49,7 @@ impl StreamOptions {
     pub fn new(stream: u64) -> Self {
         Self {
             stream,
-            compression: Compression::None,
+            compression: MessageCompression::None,
             delta_bytes_max: 16 << 20,
             recent_bytes_max: 4 << 20,
             recent_messages_max: 256,
@@ -279,7 +280,7 @@ impl ReplicationStream {
         }
         let parts: Vec<&[u8]> = content.parts().iter().map(|part| &**part).collect();
         let message = self.message(MessageKind::Delta, tick, delta.table().fingerprint());
-        let message = message.encode_parts(&parts, self.options.compression)?;
+        let message = message.encode_parts(&parts, &self.options.compression)?;
         self.table = Some(Arc::clone(delta.table()));
         Ok(Some(message))
     }
@@ -297,7 +298,7 @@ impl ReplicationStream {
         let mut parts = vec![length.as_bytes(), &table];
         parts.extend(content.parts().iter().map(|part| &**part));
         let message = self.message(MessageKind::Baseline, tick, delta.table().fingerprint());
-        let message = message.encode_parts(&parts, self.options.compression)?;
+        let message = message.encode_parts(&parts, &self.options.compression)?;
         self.baseline_bytes = message.len() as u64;
         self.table = Some(Arc::clone(delta.table()));
         Ok(message)

@@ -14,9 +14,10 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use bonfire::engine::{ComponentTable, DeltaScope, EntityMap};
-use bonfire::{Compression, Delta, EntityId, Error, Limits, LoadContext, Reader, Result, Writer};
+use bonfire::{Delta, EntityId, Error, Limits, LoadContext, Reader, Result, Writer};
 use bytes::Bytes;
 
+use crate::compression::MessageCompression;
 use crate::envelope::{Head, WireKind};
 use crate::limits::MessageLimits;
 use crate::world::MirrorWorld;
@@ -27,13 +28,13 @@ const STEP_BYTES_MIN: usize = 4;
 /// Structural operations in their order.
 ///
 /// ```
-/// # use bonfire::{Compression, Limits};
-/// # use bonfire_sync::{MessageLimits, StructuralLog};
+/// # use bonfire::Limits;
+/// # use bonfire_sync::{MessageCompression, MessageLimits, StructuralLog};
 /// # let world = bonfire_testkit::ModelWorld::new();
 /// # let mut followed = bonfire_testkit::Followed::new(world)?;
 /// let mut log = StructuralLog::new(100);
 /// log.record(&followed.changes()?)?;
-/// let bytes = log.encode(1, Compression::None)?;
+/// let bytes = log.encode(1, &MessageCompression::None)?;
 /// let log = StructuralLog::decode(&bytes, 100, &MessageLimits::default(), &Limits::default())?;
 /// assert_eq!(log.ticks(), Some((0, 1)));
 /// # Ok::<(), bonfire::Error>(())
@@ -97,7 +98,7 @@ impl StructuralLog {
     }
 
     /// The log as one message of a stream.
-    pub fn encode(&self, stream: u64, compression: Compression) -> Result<Bytes> {
+    pub fn encode(&self, stream: u64, compression: &MessageCompression) -> Result<Bytes> {
         let Some(first) = self.steps.front() else {
             return Err(Error::misuse("an empty log has nothing to tell"));
         };

@@ -3,10 +3,10 @@
 
 mod common;
 
-use bonfire::{Compression, Limits, Watch, Writer};
+use bonfire::{Limits, Watch, Writer};
 use bonfire_sync::{
-    Applied, Inbox, InboxLimits, Message, MessageKind, MessageLimits, Receiver, Recorder, Recording,
-    StructuralLog, mirror_limits,
+    Applied, Inbox, InboxLimits, Message, MessageCompression, MessageKind, MessageLimits, Receiver, Recorder,
+    Recording, StructuralLog, mirror_limits,
 };
 use bytes::Bytes;
 use common::{Client, Server, State, table};
@@ -66,7 +66,7 @@ fn a_structural_log_has_no_more_entities_than_the_limit() {
         ids.drain(..5).for_each(|id| server.world().despawn(id));
         log.record(&server.followed.changes().unwrap()).unwrap();
     }
-    let bytes = log.encode(7, Compression::None).unwrap();
+    let bytes = log.encode(7, &MessageCompression::None).unwrap();
     let decode = |entities_max| {
         let limits = Limits { entities_max, ..mirror_limits() };
         StructuralLog::decode(&bytes, 100, &MessageLimits::default(), &limits)
@@ -99,7 +99,7 @@ fn delta(payload: Bytes, since: u64) -> Bytes {
     let schema = table().fingerprint();
     let message =
         Message { kind: MessageKind::Delta, stream: 7, sequence: 0, since, tick: since + 1, schema, payload };
-    message.encode(Compression::None).unwrap()
+    message.encode(&MessageCompression::None).unwrap()
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn defaults_are_far_below_those_of_saves() {
     let payload = Bytes::from(vec![0; 65 << 20]);
     let packed =
         Message { payload, ..Message::decode(&delta(many_ids(1, 0), 1), &Default::default()).unwrap() };
-    let packed = packed.encode(Compression::Lz4).unwrap();
+    let packed = packed.encode(&MessageCompression::Lz4).unwrap();
     assert!(packed.len() < 1 << 20);
     assert!(Client::new().try_apply(&packed).unwrap_err().is_limit());
 }

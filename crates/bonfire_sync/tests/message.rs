@@ -1,9 +1,13 @@
 //! Messages: what is encoded is decoded, and nothing else is.
 
-use bonfire::Compression;
+use std::sync::Arc;
+
 use bonfire::engine::{checksum, checksum_append};
 use bonfire::schema::Fingerprint;
-use bonfire_sync::{CatchUpRequest, Message, MessageKind, MessageLimits};
+use bonfire::{Error, Result};
+use bonfire_sync::{
+    CatchUpRequest, Message, MessageCodec, MessageCodecs, MessageCompression, MessageKind, MessageLimits,
+};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -41,7 +45,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn the_head_is_these_bytes() {
-    let bytes = message(MessageKind::Delta, vec![1, 2, 3]).encode(Compression::None).unwrap();
+    let bytes = message(MessageKind::Delta, vec![1, 2, 3]).encode(&MessageCompression::None).unwrap();
     let mut expected = Vec::new();
     expected.extend(b"BNFM");
     expected.extend([1, 0]); // version
@@ -86,15 +90,15 @@ fn a_request_is_a_head_alone() {
         bad[56] = 1;
         assert!(CatchUpRequest::decode(&resealed(bad).into()).unwrap_err().is_limit());
     }
-    let bytes = message(MessageKind::Baseline, vec![]).encode(Compression::None).unwrap();
+    let bytes = message(MessageKind::Baseline, vec![]).encode(&MessageCompression::None).unwrap();
     assert!(CatchUpRequest::decode(&bytes).unwrap_err().to_string().contains("requests are expected"));
 }
 
 #[test]
 fn every_flipped_bit_and_every_truncation_is_refused() {
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [MessageCompression::None, MessageCompression::Lz4] {
         for payload in [compressible(200), vec![]] {
-            let bytes = message(MessageKind::Delta, payload).encode(compression).unwrap();
+            let bytes = message(MessageKind::Delta, payload).encode(&compression).unwrap();
             assert!(decode(&bytes).is_ok());
             for bit in 0..bytes.len() * 8 {
                 let mut bad = bytes.to_vec();
@@ -113,7 +117,7 @@ fn every_flipped_bit_and_every_truncation_is_refused() {
 
 #[test]
 fn what_a_hostile_peer_seals_is_refused_with_a_reason() {
-    let bytes = message(MessageKind::Delta, compressible(200)).encode(Compression::Lz4).unwrap();
+    let bytes = message(MessageKind::Delta, compressible(200)).encode(&MessageCompression::Lz4).unwrap();
     let stored = bytes.len() - HEAD_BYTES;
     let with = |at: usize, to: &[u8]| {
         let mut bad = bytes.to_vec();
@@ -142,23 +146,25 @@ fn what_a_hostile_peer_seals_is_refused_with_a_reason() {
 
 #[test]
 fn bombs_are_refused_before_anything_is_allocated() {
-    let limits = MessageLimits { payload_bytes_max: 1 << 20 };
-    let bomb = message(MessageKind::Baseline, vec![0; 1 << 21]).encode(Compression::Lz4).unwrap();
+    let limits = MessageLimits { payload_bytes_max: 1 << 20, ..MessageLimits::default() };
+    let bomb = message(MessageKind::Baseline, vec![0; 1 << 21]).encode(&MessageCompression::Lz4).unwrap();
     assert!(bomb.len() < 1 << 14, "two megabytes of zeros are small");
     assert!(Message::decode(&bomb, &limits).unwrap_err().is_limit());
     assert!(Message::decode(&bomb, &MessageLimits::default()).is_ok());
-    let large = message(MessageKind::Baseline, vec![0; (1 << 20) + 1]).encode(Compression::None).unwrap();
+    let large =
+        message(MessageKind::Baseline, vec![0; (1 << 20) + 1]).encode(&MessageCompression::None).unwrap();
     assert!(Message::decode(&large, &limits).unwrap_err().is_limit());
 
     // A claim that no compression can keep is found without trying.
-    let mut claim = message(MessageKind::Delta, compressible(200)).encode(Compression::Lz4).unwrap().to_vec();
+    let mut claim =
+        message(MessageKind::Delta, compressible(200)).encode(&MessageCompression::Lz4).unwrap().to_vec();
     claim[52..56].copy_from_slice(&(50_u32 << 20).to_le_bytes());
     assert!(decode(&resealed(claim)).unwrap_err().to_string().contains("cannot hold"));
 }
 
 #[test]
 fn a_payload_that_is_stored_is_not_copied() {
-    let bytes = message(MessageKind::Baseline, compressible(100)).encode(Compression::None).unwrap();
+    let bytes = message(MessageKind::Baseline, compressible(100)).encode(&MessageCompression::None).unwrap();
     let decoded = Message::decode(&bytes, &MessageLimits::default()).unwrap();
     assert_eq!(decoded.payload.as_ptr(), bytes[HEAD_BYTES..].as_ptr());
 }
@@ -167,12 +173,67 @@ fn a_payload_that_is_stored_is_not_copied() {
 fn what_makes_no_sense_is_not_sent() {
     let mut wrong = message(MessageKind::Delta, vec![]);
     wrong.tick = wrong.since;
-    assert!(wrong.encode(Compression::None).unwrap_err().is_misuse());
+    assert!(wrong.encode(&MessageCompression::None).unwrap_err().is_misuse());
     let mut wrong = message(MessageKind::Baseline, vec![]);
     wrong.since = 1;
-    assert!(wrong.encode(Compression::None).unwrap_err().is_misuse());
-    let error = message(MessageKind::Delta, vec![]).encode(Compression::Zstd(3)).unwrap_err();
-    assert!(error.is_unsupported());
+    assert!(wrong.encode(&MessageCompression::None).unwrap_err().is_misuse());
+}
+
+/// Writes runs of zeros as their length.
+struct ZeroRuns(u8);
+
+impl MessageCodec for ZeroRuns {
+    fn number(&self) -> u8 {
+        self.0
+    }
+    fn compress(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let mut rest = raw;
+        while let Some(&byte) = rest.first() {
+            let run = rest.iter().take(255).take_while(|byte| **byte == 0).count();
+            out.push(byte);
+            if run > 0 {
+                out.push(run as u8);
+            }
+            rest = &rest[run.max(1)..];
+        }
+        Ok(())
+    }
+    fn decompress(&self, stored: &[u8], raw: &mut [u8]) -> Result<()> {
+        let (mut stored, mut at) = (stored.iter(), 0);
+        while let Some(&byte) = stored.next() {
+            let run = if byte == 0 { stored.next().map_or(0, |run| usize::from(*run)) } else { 1 };
+            raw.get_mut(at..at + run).ok_or_else(|| Error::corrupt("too many bytes"))?.fill(byte);
+            at += run;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_codec_of_the_game_packs_payloads() {
+    let game = MessageCompression::Game(Arc::new(ZeroRuns(200)));
+    let mut payload = vec![7; 10];
+    payload.extend([0; 900]);
+    let sent = message(MessageKind::Delta, payload);
+    let bytes = sent.encode(&game).unwrap();
+    assert_eq!((bytes[7], bytes.len()), (200, 64 + 10 + 8));
+    let knows =
+        MessageLimits { codecs: MessageCodecs::new().with(ZeroRuns(200)), ..MessageLimits::default() };
+    assert_eq!(Message::decode(&bytes, &knows).unwrap(), sent);
+    // What does not become smaller is stored, and needs no codec.
+    let plain = message(MessageKind::Delta, vec![7; 100]).encode(&game).unwrap();
+    assert_eq!(plain[7], 0);
+    assert!(Message::decode(&plain, &MessageLimits::default()).is_ok());
+    let error = Message::decode(&bytes, &MessageLimits::default()).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("codec 200"), "{error}");
+    let own = MessageCompression::Game(Arc::new(ZeroRuns(127)));
+    assert!(sent.encode(&own).unwrap_err().is_misuse(), "numbers below 128 are Bonfire's");
+    // A peer that claims more than the limit, and one that sends more than it claims.
+    let small = MessageLimits { payload_bytes_max: 900, ..knows.clone() };
+    assert!(Message::decode(&bytes, &small).unwrap_err().is_limit());
+    let mut short = bytes.to_vec();
+    short[52..56].copy_from_slice(&100_u32.to_le_bytes());
+    assert!(Message::decode(&resealed(short).into(), &knows).unwrap_err().is_corrupt());
 }
 
 fn payloads() -> impl Strategy<Value = Vec<u8>> {
@@ -200,8 +261,8 @@ proptest! {
         let schema = Fingerprint(schema);
         let len = payload.len();
         let message = Message { kind, stream, sequence, since, tick, schema, payload: payload.into() };
-        let compression = if packed { Compression::Lz4 } else { Compression::None };
-        let bytes = message.encode(compression).unwrap();
+        let compression = if packed { MessageCompression::Lz4 } else { MessageCompression::None };
+        let bytes = message.encode(&compression).unwrap();
         prop_assert!(bytes.len() <= HEAD_BYTES + len, "never larger than raw and head");
         prop_assert_eq!(decode(&bytes).unwrap(), message);
     }
@@ -221,7 +282,7 @@ proptest! {
             bytes = resealed(bytes);
         }
         if let Ok(message) = decode(&bytes) {
-            let again = message.encode(Compression::None).unwrap();
+            let again = message.encode(&MessageCompression::None).unwrap();
             prop_assert_eq!(decode(&again).unwrap(), message);
         }
         let _ = CatchUpRequest::decode(&bytes.into());

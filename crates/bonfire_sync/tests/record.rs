@@ -1,9 +1,9 @@
 //! Recorded streams: whole messages come back, whatever happened to the end of the file.
 
-use bonfire::Compression;
 use bonfire::schema::Fingerprint;
 use bonfire_sync::{
-    AnyMessageKind, Message, MessageHead, MessageKind, MessageLimits, Recorder, Recording, TornTail,
+    AnyMessageKind, Message, MessageCompression, MessageHead, MessageKind, MessageLimits, Recorder,
+    Recording, TornTail,
 };
 use bytes::Bytes;
 
@@ -26,7 +26,7 @@ fn recorded() -> (Bytes, Vec<usize>) {
     let mut starts = Vec::new();
     let mut at = 8;
     for message in messages() {
-        let bytes = message.encode(Compression::Lz4).unwrap();
+        let bytes = message.encode(&MessageCompression::Lz4).unwrap();
         starts.push(at);
         at += 4 + bytes.len();
         recorder.write(&bytes).unwrap();
@@ -104,7 +104,7 @@ fn other_files_and_newer_ones_are_refused() {
     assert!(with(4, 0).is_corrupt());
     assert!(with(4, 2).is_newer_format());
     assert!(with(6, 1).is_corrupt() && with(7, 1).is_corrupt());
-    let limits = MessageLimits { payload_bytes_max: 5 };
+    let limits = MessageLimits { payload_bytes_max: 5, ..MessageLimits::default() };
     let found: Vec<_> = Recording::open(file, &limits).unwrap().collect();
     assert!(found[0].is_ok() && found[1].as_ref().unwrap_err().is_limit());
 }
@@ -159,6 +159,6 @@ impl std::io::Write for Full {
 #[test]
 fn a_full_disk_is_an_error() {
     assert!(Recorder::new(Full(4)).unwrap_err().is_io());
-    let bytes = messages()[1].encode(Compression::None).unwrap();
+    let bytes = messages()[1].encode(&MessageCompression::None).unwrap();
     assert!(Recorder::new(Full(30)).unwrap().write(&bytes).unwrap_err().is_io());
 }

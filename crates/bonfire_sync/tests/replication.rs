@@ -2,9 +2,10 @@
 
 mod common;
 
-use bonfire::{Compression, Error, Granularity, Persist};
+use bonfire::{Error, Granularity, Persist};
 use bonfire_sync::{
-    Applied, BaselineReason, CatchUpRequest, Message, MessageKind, MessageLimits, Receiver, StreamOptions,
+    Applied, BaselineReason, CatchUpRequest, Message, MessageCompression, MessageKind, MessageLimits,
+    Receiver, StreamOptions,
 };
 use bytes::Bytes;
 use common::{Client, Follows, Frozen, Name, Position, Score, Server, State, table, world};
@@ -290,7 +291,7 @@ fn a_baseline_that_lies_about_its_components_is_refused() {
     payload.blob(&table);
     let lie = Message { payload: payload.finish().unwrap().into(), ..honest };
     let mut client = Client::new();
-    let error = client.try_apply(&lie.encode(Compression::None).unwrap()).unwrap_err();
+    let error = client.try_apply(&lie.encode(&MessageCompression::None).unwrap()).unwrap_err();
     assert!(error.is_corrupt() && error.to_string().contains("than it says"), "{error}");
 }
 
@@ -328,20 +329,20 @@ fn payloads_that_a_hostile_peer_seals_never_panic_and_change_nothing() {
                 let bad = Message { payload: payload.into(), ..message.clone() };
                 let mut fresh = Client::new();
                 fresh.mirror.world = world();
-                if fresh.try_apply(&bad.encode(Compression::None).unwrap()).is_ok() {
+                if fresh.try_apply(&bad.encode(&MessageCompression::None).unwrap()).is_ok() {
                     accepted += 1;
                 }
                 // Values may be others; what is refused leaves no trace.
                 let mut copy = Client::new();
                 copy.apply(&server.baseline());
                 let known = copy.state();
-                if copy.try_apply(&bad.encode(Compression::None).unwrap()).is_err() {
+                if copy.try_apply(&bad.encode(&MessageCompression::None).unwrap()).is_err() {
                     assert_eq!(copy.state(), known);
                 }
             }
             let cut = Message { payload: message.payload.slice(..at), ..message.clone() };
             assert!(
-                Client::new().try_apply(&cut.encode(Compression::None).unwrap()).is_err()
+                Client::new().try_apply(&cut.encode(&MessageCompression::None).unwrap()).is_err()
                     || cut.kind == MessageKind::Delta
             );
         }
@@ -452,7 +453,7 @@ fn a_tick_that_fails_is_made_up_for_by_the_next() {
 
 #[test]
 fn a_compressed_stream_needs_nothing_from_the_receiver() {
-    let options = StreamOptions { compression: Compression::Lz4, ..StreamOptions::new(7) };
+    let options = StreamOptions { compression: MessageCompression::Lz4, ..StreamOptions::new(7) };
     let (mut server, mut plain) = (Server::with(options), Server::new(7));
     let mut client = Client::new();
     for server in [&mut server, &mut plain] {
@@ -478,7 +479,7 @@ fn a_receiver_keeps_its_limits() {
     server.tick();
     let baseline = server.baseline();
     let mut client = Client::new();
-    let limits = MessageLimits { payload_bytes_max: 100 };
+    let limits = MessageLimits { payload_bytes_max: 100, ..MessageLimits::default() };
     client.receiver = Receiver::with_limits(table(), bonfire::Limits::default(), limits);
     assert!(client.try_apply(&baseline).unwrap_err().is_limit());
     let limits = bonfire::Limits { components_max: 2, ..bonfire::Limits::default() };

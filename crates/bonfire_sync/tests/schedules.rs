@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use bonfire::{Compression, Granularity};
-use bonfire_sync::{Applied, CatchUpRequest, StreamOptions};
+use bonfire::Granularity;
+use bonfire_sync::{Applied, CatchUpRequest, MessageCompression, StreamOptions};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Link, Weather};
 use bytes::Bytes;
@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn with_little_room_and_compression(seed in any::<u64>()) {
         let options = StreamOptions {
-            compression: Compression::Lz4,
+            compression: MessageCompression::Lz4,
             delta_bytes_max: 120,
             recent_messages_max: 2,
             ..StreamOptions::new(seed)

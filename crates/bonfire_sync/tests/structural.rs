@@ -3,8 +3,8 @@
 mod common;
 
 use bonfire::engine::EntityMap;
-use bonfire::{Compression, Delta, Limits};
-use bonfire_sync::{Message, MessageKind, MessageLimits, MirrorWorld, StructuralLog};
+use bonfire::{Delta, Limits};
+use bonfire_sync::{Message, MessageCompression, MessageKind, MessageLimits, MirrorWorld, StructuralLog};
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::{Followed, ModelWorld};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ fn a_late_joiner_is_built_from_the_log_alone() {
     assert!(log.is_complete());
     assert_eq!(log.ticks(), Some((0, 4)));
 
-    let log = decode(&log.encode(7, Compression::Lz4).unwrap()).unwrap();
+    let log = decode(&log.encode(7, &MessageCompression::Lz4).unwrap()).unwrap();
     let (mut mirror, mut map) = (mirror(), EntityMap::default());
     log.apply(&mut mirror, &mut map).unwrap();
     assert_eq!(structure(&mirror.world, Some(&map)), structure(&followed.world, None));
@@ -113,7 +113,7 @@ fn it_stays_small_whatever_happens() {
         let delta = followed.changes().unwrap();
         log.record(&delta).unwrap();
         long.record(&delta).unwrap();
-        sizes.push(log.encode(1, Compression::None).unwrap().len());
+        sizes.push(log.encode(1, &MessageCompression::None).unwrap().len());
     }
     assert_eq!((log.steps().len(), long.steps().len()), (5, 300));
     let (early, late) = (sizes[20..100].iter().max().unwrap(), sizes[200..].iter().max().unwrap());
@@ -131,7 +131,7 @@ fn it_starts_again_with_a_whole_world_and_refuses_gaps() {
     let mut followed = Followed::new(world()).unwrap();
     let mut log = StructuralLog::new(100);
     assert!(log.ticks().is_none() && !log.is_complete());
-    assert!(log.encode(1, Compression::None).unwrap_err().is_misuse());
+    assert!(log.encode(1, &MessageCompression::None).unwrap_err().is_misuse());
     followed.world.spawn();
     let first = followed.changes().unwrap();
     followed.world.spawn();
@@ -145,7 +145,7 @@ fn it_starts_again_with_a_whole_world_and_refuses_gaps() {
     log.record(&third).unwrap();
     log.record(&followed.whole().unwrap()).unwrap();
     assert!(log.is_complete() && log.steps().len() == 1);
-    let log = decode(&log.encode(1, Compression::None).unwrap()).unwrap();
+    let log = decode(&log.encode(1, &MessageCompression::None).unwrap()).unwrap();
     let (mut mirror, mut map) = (mirror(), EntityMap::default());
     log.apply(&mut mirror, &mut map).unwrap();
     assert_eq!(mirror.world.entities().len(), 3);
@@ -160,7 +160,7 @@ fn every_flipped_bit_is_refused_and_so_is_what_a_hostile_peer_seals() {
         followed.world.insert(id, Position { x: x as f32, y: 0.0 });
         log.record(&followed.changes().unwrap()).unwrap();
     }
-    let bytes = log.encode(7, Compression::None).unwrap();
+    let bytes = log.encode(7, &MessageCompression::None).unwrap();
     for at in 0..bytes.len() {
         let mut bad = bytes.to_vec();
         bad[at] ^= 1;
@@ -211,7 +211,7 @@ fn every_flipped_bit_is_refused_and_so_is_what_a_hostile_peer_seals() {
     let payload = Bytes::new();
     let other =
         Message { kind: MessageKind::Delta, stream: 1, sequence: 0, since: 0, tick: 1, schema, payload };
-    assert!(decode(&other.encode(Compression::None).unwrap()).unwrap_err().is_corrupt());
+    assert!(decode(&other.encode(&MessageCompression::None).unwrap()).unwrap_err().is_corrupt());
 }
 
 /// A mirror that only counts.

@@ -96,7 +96,7 @@ fn register(world: &mut ModelWorld) -> Result<()> {
     world.register::<Score>()?;
     world.add::<Sprite>(Descriptor::custom(
         "fixture.sprite",
-        |sprite: &Sprite| Ok((sprite.0 > 0).then(|| format!("image {}.png", sprite.0))),
+        |sprite: &Sprite, _| Ok((sprite.0 > 0).then(|| format!("image {}.png", sprite.0))),
         |name: String, _: &LoadContext<'_>| Ok(Some(Sprite(name.len() as u8))),
     ))?;
     world.add::<Value>(Descriptor::dynamic("fixture.dynamic", Value::schema()))?;

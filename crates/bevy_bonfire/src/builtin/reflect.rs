@@ -51,7 +51,7 @@ where
     let load_types = types.clone();
     Descriptor::custom(
         key,
-        move |component: &T| save(component, &types.read()).map(Some),
+        move |component: &T, _| save(component, &types.read()).map(Some),
         move |saved: Reflected, context| load::<T>(saved.value, &load_types.read(), context).map(Some),
     )
 }

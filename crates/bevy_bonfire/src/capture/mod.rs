@@ -118,13 +118,13 @@ pub(crate) fn capture(
 
 /// A writer with the head of the save. Takes the snapshot out of `sharing`.
 fn new_writer<'r>(
-    world: &World,
+    world: &'r World,
     registry: &'r ComponentRegistry,
     options: &SaveOptions,
     chosen: &[ChosenArchetype<'_>],
     sharing: &mut Sharing<'_>,
 ) -> SnapshotWriter<'r> {
-    let writer = SnapshotWriter::new(&registry.core).pool(&registry.pool);
+    let writer = SnapshotWriter::new(&registry.core).with_world(world).pool(&registry.pool);
     let writer = writer.unencodable(options.common.unencodable);
     let mut writer = match sharing {
         Sharing::Alone if options.common.checksums => writer.reserve(estimate(registry, chosen)).checksums(),

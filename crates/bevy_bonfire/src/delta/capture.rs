@@ -1,27 +1,27 @@
 //! What has changed in a world since it was last asked, by Bevy's change ticks.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use bevy_ecs::change_detection::{DetectChanges, Tick};
+use bevy_ecs::change_detection::Tick;
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{DeltaContents, DeltaOp, DeltaSchema, DeltaSeries, DeltaWriter, LIST_ORDER_KEY};
-use bonfire::{DataEntry, Delta, EntityId, Note, Result, Snapshot, Value};
+use bonfire::engine::{DeltaContents, DeltaSchema, DeltaSeries, DeltaWriter};
+use bonfire::{Delta, EntityId, Note, Result, Snapshot};
 
-use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
+use super::entity_tracker::EntityChanges;
 use super::groups::Groups;
-use super::lists::ListChanges;
+use super::lists::{self, ListChanges};
 use super::mark::{Mirrored, MirroredResources, ReplicationRegistry};
 use super::row_bits::RowBits;
-use super::{lists, values};
+use super::tracked_world::{Moment, TrackedWorld};
+use super::unseen::{UnseenChange, unseen};
 use crate::capture::{
     CaptureAdditions, CaptureInput, ChosenArchetype, Epoch, IncrementalCapture, Relationships, SaveOptions,
     Sharing, TickRange, capture, choose, log_once,
 };
-use crate::registry::{Carried, ComponentRegistry, SaveRegistry};
-use crate::selection::{self, Selection};
+use crate::registry::{ComponentRegistry, SaveRegistry};
+use crate::selection;
 
 /// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,6 @@ enum ChangeDetection {
     Exact,
     /// By comparing all values.
     Verified,
-}
-
-/// A moment in the life of a world, by its change ticks.
-#[derive(Clone, Copy)]
-struct Moment {
-    tick: Tick,
-    epoch: u64,
 }
 
 /// Finds out what has changed in a world, at the cost of the change and a look at Bevy's ticks.
@@ -74,33 +67,6 @@ pub struct DeltaCapture {
     unseen: Vec<UnseenChange>,
     notes: Vec<Note>,
     bits: RowBits,
-}
-
-/// The state that is kept from one call to the next.
-struct TrackedWorld {
-    since: Moment,
-    /// Kept, so that a change of it is noticed.
-    registry: Arc<ComponentRegistry>,
-    schema: Arc<DeltaSchema>,
-    entities: EntityTracker,
-    /// By number in the registry, whether the world had the resource.
-    resources: Vec<bool>,
-    data: Vec<DataEntry>,
-    /// How many entries of the data are carried.
-    carried: usize,
-    /// Whether anything is carried.
-    carries: bool,
-    /// The metadata of the last save.
-    metadata: Vec<(String, Value)>,
-}
-
-/// A value that was written past change detection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnseenChange {
-    /// The entity; none for a resource.
-    pub entity: Option<Entity>,
-    /// The key of the component.
-    pub key: String,
 }
 
 impl DeltaCapture {
@@ -240,7 +206,7 @@ impl DeltaCapture {
             let trusted =
                 Arc::ptr_eq(&tracked.registry, &registry) && now.epoch - since.epoch < Epoch::TRUSTED;
             let ticks = TickRange::new(since.tick, now.tick).filter(|_| trusted)?;
-            (self.contents != DeltaContents::Saves || !carries_others(world, tracked, ticks)).then_some(ticks)
+            (self.contents != DeltaContents::Saves || !tracked.carries_others(world, ticks)).then_some(ticks)
         });
         let tick = self.series.tick() + 1;
         let delta = match ticks {
@@ -298,6 +264,11 @@ impl DeltaCapture {
         if self.contents == DeltaContents::Replicated {
             delta = delta.without_resources(|key| is_mirrored(world, registry, key));
         }
+        if let Some(tracked) = &mut self.tracked
+            && self.contents != DeltaContents::Saves
+        {
+            tracked.note_references(world, &delta, &EntityChanges::default())?;
+        }
         world.increment_change_tick();
         Ok(delta)
     }
@@ -328,21 +299,8 @@ impl DeltaCapture {
     ) -> Result<()> {
         let CaptureInput { registry, options, added } = input;
         let chosen = choose(world, registry, &options.selection, &added.excluded)?;
-        let data: Vec<DataEntry> =
-            snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
-        let carried = data.len().saturating_sub(added.data.len() + options.common.data.len());
-        let is_there = |number| registry.has_resource(world, &options.selection, number);
-        self.tracked = Some(TrackedWorld {
-            since: now,
-            registry: Arc::clone(registry),
-            schema: Arc::clone(schema),
-            entities: EntityTracker::of(&chosen),
-            resources: (0..registry.entries.len()).map(is_there).collect(),
-            data,
-            carried,
-            carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
-            metadata: options.common.metadata.clone(),
-        });
+        let tracked = TrackedWorld::at_capture(world, input, &chosen, schema, snapshot, now);
+        self.tracked = Some(tracked);
         Ok(())
     }
 
@@ -360,17 +318,16 @@ impl DeltaCapture {
         let schema = Arc::clone(&tracked.schema);
         let last = self.series.tick();
         let mut writer = DeltaWriter::new(&registry.core, &schema, last, last + 1)
+            .with_world(world)
             .pool(&registry.pool)
             .unencodable(options.common.unencodable);
         writer.next_entity_id(u64::from(world.entities().len()));
         for &entity in &changes.despawned {
             writer.despawned(entity.into());
         }
-        let all = if has_older_entities(world, &chosen, &changes, ticks) {
-            with_references(registry)
-        } else {
-            Vec::new()
-        };
+        // Saves keep the ids of references as they are, so none is lost.
+        let for_mirrors = self.contents != DeltaContents::Saves;
+        let all = if for_mirrors { tracked.to_repeat(&chosen, &changes) } else { Vec::new() };
         let mut groups = Groups::new(world, input, ticks, &all);
         for (chosen, entered) in chosen.iter().zip(&changes.entered) {
             groups.add(chosen, entered, &mut self.bits);
@@ -383,11 +340,13 @@ impl DeltaCapture {
         let mirrored = world.get_resource::<MirroredResources>();
         let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
         tracked.write_resources(world, &options.selection, ticks, &all, skipped, &mut writer)?;
-        if self.contents == DeltaContents::Saves {
+        if !for_mirrors {
             tracked.write_data(options, added, &mut writer);
-            return Ok(writer.finish());
+            return writer.finish();
         }
-        writer.finish().keeping_left_out(&schema, has_component(world, registry))
+        let delta = writer.finish()?.keeping_left_out(&schema, has_component(world, registry))?;
+        tracked.note_references(world, &delta, &changes)?;
+        Ok(delta)
     }
 
     /// The delta of all values that are different.
@@ -408,55 +367,6 @@ impl DeltaCapture {
     }
 }
 
-impl TrackedWorld {
-    /// Writes resources that have changed, come or gone, except those of `skipped`. Those of `all` are written in any case.
-    fn write_resources(
-        &mut self,
-        world: &World,
-        selection: &Selection,
-        ticks: TickRange,
-        all: &[usize],
-        skipped: Option<&MirroredResources>,
-        writer: &mut DeltaWriter<'_>,
-    ) -> Result<()> {
-        for (number, entry) in self.registry.entries.iter().enumerate() {
-            let is = self.registry.has_resource(world, selection, number);
-            let was = std::mem::replace(&mut self.resources[number], is);
-            if skipped.is_some_and(|skipped| skipped.contains(entry.id)) {
-                continue;
-            }
-            if was && !is {
-                writer.resources().removed(number);
-            } else if is
-                && (!was || entry.unseen || all.contains(&number) || ticks.resource_changed(world, entry.id))
-            {
-                values::write_changed_resource(&mut writer.resources(), &self.registry, number, world)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the data and the metadata of the save, as far as they are others than before.
-    fn write_data(&mut self, options: &SaveOptions, added: &CaptureAdditions, writer: &mut DeltaWriter<'_>) {
-        let fixed = self.data.len() - self.carried.min(self.data.len());
-        let carried = self.data[fixed..].to_vec();
-        let now: Vec<DataEntry> =
-            added.data.iter().chain(&options.common.data).cloned().chain(carried).collect();
-        writer.data(&self.data, &now);
-        self.data = now;
-        if self.metadata != options.common.metadata {
-            writer.metadata(options.common.metadata.clone());
-            self.metadata.clone_from(&options.common.metadata);
-        }
-    }
-}
-
-/// Returns true if a load has changed what is carried for the next save: that is no part of deltas.
-fn carries_others(world: &World, tracked: &TrackedWorld, ticks: TickRange) -> bool {
-    let Some(carried) = world.get_resource_ref::<Carried>() else { return tracked.carries };
-    ticks.has(carried.last_changed()) && (tracked.carries || !carried.0.is_empty())
-}
-
 /// Returns true for components that an entity has, and for resources that the world has.
 fn has_component(world: &World, registry: &ComponentRegistry) -> impl Fn(usize, Option<EntityId>) -> bool {
     |number, entity| {
@@ -475,55 +385,4 @@ fn is_mirrored(world: &World, registry: &ComponentRegistry, key: &str) -> bool {
     let number = registry.core.index_of_key(key);
     let mirrored = world.get_resource::<MirroredResources>();
     mirrored.zip(number).is_some_and(|(mirrored, number)| mirrored.contains(registry.entries[number].id))
-}
-
-/// Returns true if an entity is in a delta for the first time that is older than the delta. Others may refer to it already, and
-/// those references could not be written before.
-fn has_older_entities(
-    world: &World,
-    chosen: &[ChosenArchetype<'_>],
-    changes: &EntityChanges,
-    ticks: TickRange,
-) -> bool {
-    chosen.iter().zip(&changes.entered).any(|(chosen, entered)| {
-        let spawned = entered.iter().filter(|(_, origin)| *origin == RowOrigin::Spawned);
-        { spawned }.any(|(row, _)| {
-            let entity = chosen.rows.entities()[*row];
-            let tick = world.entities().entity_get_spawn_or_despawn_tick(entity);
-            tick.is_none_or(|tick| !ticks.has(tick))
-        })
-    })
-}
-
-/// The numbers of components whose values may refer to entities.
-fn with_references(registry: &ComponentRegistry) -> Vec<usize> {
-    let descriptors = registry.core.descriptors();
-    (0..descriptors.len()).filter(|&number| descriptors[number].schema().has_entities()).collect()
-}
-
-/// The changes that a comparison finds and ticks do not.
-fn unseen(touched: &Delta, compared: &Delta) -> Vec<UnseenChange> {
-    let mut told: HashSet<(EntityId, String)> = HashSet::new();
-    for group in touched.groups() {
-        for change in group.changes() {
-            told.extend(group.ids().iter().map(|id| (*id, change.component.key.clone())));
-        }
-    }
-    let mut unseen = Vec::new();
-    for group in compared.groups().filter(|group| !group.spawned()) {
-        for change in group.changes().filter(|change| change.op == DeltaOp::Changed) {
-            let missed = |id: &&EntityId| !told.contains(&(**id, change.component.key.clone()));
-            unseen.extend(
-                group
-                    .ids()
-                    .iter()
-                    .filter(missed)
-                    .map(|id| UnseenChange { entity: Some((*id).into()), key: change.component.key.clone() }),
-            );
-        }
-    }
-    let resources: HashSet<&str> = touched.resources().map(|(key, _)| key).collect();
-    let missed = compared.resources().filter(|(key, _)| !resources.contains(key));
-    unseen.extend(missed.map(|(key, _)| UnseenChange { entity: None, key: key.to_owned() }));
-    unseen
 }

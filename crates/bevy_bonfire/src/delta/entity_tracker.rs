@@ -94,6 +94,13 @@ impl EntityTracker {
         changes
     }
 
+    /// Returns true if an entity was among those of the last update.
+    pub(super) fn contains(&self, entity: Entity) -> bool {
+        self.records.get(entity.index_u32() as usize).is_some_and(|record| {
+            record.generation == entity.generation().to_bits() && record.archetype != NOWHERE
+        })
+    }
+
     /// Records that an entity is in an archetype. Returns where it was, if that is another one.
     fn enter(&mut self, entity: Entity, archetype: ArchetypeId) -> Option<RowOrigin> {
         let (index, generation) = (entity.index_u32() as usize, entity.generation().to_bits());

@@ -3,6 +3,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `capture` | [`DeltaCapture`]: a world and its earlier state to a delta |
+//! | `tracked_world` | the state that is kept from one delta to the next |
+//! | `awaited` | entities that mirrors have heard of and do not have |
+//! | `unseen` | values that were written past change detection |
 //! | `entity_tracker` | entities that came, went and changed their archetype |
 //! | `groups`, `row_bits` | changed rows, put into groups of entities with the same changes |
 //! | `lists` | lists of relationships |
@@ -11,12 +14,15 @@
 //! | `mark` | [`Replicated`], [`Mirrored`], and the registry of what is replicated |
 
 mod apply;
+mod awaited;
 mod capture;
 mod entity_tracker;
 mod groups;
 mod lists;
 mod mark;
 mod row_bits;
+mod tracked_world;
+mod unseen;
 mod values;
 
 use bevy_ecs::world::World;
@@ -24,9 +30,10 @@ use bonfire::engine::{DeltaSchema, EntityMap};
 use bonfire::{Delta, Limits, Result};
 
 pub(crate) use self::apply::apply;
-pub use self::capture::{DeltaCapture, UnseenChange};
+pub use self::capture::DeltaCapture;
 pub(crate) use self::mark::ReplicationRegistry;
 pub use self::mark::{Mirrored, Replicated};
+pub use self::unseen::UnseenChange;
 
 /// Applies deltas, on a [`World`].
 pub trait WorldDeltaExt {

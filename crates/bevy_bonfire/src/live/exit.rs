@@ -7,6 +7,7 @@ use bevy_ecs::event::Event;
 use bevy_ecs::message::Messages;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
+use bonfire::Error;
 use bonfire_store::SaveTarget;
 
 use super::Saves;
@@ -54,9 +55,10 @@ impl ExitOptions {
 #[derive(Event, Clone, Debug)]
 #[non_exhaustive]
 pub struct SavedOnExit {
-    /// Saves that were not durable when the deadline had passed. They may become so if the process lives on. Those that failed
-    /// in time are not among them: [`SaveFinished`](crate::SaveFinished) told of them.
+    /// Saves that were not durable when the deadline had passed. They may become so if the process lives on.
     pub unfinished: Vec<SaveTarget>,
+    /// Saves that failed while the app exited, in their order.
+    pub failed: Vec<(SaveTarget, Error)>,
 }
 
 /// The app exits, and it was seen to.
@@ -86,7 +88,9 @@ pub(super) fn run(world: &mut World) {
             false => log::info!("{target} is not saved on exit: no entity would be part of it"),
         }
     }
+    world.resource_mut::<Saves>().failed_on_exit = Some(Vec::new());
     let in_time = complete_all(world, deadline);
+    let failed = world.get_resource_mut::<Saves>().and_then(|mut saves| saves.failed_on_exit.take());
     let saving = world.get_resource::<Saves>().map_or(&[][..], |saves| &saves.saving);
     let unfinished: Vec<SaveTarget> = saving
         .iter()
@@ -101,5 +105,5 @@ pub(super) fn run(world: &mut World) {
             names.join(", ")
         );
     }
-    world.trigger(SavedOnExit { unfinished });
+    world.trigger(SavedOnExit { unfinished, failed: failed.unwrap_or_default() });
 }

@@ -34,6 +34,6 @@ pub use self::checkpoint::Checkpoints;
 pub use self::exit::{ExitOptions, SavedOnExit};
 pub(crate) use self::request::Request;
 pub use self::rewindable::RewindExt;
-pub(crate) use self::run::{HasSaves, finish_saves, request, run};
+pub(crate) use self::run::{HasSaves, begin_tick, request, run};
 pub(crate) use self::saves::simulation_runs;
 pub use self::saves::{LoadHandle, SavePolicy, SaveSystems, Saves, SimulationSet};

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bevy_platform::time::Instant;
@@ -16,6 +17,18 @@ use super::request::{RefusalEvent, Request, log_failure};
 use super::{Saves, autosave, exit};
 use crate::capture::{SaveFinished, SaveOptions};
 use crate::load::reclaim;
+
+/// At the start of a tick: tells observers of saves that are done, and decides whether the simulation runs in this tick.
+pub(crate) fn begin_tick(world: &mut World) {
+    finish_saves(world);
+    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+        let stopped = saves.is_paused();
+        // Systems that wait for a change of `Saves` are not told every tick.
+        if saves.simulation_stopped != stopped {
+            saves.bypass_change_detection().simulation_stopped = stopped;
+        }
+    }
+}
 
 /// Tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
@@ -124,7 +137,7 @@ pub(crate) fn request(world: &mut World, ask: impl FnOnce(&mut Saves)) {
 }
 
 /// Tells observers of what was refused, and of the saves that are done, in the order in which they were asked for.
-pub(crate) fn finish_saves(world: &mut World) {
+fn finish_saves(world: &mut World) {
     // Looked at first: systems that wait for a change of `Saves` are not told every tick.
     let news = |saves: &Saves| {
         !saves.refused.is_empty() || saves.saving.iter().any(|saving| saving.handle.is_complete())
@@ -143,6 +156,10 @@ pub(crate) fn finish_saves(world: &mut World) {
         let result = saving.handle.result().unwrap_or_else(|| Err(too_late()));
         if let Err(error) = &result {
             log_failure(&format!("the save to {}", saving.target), error);
+            let mut saves = world.get_resource_mut::<Saves>();
+            if let Some(failed) = saves.as_mut().and_then(|saves| saves.failed_on_exit.as_mut()) {
+                failed.push((saving.target.clone(), error.clone()));
+            }
         }
         world.trigger(SaveFinished { target: saving.target, result });
     }

@@ -29,8 +29,8 @@ pub enum SavePolicy {
     /// It does: what is saved is a copy.
     #[default]
     Background,
-    /// Systems in [`SimulationSet`] do not run from the request until [`SaveFinished`](crate::SaveFinished): for games in which
-    /// nothing may happen that a player could lose.
+    /// Systems in [`SimulationSet`] do not run from the tick after the request until [`SaveFinished`](crate::SaveFinished): for
+    /// games in which nothing may happen that a player could lose.
     PauseUntilDurable,
     /// It does, and saves into the slot of [`autosave`](Saves::autosave) are a journal: the whole world now and then, and between that
     /// what has changed, appended to it. So an autosave every second costs what a second has changed, in the frame and on the
@@ -43,7 +43,8 @@ pub enum SavePolicy {
 }
 
 /// The systems that are the game's simulation: they do not run while it [is paused](Saves::is_paused). In all schedules of
-/// the main loop and the fixed one.
+/// the main loop and the fixed one. Whether they run is decided once, in [`First`](bevy_app::First): a tick runs whole or not
+/// at all.
 #[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimulationSet;
 
@@ -53,7 +54,7 @@ pub struct SimulationSet;
 pub struct SaveSystems;
 
 pub(crate) fn simulation_runs(saves: Option<Res<'_, Saves>>) -> bool {
-    saves.is_none_or(|saves| !saves.is_paused())
+    saves.is_none_or(|saves| !saves.simulation_stopped)
 }
 
 /// Saving and loading while the game runs.
@@ -96,6 +97,10 @@ pub struct Saves {
     has_slots: bool,
     enabled: bool,
     paused: bool,
+    /// Decided at the start of a tick, so that no tick runs by half.
+    pub(super) simulation_stopped: bool,
+    /// Saves that failed while the app exits.
+    pub(super) failed_on_exit: Option<Vec<(SaveTarget, Error)>>,
     /// Saves that were requested, in their order, until observers got their event.
     pub(super) saving: Vec<Saving>,
     /// Events of requests that were not begun.
@@ -130,6 +135,8 @@ impl Saves {
             has_slots,
             enabled: true,
             paused: false,
+            simulation_stopped: false,
+            failed_on_exit: None,
             saving: Vec::new(),
             refused: Vec::new(),
             loading: None,
@@ -282,17 +289,19 @@ impl Saves {
         self.enabled
     }
 
-    /// Stops the systems in [`SimulationSet`], until [`resume`](Self::resume).
+    /// Stops the systems in [`SimulationSet`] from the next tick on, until [`resume`](Self::resume). The current tick runs to its
+    /// end.
     pub fn pause(&mut self) {
         self.paused = true;
     }
 
-    /// Lets the systems in [`SimulationSet`] run again, unless [`SavePolicy::PauseUntilDurable`] stops them.
+    /// Lets the systems in [`SimulationSet`] run again from the next tick on, unless [`SavePolicy::PauseUntilDurable`] stops
+    /// them.
     pub fn resume(&mut self) {
         self.paused = false;
     }
 
-    /// Whether the systems in [`SimulationSet`] do not run.
+    /// Returns true if the systems in [`SimulationSet`] will not run in the next tick.
     pub fn is_paused(&self) -> bool {
         self.paused || self.policy == SavePolicy::PauseUntilDurable && !self.saving.is_empty()
     }

@@ -105,7 +105,9 @@ pub(super) fn replace(
 pub(super) fn undone(interruption: &Interruption) -> Error {
     match interruption {
         Interruption::Panicked(panic) => {
-            panic_error("a hook or an observer panicked, the load was undone", &**panic)
+            let what = "a hook or an observer panicked, the load was undone. Do not insert several components by id into \
+                        this world any more (`insert_by_ids`): Bevy may have forgotten what they are made of";
+            panic_error(what, &**panic)
         }
         Interruption::IdsTaken => {
             Error::custom("another thread allocated entities during the load: load again")

@@ -8,8 +8,8 @@ use bevy_ecs::event::Event;
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::IntoScheduleConfigs;
 use bevy_ecs::world::{Mut, World};
-use bonfire::{Compression, Error, Granularity, Note, Result};
-use bonfire_sync::{Answer, ClientId, StreamOptions, StreamServer};
+use bonfire::{Error, Granularity, Note, Result};
+use bonfire_sync::{Answer, ClientId, MessageCompression, StreamOptions, StreamServer};
 use bytes::Bytes;
 
 use super::{ReplicationSystems, WorldSource};
@@ -46,7 +46,7 @@ impl ReplicationServerPlugin {
     }
 
     /// Compresses messages.
-    pub fn compression(self, compression: Compression) -> Self {
+    pub fn compression(self, compression: MessageCompression) -> Self {
         self.edit(|options| options.compression = compression)
     }
 

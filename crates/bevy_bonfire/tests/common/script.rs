@@ -141,5 +141,5 @@ pub fn replicate(world: &mut World) {
 /// A mirror keeps values that their codec leaves out, so for it none is.
 fn told_even() -> Descriptor {
     let load = |saved: u8, _: &bevy_bonfire::LoadContext<'_>| Ok(Some(Even(saved)));
-    Descriptor::custom("test.even", |even: &Even| Ok(Some(even.0)), load)
+    Descriptor::custom("test.even", |even: &Even, _| Ok(Some(even.0)), load)
 }

@@ -8,7 +8,7 @@ use super::repeat::{dictionary, numbers};
 use super::{CaptureFailure, ColumnMemory, Pending, PendingBody, PendingColumn, SnapshotWriter};
 use crate::bulk::{CopyPath, RawRows};
 use crate::column::{Body, Column, Groups};
-use crate::descriptor::{EncodedBody, Repeats, RowEnds, StagedColumn};
+use crate::descriptor::{EncodedBody, Encoding, Repeats, RowEnds, StagedColumn};
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::storage::{Bitmap, DirtyRows, EarlierColumn, in_pages};
@@ -226,8 +226,9 @@ impl<'r> ArchetypeWriter<'_, 'r> {
         let writer = &mut *self.writer;
         let ends = if descriptor.repeats == Repeats::Plain { RowEnds::Forget } else { RowEnds::Keep };
         let unencodable = descriptor.unencodable.unwrap_or(writer.unencodable);
+        let encoding = Encoding { row_ends: ends, unencodable, context: &writer.context };
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena, ends, unencodable) };
+        let encoded = unsafe { descriptor.column.encode(rows, &mut writer.arena, encoding) };
         let encoded = encoded.map_err(|error| error.in_key(&descriptor.key))?;
         writer.notes.add(&descriptor.key, encoded.notes);
         for failure in encoded.failures {

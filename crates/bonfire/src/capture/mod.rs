@@ -5,6 +5,7 @@ mod archetype;
 mod non_finite;
 mod repeat;
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,6 +17,7 @@ use self::archetype::Target;
 use self::repeat::SharedValues;
 use crate::bulk::CopyPath;
 use crate::column::{Arena, Body, Column, Component, Group, Groups, Indices, SealedArena, Slot, group_rows};
+use crate::context::SaveContext;
 use crate::descriptor::{EncodeFailure, NonFinite, Unencodable};
 use crate::entity::{EntityId, EntityMap, WorldNumber};
 use crate::error::{Error, Result};
@@ -65,6 +67,7 @@ pub struct SnapshotWriter<'r> {
     notes: Notes,
     unencodable: Unencodable,
     failures: Vec<CaptureFailure>,
+    context: SaveContext<'r>,
 }
 
 /// Values of a column that could not be encoded.
@@ -135,7 +138,14 @@ impl<'r> SnapshotWriter<'r> {
             notes: Notes::default(),
             unencodable: Unencodable::default(),
             failures: Vec::new(),
+            context: SaveContext::new(),
         }
+    }
+
+    /// The world that codecs of the game may look at: see [`SaveContext::world`].
+    pub fn with_world(mut self, world: &'r dyn Any) -> Self {
+        self.context = SaveContext::new().with_world(world);
+        self
     }
 
     /// Chooses what happens to values that cannot be encoded, unless their [descriptor](crate::Descriptor::unencodable)
@@ -307,6 +317,7 @@ impl<'r> SnapshotWriter<'r> {
 
     /// The snapshot. Its component table is sorted by key, so that the order of registration leaves no trace.
     pub fn finish(mut self) -> Result<Snapshot> {
+        self.registry.end_save(&self.context)?;
         self.archetypes.pop_if(|archetype| archetype.rows == 0);
         let used = self.used_components();
         let descriptors = self.registry.descriptors();

@@ -1,8 +1,11 @@
 //! What decoding a value may need besides its bytes: the id map, the policies, the budget.
 
 mod change;
+mod save;
 
 pub use self::change::SchemaChange;
+pub use self::save::SaveContext;
+pub(crate) use self::save::Sessions;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -45,6 +48,7 @@ pub struct LoadContext<'a> {
     dangling_in_row: Cell<bool>,
     /// What was different about data that was read by name, by its key.
     data_changes: RefCell<Vec<(String, SchemaChange)>>,
+    pub(crate) sessions: Sessions,
 }
 
 impl<'a> LoadContext<'a> {
@@ -62,6 +66,7 @@ impl<'a> LoadContext<'a> {
             dangling_count: Cell::new(0),
             dangling_in_row: Cell::new(false),
             data_changes: RefCell::default(),
+            sessions: Sessions::default(),
         }
     }
 

@@ -338,6 +338,9 @@ impl Compiler<'_> {
     fn mismatch(&self, from: Node, to: Node) -> Error {
         let (a, b) = (&self.source[from.index()], &self.target[to.index()]);
         let why = match (a, b) {
+            _ if number::widens(b, a) => {
+                "a number may only widen, so the save may come from a newer build of the game"
+            }
             _ if number::is_number(a) && number::is_number(b) => "a number may only widen",
             (Type::Option(_), _) => "a value that may be missing cannot become one that is always there",
             (Type::Array(..), Type::Array(..)) => "an array keeps its length",

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::cells::{AllCells, Cells, cells_of, refers_to};
+use super::cells::{AllCells, Cells, cells_of};
 use super::list_order::{self, LIST_ORDER_KEY};
+use super::references::refers_to;
 use super::writer::removed;
 use super::{Change, ComponentTable, DataEdit, Delta, DeltaOp, DeltaSchema, Group};
 use crate::entity::{EntityId, EntityMap};

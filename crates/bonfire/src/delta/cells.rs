@@ -1,21 +1,16 @@
 //! The values of a snapshot, component by component of a table and row by row.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::ComponentTable;
 use crate::column::{Body, Column, Component, DenseRows, plain_column_from};
-use crate::context::LoadContext;
-use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::schema::{Node, Schema};
 use crate::snapshot::Snapshot;
 use crate::storage::{AlignedBuf, PageLayout};
-use crate::value::{Value, decode_value};
-use crate::wire::Reader;
 
 /// A column of a snapshot.
 pub(super) struct Cells<'s> {
@@ -175,24 +170,4 @@ pub(super) fn cells_of<'s>(
         let number = table.number(key)?;
         Some(Cells::new(snapshot, column, rows, table.get(number)).map(|cells| (number, cells)))
     })
-}
-
-/// Whether an encoded value refers to one of these entities.
-pub(super) fn refers_to(schema: &Schema, bytes: &[u8], entities: &HashSet<EntityId>) -> Result<bool> {
-    let limits = Limits::default();
-    let context = LoadContext::new(&limits);
-    let value = decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context))?;
-    Ok(has_reference(&value, entities))
-}
-
-fn has_reference(value: &Value, entities: &HashSet<EntityId>) -> bool {
-    let within = |value: &Value| has_reference(value, entities);
-    match value {
-        Value::Entity(id) => entities.contains(id),
-        Value::Some(inner) | Value::Enum(_, inner) => within(inner),
-        Value::List(values) | Value::Tuple(values) => values.iter().any(within),
-        Value::Map(entries) => entries.iter().any(|(key, value)| within(key) || within(value)),
-        Value::Struct(fields) => fields.iter().any(|(_, value)| within(value)),
-        _ => false,
-    }
 }

@@ -1,10 +1,13 @@
 //! Fields instead of whole components: some leaves of raw rows, one after the other in the order of the schema.
 
-use super::{Change, ComponentTable, Delta, DeltaOp, DeltaSchema};
+use std::sync::Arc;
+
+use super::{Change, Delta, DeltaOp, DeltaSchema};
 use crate::bulk::RawRows;
-use crate::column::{Body, Column, Component};
+use crate::column::{Body, Column, Component, dense_rows, plain_column_from};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::row::{Move, RowLayout};
 use crate::schema::FixedLeaf;
@@ -81,8 +84,15 @@ impl Delta {
         mut current: impl FnMut(usize, EntityId) -> Option<*const u8>,
     ) -> Result<Self> {
         let mut delta = self.clone();
+        let is_laid_out_alike = self.table.same_rows(schema.table());
         for group in &mut delta.groups {
-            for change in group.changes.iter_mut().filter(|change| change.fields != 0) {
+            for change in &mut group.changes {
+                if change.fields == 0 {
+                    if !is_laid_out_alike && change.op != DeltaOp::Removed {
+                        change.column = self.laid_out_as(&change.column, group.ids.len(), schema)?;
+                    }
+                    continue;
+                }
                 let number = schema.registered(change.column.component);
                 let descriptor = &registry.descriptors()[number];
                 let component = self.table.get(change.column.component);
@@ -99,22 +109,25 @@ impl Delta {
                     .map_err(|error| error.in_key(&component.key))?;
             }
         }
-        // The table's rows may be laid out in another way than this build's, and widened ones are this build's.
-        delta.table = own_layouts(&self.table, schema)?;
+        if !is_laid_out_alike {
+            for column in delta.resources.iter_mut().filter_map(|(_, column)| column.as_mut()) {
+                *column = self.laid_out_as(column, 1, schema)?;
+            }
+            delta.table = Arc::clone(schema.table());
+        }
         Ok(delta)
     }
-}
 
-/// A table for rows of this build. Whole columns that came from elsewhere are still in the sender's layout.
-fn own_layouts(
-    table: &std::sync::Arc<ComponentTable>,
-    schema: &DeltaSchema,
-) -> Result<std::sync::Arc<ComponentTable>> {
-    match table.same_rows(schema.table()) {
-        true => Ok(std::sync::Arc::clone(table)),
-        false => Err(Error::unsupported(
-            "fields are told apart only between builds whose rows are laid out alike: use `Granularity::Component`",
-        )),
+    /// A whole column of it, laid out as this build has its rows: another compiler may put fields elsewhere.
+    fn laid_out_as(&self, column: &Column, rows: usize, schema: &DeltaSchema) -> Result<Column> {
+        let (component, own) = (self.table.get(column.component), schema.table().get(column.component));
+        if !matches!(column.body, Body::Raw(_)) || component.row == own.row {
+            return Ok(column.clone());
+        }
+        let dense = dense_rows(column, component, None, rows, &Limits::default(), &|_| false)?;
+        let rows = (0..dense.len()).map(|row| dense.get(row));
+        let column = plain_column_from(column.component, own, rows)?;
+        column.ok_or_else(|| Error::corrupt("a column without rows").in_key(&own.key))
     }
 }
 
@@ -160,4 +173,65 @@ fn widened(
         body: Body::Raw(Rope::from(bytes)),
     };
     Ok(Change { op: DeltaOp::Changed, fields: 0, column })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::SnapshotWriter;
+    use crate::delta::{ComponentTable, Granularity, SentValues};
+    use crate::descriptor::Descriptor;
+
+    type Wide = (u32, u32);
+    const ID: EntityId = EntityId::new(3, 1);
+
+    /// The table as a build has it that puts the second field first.
+    fn turned(table: &ComponentTable) -> ComponentTable {
+        let mut table = table.clone();
+        table.components[0].row.offsets.reverse();
+        table
+    }
+
+    /// Raw rows with their halves exchanged.
+    fn turn(column: &mut Column) {
+        let Body::Raw(rope) = &column.body else { panic!("numbers lie in raw rows") };
+        let bytes =
+            rope.contiguous().chunks_exact(8).flat_map(|row| [&row[4..], &row[..4]].concat()).collect();
+        column.body = Body::Raw(Rope::from(bytes::Bytes::from_owner::<Vec<u8>>(bytes)));
+    }
+
+    #[test]
+    fn a_build_with_another_layout_may_tell_fields() {
+        let mut registry = Registry::new();
+        registry.add(Descriptor::new::<Wide>("test.wide")).unwrap();
+        let schema = DeltaSchema::new(&registry);
+        let capture = |values: &[(EntityId, Wide)]| {
+            let mut writer = SnapshotWriter::new(&registry);
+            let (ids, values): (Vec<EntityId>, Vec<Wide>) = values.iter().copied().unzip();
+            writer.archetype(&ids).unwrap().column(&values).unwrap();
+            writer.finish().unwrap()
+        };
+        let (new, old) = (EntityId::new(4, 1), (7, 8));
+        let worlds = [capture(&[(ID, old)]), capture(&[(ID, (7, 9)), (new, (1, 2))])];
+        let mut sent = SentValues::new(Granularity::Field);
+        let first = Delta::whole(&schema, &worlds[0], 1).unwrap();
+        sent.filter(&first).unwrap();
+        let delta = sent.filter(&Delta::between(&schema, &worlds[0], &worlds[1], 1, 2).unwrap()).unwrap();
+        assert!(delta.has_fields());
+        let widen = |delta: &Delta| {
+            let current = |_, id: EntityId| (id == ID).then(|| std::ptr::from_ref(&old).cast());
+            // SAFETY: it is a value of the component's type.
+            #[expect(unsafe_code, reason = "values without their type")]
+            unsafe { delta.with_whole_components(&registry, &schema, current) }.unwrap()
+        };
+        let mut foreign = Delta { table: Arc::new(turned(&delta.table)), ..delta.clone() };
+        let whole = foreign.groups.iter_mut().flat_map(|group| &mut group.changes);
+        whole.filter(|change| change.fields == 0).for_each(|change| turn(&mut change.column));
+        let (here, from_there) = (widen(&delta), widen(&foreign));
+        assert!(!foreign.table.same_rows(schema.table()) && from_there.table.same_rows(schema.table()));
+        for delta in [here, from_there] {
+            let world = worlds[0].with_delta(&delta).unwrap();
+            assert_eq!(world.content_hash().unwrap(), worlds[1].content_hash().unwrap());
+        }
+    }
 }

@@ -18,6 +18,7 @@
 //! | `list_order` | the order of lists, such as children |
 //! | `sent_values`, `fields` | the values sent last: epsilon, and fields instead of components |
 //! | `id_plan`, `stage` | for front ends that apply a delta: entities to spawn and despawn; values of their types |
+//! | `references` | the entities that values refer to |
 //! | `left_out` | values that a codec left out, which mirrors keep |
 //! | `series` | for front ends that capture deltas: their contents and ticks, captures compared one after the other |
 //! | `view` | a delta for tools |
@@ -35,6 +36,7 @@ mod id_plan;
 mod left_out;
 mod list_order;
 mod placement;
+mod references;
 mod sent_values;
 mod series;
 mod stage;

@@ -80,6 +80,7 @@ impl Delta {
             Ok((schema.registered(*number), column.as_ref().map(decode).transpose()?))
         };
         let resources = self.resources.iter().map(resource).collect::<Result<_>>()?;
+        registry.end_load(&context.sessions)?;
         Ok(StagedDelta { groups, resources })
     }
 

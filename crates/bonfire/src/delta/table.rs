@@ -17,7 +17,7 @@ use crate::wire::{Reader, Writer};
 /// the first message of a stream and the head of a journal bring their table along.
 #[derive(Clone, Debug)]
 pub struct ComponentTable {
-    components: Vec<Component>,
+    pub(super) components: Vec<Component>,
     fingerprint: Fingerprint,
 }
 

@@ -1,9 +1,12 @@
 //! A front end's changes to a delta: groups of entities, and the columns of each by pointer.
 
+use std::any::Any;
+
 use super::{Change, Delta, DeltaOp, DeltaSchema, Group, GroupKind, List};
 use crate::bulk::RawRows;
 use crate::column::{Arena, Body, Column, Groups, Slot};
-use crate::descriptor::{EncodedBody, RowEnds, Unencodable};
+use crate::context::SaveContext;
+use crate::descriptor::{EncodedBody, Encoding, RowEnds, Unencodable};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::registry::Registry;
@@ -21,6 +24,7 @@ pub struct DeltaWriter<'r> {
     raw: Vec<(Option<usize>, usize, Slot)>,
     unencodable: Unencodable,
     notes: Notes,
+    context: SaveContext<'r>,
 }
 
 impl<'r> DeltaWriter<'r> {
@@ -35,7 +39,14 @@ impl<'r> DeltaWriter<'r> {
             raw: Vec::new(),
             unencodable: Unencodable::default(),
             notes: Notes::default(),
+            context: SaveContext::new(),
         }
+    }
+
+    /// The world that codecs of the game may look at: see [`SaveContext::world`].
+    pub fn with_world(mut self, world: &'r dyn Any) -> Self {
+        self.context = SaveContext::new().with_world(world);
+        self
     }
 
     /// Chooses what happens to values that cannot be encoded, unless their [descriptor](crate::Descriptor::unencodable)
@@ -97,9 +108,10 @@ impl<'r> DeltaWriter<'r> {
         GroupWriter { group: None, writer: self }
     }
 
-    /// The delta.
-    pub fn finish(self) -> Delta {
-        let Self { mut delta, arena, raw, notes, .. } = self;
+    /// The delta. Fails if a codec of the game fails at its [end](crate::Codec::end_save).
+    pub fn finish(self) -> Result<Delta> {
+        let Self { registry, mut delta, arena, raw, notes, context, .. } = self;
+        registry.end_save(&context)?;
         delta.notes = notes.finish();
         let sealed = arena.finish();
         for (group, place, slot) in raw {
@@ -116,7 +128,7 @@ impl<'r> DeltaWriter<'r> {
         }
         delta.resources.sort_by_key(|(component, _)| *component);
         delta.lists.sort_by_key(|list| (list.component, list.target));
-        delta
+        Ok(delta)
     }
 }
 
@@ -156,8 +168,9 @@ impl GroupWriter<'_, '_> {
         }
         let unencodable = descriptor.unencodable.unwrap_or(self.writer.unencodable);
         let arena = &mut self.writer.arena;
+        let encoding = Encoding { row_ends: RowEnds::Forget, unencodable, context: &self.writer.context };
         // SAFETY: the caller vouches for the rows.
-        let encoded = unsafe { descriptor.column.encode(rows, arena, RowEnds::Forget, unencodable) };
+        let encoded = unsafe { descriptor.column.encode(rows, arena, encoding) };
         let encoded = encoded.map_err(|error| error.in_key(descriptor.key()))?;
         for failure in encoded.failures {
             let ids = self.group.map(|group| &self.writer.delta.groups[group].ids);

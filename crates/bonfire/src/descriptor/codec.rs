@@ -1,8 +1,8 @@
-//! The five ways from a row to its bytes, behind one trait.
+//! The ways from a row to its bytes, behind one trait.
 
 use std::marker::PhantomData;
 
-use crate::context::LoadContext;
+use crate::context::{LoadContext, SaveContext};
 use crate::error::Result;
 use crate::layout::LayoutOf;
 use crate::persist::{Adapter, Persist};
@@ -13,12 +13,30 @@ use crate::wire::{Reader, Writer};
 /// Moves one row at a time. A column is one indirect call; inside it, these calls are direct.
 pub(super) trait RowCodec: Send + Sync + 'static {
     type Row: 'static;
+    /// State that lasts for one save or one load. One without bytes is not kept.
+    type Session: Default + Send + 'static;
 
     /// Writes a row. `false` means that it is to be left out, and then nothing was written.
-    fn encode(&self, row: &Self::Row, out: &mut Writer) -> bool;
+    fn encode(
+        &self,
+        row: &Self::Row,
+        out: &mut Writer,
+        session: &mut Self::Session,
+        context: &SaveContext<'_>,
+    ) -> bool;
 
     /// Reads a row, or decides that there is none.
-    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Self::Row>>;
+    fn decode(&self, input: &mut Reader<'_>, session: &mut Self::Session) -> Result<Option<Self::Row>>;
+
+    /// Ends a save, after its last row.
+    fn end_save(&self, _: Self::Session) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends a load, after its last row.
+    fn end_load(&self, _: Self::Session) -> Result<()> {
+        Ok(())
+    }
 
     /// Where rows lie still in memory.
     const LAYOUT: LayoutOf<Self::Row> = LayoutOf::ROWS;
@@ -34,15 +52,16 @@ impl<T> PersistCodec<T> {
 
 impl<T: Persist> RowCodec for PersistCodec<T> {
     type Row = T;
+    type Session = ();
     const LAYOUT: LayoutOf<T> = T::LAYOUT;
 
     #[inline]
-    fn encode(&self, row: &T, out: &mut Writer) -> bool {
+    fn encode(&self, row: &T, out: &mut Writer, (): &mut (), _: &SaveContext<'_>) -> bool {
         row.encode(out);
         true
     }
     #[inline]
-    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+    fn decode(&self, input: &mut Reader<'_>, (): &mut ()) -> Result<Option<T>> {
         T::decode(input).map(Some)
     }
 }
@@ -57,13 +76,14 @@ impl<T, A> AdaptedCodec<T, A> {
 
 impl<T: 'static, A: Adapter<T>> RowCodec for AdaptedCodec<T, A> {
     type Row = T;
+    type Session = ();
     const LAYOUT: LayoutOf<T> = A::LAYOUT;
 
-    fn encode(&self, row: &T, out: &mut Writer) -> bool {
+    fn encode(&self, row: &T, out: &mut Writer, (): &mut (), _: &SaveContext<'_>) -> bool {
         A::encode(row, out);
         true
     }
-    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+    fn decode(&self, input: &mut Reader<'_>, (): &mut ()) -> Result<Option<T>> {
         let saved = A::Saved::decode(input)?;
         A::load(saved, input.context()).map(Some)
     }
@@ -85,20 +105,21 @@ impl<T, S, Save, Load> RowCodec for CustomCodec<T, S, Save, Load>
 where
     T: 'static,
     S: Persist,
-    Save: Fn(&T) -> Result<Option<S>> + Send + Sync + 'static,
+    Save: Fn(&T, &SaveContext<'_>) -> Result<Option<S>> + Send + Sync + 'static,
     Load: Fn(S, &LoadContext<'_>) -> Result<Option<T>> + Send + Sync + 'static,
 {
     type Row = T;
+    type Session = ();
 
-    fn encode(&self, row: &T, out: &mut Writer) -> bool {
-        match (self.save)(row) {
+    fn encode(&self, row: &T, out: &mut Writer, (): &mut (), context: &SaveContext<'_>) -> bool {
+        match (self.save)(row, context) {
             Ok(Some(saved)) => saved.encode(out),
             Ok(None) => return false,
             Err(error) => out.fail(error),
         }
         true
     }
-    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<T>> {
+    fn decode(&self, input: &mut Reader<'_>, (): &mut ()) -> Result<Option<T>> {
         let saved = S::decode(input)?;
         (self.load)(saved, input.context())
     }
@@ -114,14 +135,15 @@ impl DynamicCodec {
 
 impl RowCodec for DynamicCodec {
     type Row = Value;
+    type Session = ();
 
-    fn encode(&self, row: &Value, out: &mut Writer) -> bool {
+    fn encode(&self, row: &Value, out: &mut Writer, (): &mut (), _: &SaveContext<'_>) -> bool {
         if let Err(error) = encode_value(&self.0, Node::ROOT, row, out) {
             out.fail(error);
         }
         true
     }
-    fn decode(&self, input: &mut Reader<'_>) -> Result<Option<Value>> {
+    fn decode(&self, input: &mut Reader<'_>, (): &mut ()) -> Result<Option<Value>> {
         decode_value(&self.0, Node::ROOT, input).map(Some)
     }
 }

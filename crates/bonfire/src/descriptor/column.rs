@@ -13,7 +13,7 @@ use super::codec::RowCodec;
 use super::staged::StagedColumn;
 use crate::bulk::{self, CopyPath, LITTLE_ENDIAN, RawRows};
 use crate::column::{Arena, Body, Column, Component, Group, GroupCutter, Groups, Slot};
-use crate::context::LoadContext;
+use crate::context::{LoadContext, SaveContext, Sessions};
 use crate::entity::EntityId;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -68,6 +68,14 @@ pub(crate) enum RowEnds {
     Forget,
 }
 
+/// How a column is encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct Encoding<'a> {
+    pub(crate) row_ends: RowEnds,
+    pub(crate) unencodable: Unencodable,
+    pub(crate) context: &'a SaveContext<'a>,
+}
+
 pub(crate) enum EncodedBody {
     Tag,
     Raw(Slot),
@@ -90,13 +98,13 @@ pub(crate) trait ErasedColumn: Send + Sync {
     /// # Safety
     /// The rows must be live values of the component's type that nobody writes to meanwhile.
     #[expect(unsafe_code, reason = "rows without their type")]
-    unsafe fn encode(
-        &self,
-        rows: RawRows<'_>,
-        arena: &mut Arena,
-        row_ends: RowEnds,
-        unencodable: Unencodable,
-    ) -> Result<Encoded>;
+    unsafe fn encode(&self, rows: RawRows<'_>, arena: &mut Arena, encoding: Encoding<'_>) -> Result<Encoded>;
+
+    /// Ends the session of a save, if there is one.
+    fn end_save(&self, sessions: &Sessions) -> Result<()>;
+
+    /// Ends the session of a load, if there is one.
+    fn end_load(&self, sessions: &Sessions) -> Result<()>;
 
     /// Bytes of a row, if columns are copied as they are.
     fn raw_stride(&self) -> Option<usize>;
@@ -171,6 +179,26 @@ impl<C: RowCodec> TypedColumn<C> {
         Self { codec: Arc::new(codec), layout, row, skip: None, replace: None, share: None }
     }
 
+    /// The name of its session.
+    fn session_address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Takes the session of the save or load, or a new one.
+    fn take_session(&self, sessions: &Sessions) -> C::Session {
+        if size_of::<C::Session>() == 0 {
+            return C::Session::default();
+        }
+        let open = sessions.take(self.session_address()).and_then(|session| session.downcast().ok());
+        open.map_or_else(C::Session::default, |session| *session)
+    }
+
+    fn keep_session(&self, sessions: &Sessions, session: C::Session) {
+        if size_of::<C::Session>() > 0 {
+            sessions.keep(self.session_address(), Box::new(session));
+        }
+    }
+
     /// The rows of a column that lies in several parts, each of whole rows, where they are.
     ///
     /// # Safety
@@ -228,11 +256,28 @@ impl<C: RowCodec> TypedColumn<C> {
         }
     }
 
+    fn staging<'a>(
+        &'a self,
+        context: &'a LoadContext<'a>,
+        count: usize,
+        share: Option<ShareValue<C::Row>>,
+    ) -> Result<RowStaging<'a, C>> {
+        let (rows, session) = (bulk::reserve(count)?, self.take_session(&context.sessions));
+        Ok(RowStaging { codec: &self.codec, context, session, count, share, rows, lost: vec![] })
+    }
+
+    fn staged<'s>(&self, staging: RowStaging<'_, C>, present: Option<&Bitmap>) -> StagedColumn<'s> {
+        let RowStaging { rows, lost, count, session, context, .. } = staging;
+        self.keep_session(&context.sessions, session);
+        StagedColumn::owned(rows, Bitmap::without(present, count, &lost))
+    }
+
     /// Encodes rows one by one. Returns which were left out, if any.
     fn encode_rows<'a>(
         &self,
         rows: impl ExactSizeIterator<Item = &'a C::Row>,
         out: &mut Writer,
+        (session, context): (&mut C::Session, &SaveContext<'_>),
         mut failed: impl FnMut(usize, Error, Treatment) -> Result<()>,
         mut ended: impl FnMut(usize),
     ) -> Result<Option<Bitmap>> {
@@ -240,12 +285,13 @@ impl<C: RowCodec> TypedColumn<C> {
         let count = rows.len();
         for (i, row) in rows.enumerate() {
             let start = out.len();
-            let mut kept = !self.skip.as_ref().is_some_and(|skip| skip(row)) && self.codec.encode(row, out);
+            let mut kept = !self.skip.as_ref().is_some_and(|skip| skip(row))
+                && self.codec.encode(row, out, session, context);
             if out.has_failed()
                 && let Err(error) = out.take_error()
             {
                 out.truncate(start);
-                let treatment = self.replace_row(row, start, out);
+                let treatment = self.replace_row(row, start, out, (session, context));
                 failed(i, error, treatment)?;
                 kept = treatment == Treatment::Replaced;
             }
@@ -260,8 +306,15 @@ impl<C: RowCodec> TypedColumn<C> {
 
     /// Encodes the replacement of a row that could not be encoded, if there is one and it can be.
     #[cold]
-    fn replace_row(&self, row: &C::Row, start: usize, out: &mut Writer) -> Treatment {
-        let is_written = self.replace.as_ref().is_some_and(|replace| self.codec.encode(&replace(row), out));
+    fn replace_row(
+        &self,
+        row: &C::Row,
+        start: usize,
+        out: &mut Writer,
+        (session, context): (&mut C::Session, &SaveContext<'_>),
+    ) -> Treatment {
+        let is_written = { self.replace.as_ref() }
+            .is_some_and(|replace| self.codec.encode(&replace(row), out, session, context));
         match out.take_error() {
             Ok(()) if is_written => Treatment::Replaced,
             _ => {
@@ -278,8 +331,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         &self,
         rows: RawRows<'_>,
         arena: &mut Arena,
-        row_ends: RowEnds,
-        unencodable: Unencodable,
+        Encoding { row_ends, unencodable, context }: Encoding<'_>,
     ) -> Result<Encoded> {
         let count = rows.len();
         let encoded = |present, rows, body| Encoded { present, rows, body, notes: vec![], failures: vec![] };
@@ -316,12 +368,14 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             }
             Ok(())
         };
-        let present = self.encode_rows(rows, &mut out, failed, |end| {
+        let mut session = self.take_session(&context.sessions);
+        let present = self.encode_rows(rows, &mut out, (&mut session, context), failed, |end| {
             groups.row(end);
             if row_ends == RowEnds::Keep {
                 ends.push(end);
             }
         })?;
+        self.keep_session(&context.sessions, session);
         let (kept, groups) = groups.finish();
         let notes = out.take_notes();
         if !raw {
@@ -339,6 +393,14 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         };
         arena.recycle(out);
         Ok(Encoded { present, rows: kept, body, notes, failures })
+    }
+
+    fn end_save(&self, sessions: &Sessions) -> Result<()> {
+        self.codec.end_save(self.take_session(sessions))
+    }
+
+    fn end_load(&self, sessions: &Sessions) -> Result<()> {
+        self.codec.end_load(self.take_session(sessions))
     }
 
     fn raw_stride(&self) -> Option<usize> {
@@ -366,8 +428,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         if bulk && let Some(rows) = self.decode_bulk(column, component) {
             return rows;
         }
-        let (rows, share) = (bulk::reserve(count)?, self.share);
-        let mut staging = RowStaging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
+        let mut staging = self.staging(context, count, self.share)?;
         match &column.body {
             Body::Tag => {
                 let mut input = Reader::new(&[], context);
@@ -397,8 +458,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
                 staging.indexed(&values.bytes, spans, indices.iter())?;
             }
         }
-        let RowStaging { rows, lost, .. } = staging;
-        Ok(StagedColumn::owned(rows, Bitmap::without(column.present.as_ref(), count, &lost)))
+        Ok(self.staged(staging, column.present.as_ref()))
     }
 
     fn decode_each<'s>(
@@ -409,8 +469,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         next: &mut dyn FnMut(&mut Writer) -> Result<()>,
     ) -> Result<StagedColumn<'s>> {
         context.claim_memory(count, size_of::<C::Row>())?;
-        let (rows, share) = (bulk::reserve(count)?, None);
-        let mut staging = RowStaging { codec: &*self.codec, context, count, share, rows, lost: vec![] };
+        let mut staging = self.staging(context, count, None)?;
         let mut bytes = Writer::new();
         for number in 0..count {
             bytes.clear();
@@ -419,8 +478,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             staging.row(number, &mut input)?;
             input.finish()?;
         }
-        let RowStaging { rows, lost, .. } = staging;
-        Ok(StagedColumn::owned(rows, Bitmap::without(present, count, &lost)))
+        Ok(self.staged(staging, present))
     }
 
     #[expect(unsafe_code, reason = "rows without their type")]
@@ -430,6 +488,7 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
             return unsafe { bulk::differing(a, b, len, &self.layout, &self.row, found) };
         }
         let (mut left, mut right) = (Writer::new(), Writer::new());
+        let (mut session, context) = (C::Session::default(), SaveContext::new());
         // SAFETY: the caller vouches for the rows.
         let (a, b) = unsafe {
             (std::slice::from_raw_parts(a.cast::<C::Row>(), len), std::slice::from_raw_parts(b.cast(), len))
@@ -437,9 +496,9 @@ impl<C: RowCodec> ErasedColumn for TypedColumn<C> {
         for (row, (a, b)) in a.iter().zip(b).enumerate() {
             left.clear();
             right.clear();
-            let kept = |value, out: &mut Writer| {
-                let kept =
-                    !self.skip.as_ref().is_some_and(|skip| skip(value)) && self.codec.encode(value, out);
+            let mut kept = |value, out: &mut Writer| {
+                let kept = !self.skip.as_ref().is_some_and(|skip| skip(value))
+                    && self.codec.encode(value, out, &mut session, &context);
                 // What cannot be saved is like nothing else.
                 (out.take_error().is_ok(), kept)
             };
@@ -479,6 +538,7 @@ fn fill_skipped<C: RowCodec>(row: *mut C::Row) {
 struct RowStaging<'a, C: RowCodec> {
     codec: &'a C,
     context: &'a LoadContext<'a>,
+    session: C::Session,
     count: usize,
     share: Option<ShareValue<C::Row>>,
     rows: Vec<C::Row>,
@@ -488,7 +548,8 @@ struct RowStaging<'a, C: RowCodec> {
 impl<C: RowCodec> RowStaging<'_, C> {
     #[inline]
     fn row(&mut self, number: usize, input: &mut Reader<'_>) -> Result<()> {
-        match self.codec.decode(input).map_err(|error| error.in_field(format_args!("row {number}")))? {
+        let row = self.codec.decode(input, &mut self.session);
+        match row.map_err(|error| error.in_field(format_args!("row {number}")))? {
             Some(row) if !self.context.row_is_dropped() => self.rows.push(row),
             _ => self.lost.push(number),
         }

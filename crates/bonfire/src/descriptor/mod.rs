@@ -6,6 +6,7 @@
 mod codec;
 mod column;
 pub(crate) mod field_default;
+mod game_codec;
 pub(crate) mod keyed;
 mod staged;
 mod upgrade;
@@ -14,7 +15,8 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub(crate) use self::column::{EncodeFailure, EncodedBody, ErasedColumn, RowEnds};
+pub(crate) use self::column::{EncodeFailure, EncodedBody, Encoding, ErasedColumn, RowEnds};
+pub use self::game_codec::Codec;
 pub use self::keyed::Keyed;
 pub use self::staged::{StagedColumn, StagedRows};
 pub(crate) use self::upgrade::{Convert, OnBytes, OnValues, Step, StepKind, Upgraders};
@@ -22,9 +24,10 @@ pub use self::upgrade::{History, Upgrader};
 
 use self::codec::{AdaptedCodec, CustomCodec, DynamicCodec, PersistCodec, RowCodec};
 use self::column::TypedColumn;
+use self::game_codec::GameCodec;
 use crate::bulk::RawRows;
 use crate::column::{Arena, Body, Column, ColumnKind, Component, Groups};
-use crate::context::LoadContext;
+use crate::context::{LoadContext, SaveContext, Sessions};
 use crate::error::{Error, Result};
 use crate::layout::{LEAVES_MAX, Layout};
 use crate::persist::{Adapter, Persist};
@@ -144,16 +147,22 @@ impl Descriptor {
         Self::adapted::<T, crate::value::Serde>(key)
     }
 
-    /// Functions of the game's own. `save` may return `None`: then the entity is saved without the component. `load`
-    /// sees the world through its context and may return `None` too. What is saved has a schema like everything else,
-    /// so tools can show it.
+    /// Functions of the game's own. Both see the world through their contexts. `save` may return `None`: then the entity is
+    /// saved without the component. `load` may return `None` too. What is saved has a schema like everything else, so tools
+    /// can show it. A codec with state for each save and load is a [`Codec`].
     pub fn custom<T: 'static, S: Persist>(
         key: impl Into<Cow<'static, str>>,
-        save: impl Fn(&T) -> Result<Option<S>> + Send + Sync + 'static,
+        save: impl Fn(&T, &SaveContext<'_>) -> Result<Option<S>> + Send + Sync + 'static,
         load: impl Fn(S, &LoadContext<'_>) -> Result<Option<T>> + Send + Sync + 'static,
     ) -> Self {
         let codec = CustomCodec::new(save, load);
         Self::build(key.into(), ColumnKind::Custom, Schema::of::<S>(), codec)
+    }
+
+    /// A [`Codec`] of the game's own: functions with state that lasts for one save or one load.
+    pub fn with_codec<T: 'static, C: Codec<T>>(key: impl Into<Cow<'static, str>>, codec: C) -> Self {
+        let codec = GameCodec::<T, C>::new(codec);
+        Self::build(key.into(), ColumnKind::Custom, Schema::of::<C::Saved>(), codec)
     }
 
     /// A component without a Rust type: its values are [`Value`]s of this schema.
@@ -256,7 +265,7 @@ impl Descriptor {
     ///
     /// struct Script(String);
     ///
-    /// let save = |script: &Script| match script.0.contains('\0') {
+    /// let save = |script: &Script, _: &bonfire::SaveContext<'_>| match script.0.contains('\0') {
     ///     true => Err(Error::misuse("a script with a zero byte")),
     ///     false => Ok(Some(script.0.clone())),
     /// };
@@ -350,14 +359,33 @@ impl Descriptor {
         }
     }
 
+    /// Ends the session of a save, if there is one.
+    pub(crate) fn end_save(&self, context: &SaveContext<'_>) -> Result<()> {
+        self.column.end_save(&context.sessions).map_err(|error| error.in_key(&self.key))
+    }
+
+    /// Ends the session of a load, if there is one.
+    pub(crate) fn end_load(&self, sessions: &Sessions) -> Result<()> {
+        self.column.end_load(sessions).map_err(|error| error.in_key(&self.key))
+    }
+
+    /// Drops the session of a load without ending it.
+    pub(crate) fn drop_session(&self, sessions: &Sessions) {
+        drop(sessions.take(Arc::as_ptr(&self.column).addr()));
+    }
+
     /// Decoded rows as a column again.
     #[expect(unsafe_code, reason = "rows without their type")]
     pub(crate) fn encode_staged(&self, staged: &StagedColumn<'_>) -> Result<Column> {
         assert_eq!(staged.row_type(), self.type_id, "rows of the component's type");
         let mut arena = Arena::new(BufferPool::with_capacity(0, 0));
         let rows = RawRows::Slice { base: staged.as_ptr(), len: staged.len() };
+        let context = SaveContext::new();
+        let encoding =
+            Encoding { row_ends: RowEnds::Forget, unencodable: Unencodable::Refuse, context: &context };
         // SAFETY: these are rows of the type, and they are borrowed.
-        let encoded = unsafe { self.column.encode(rows, &mut arena, RowEnds::Forget, Unencodable::Refuse) }?;
+        let encoded = unsafe { self.column.encode(rows, &mut arena, encoding) }?;
+        self.end_save(&context)?;
         let (body, sealed) = match encoded.body {
             EncodedBody::Tag => (Body::Tag, None),
             EncodedBody::Raw(slot) => (Body::Tag, Some(slot)),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::column::Groups;
-use crate::context::Budget;
+use crate::context::{Budget, Sessions};
 
 /// The columns that [`LoadPlan::stage_without_world`](super::LoadPlan::stage_without_world) left out, because they are decoded with a look at the world. It refers to
 /// the snapshot by number, so it can go to another thread by itself.
@@ -20,6 +20,8 @@ pub struct Deferred {
     pub(super) budgets: Option<(Budget, Budget)>,
     /// Shared values that were converted already.
     pub(super) tables: HashMap<u32, Groups>,
+    /// The open sessions of codecs that looked at the world.
+    pub(super) sessions: Sessions,
 }
 
 /// A step of staging that waits for the world.

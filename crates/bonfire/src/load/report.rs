@@ -18,6 +18,9 @@ pub struct LoadReport {
     pub unclaimed_data: Vec<String>,
     /// How data that callbacks read through the load differed from what they asked for, by key.
     pub data_changes: Vec<(String, SchemaChange)>,
+    /// Fields of saved values that migrations of the game have read as types without them and then taken away or replaced,
+    /// by key.
+    pub migration_changes: Vec<(String, SchemaChange)>,
     /// What callbacks reported after the world was changed.
     pub callback_errors: Vec<Error>,
     /// Stable ids of loaded entities that other entities of the world have, too: references lead to the loaded ones. Loads that
@@ -54,6 +57,8 @@ impl LoadReport {
         losses.extend(unclaimed);
         let changed = self.data_changes.iter().filter(|(_, change)| change.is_loss());
         losses.extend(changed.map(|(key, change)| format!("data `{key}`: {change}")));
+        let migrated = self.migration_changes.iter().filter(|(_, change)| change.is_loss());
+        losses.extend(migrated.map(|(key, change)| format!("`{key}`, by a migration: {change}")));
         losses.extend(self.callback_errors.iter().map(ToString::to_string));
         if !self.damage.is_empty() {
             losses.push(format!("the file was damaged: {:?}", self.damage));
@@ -120,6 +125,9 @@ impl fmt::Display for LoadReport {
         }
         for (key, change) in &self.data_changes {
             writeln!(f, "`{}`: {change}", key.escape_debug())?;
+        }
+        for (key, change) in &self.migration_changes {
+            writeln!(f, "`{}`, by a migration: {change}", key.escape_debug())?;
         }
         for id in &self.duplicate_stable_ids {
             writeln!(f, "stable id {:08x}-{}: another entity has it, too", id >> 32, *id as u32)?;

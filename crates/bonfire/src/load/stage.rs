@@ -105,18 +105,18 @@ impl<'s> LoadPlan<'s, '_> {
         world: &dyn Any,
     ) -> Result<()> {
         match deferred.next_step() {
-            None => Ok(()),
-            Some(DeferredStep::Lost { line, fields }) => {
-                staged.report.components[line].note_lost(fields);
-                Ok(())
-            }
+            None => {}
+            Some(DeferredStep::Lost { line, fields }) => staged.report.components[line].note_lost(fields),
             Some(DeferredStep::Column(column)) => {
                 let line = &mut staged.report.components[column.line];
                 let rows = self.decode_deferred(&column, line, deferred, map, world)?;
                 self.insert_deferred(&column, rows, staged, deferred);
-                Ok(())
             }
         }
+        if deferred.is_empty() {
+            self.registry.end_load(&deferred.sessions)?;
+        }
+        Ok(())
     }
 
     fn decode_deferred(
@@ -135,6 +135,7 @@ impl<'s> LoadPlan<'s, '_> {
             stager.unmapped.set_budget(conversions);
         }
         stager.tables = std::mem::take(&mut deferred.tables);
+        stager.context.sessions = std::mem::take(&mut deferred.sessions);
         let column = match waiting.location {
             ColumnLocation::Archetype { number, column } => &self.snapshot.archetypes[number].columns[column],
             ColumnLocation::Resource(number) => &self.snapshot.resources[number],
@@ -147,6 +148,7 @@ impl<'s> LoadPlan<'s, '_> {
         line.note_lost(std::mem::take(&mut stager.scratch.lost));
         deferred.budgets = Some((stager.context.budget(), stager.unmapped.budget()));
         deferred.tables = stager.tables;
+        deferred.sessions = stager.context.sessions;
         Ok(rows)
     }
 
@@ -208,6 +210,7 @@ impl<'s> Stager<'_, 's, '_> {
         let snapshot = self.plan.snapshot;
         self.report.entities = snapshot.entity_count();
         self.report.damage = snapshot.damage.clone();
+        self.report.migration_changes = snapshot.migration_changes.clone();
         let mut archetypes = Vec::with_capacity(snapshot.archetypes.len());
         for (number, archetype) in snapshot.archetypes.iter().enumerate() {
             archetypes.push(self.archetype(number, archetype)?);
@@ -216,6 +219,7 @@ impl<'s> Stager<'_, 's, '_> {
         let extras = self.carried(&mut resources)?;
         self.data();
         self.tracks();
+        self.plan.registry.end_load(&self.context.sessions)?;
         self.deferred.budgets = Some((self.context.budget(), self.unmapped.budget()));
         self.deferred.tables = self.tables;
         let (resources, carry, report) = (resources.staged, self.carry, self.report);

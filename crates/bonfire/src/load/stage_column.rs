@@ -120,8 +120,9 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         let waits = self.defer.is_some() && self.context.take_missed_world();
         let staged = match waits {
             true => {
-                // The result does not matter: it will be decoded again.
+                // The result does not matter: it will be decoded again, in a session that has a world.
                 self.context.set_budget(budget);
+                self.plan.registry.descriptors()[target].drop_session(&self.context.sessions);
                 None
             }
             false => Some(staged?),

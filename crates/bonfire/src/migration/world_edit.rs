@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::column::{ColumnKind, Component, column_from, dense_rows};
-use crate::context::LoadContext;
+use crate::context::{LoadContext, SchemaChange};
 use crate::convert::decode_by_name;
 use crate::descriptor::Keyed;
 use crate::entity::EntityId;
@@ -61,6 +61,10 @@ pub struct WorldEdit {
     despawned: HashSet<EntityId>,
     entities: HashSet<EntityId>,
     next_index: u64,
+    /// Fields that values had and the types that they were read as do not have, by key.
+    unread: BTreeMap<String, BTreeSet<String>>,
+    /// Those of them that are gone, because the values were taken away or replaced.
+    dropped: BTreeSet<(String, String)>,
 }
 
 /// A component taken apart.
@@ -91,6 +95,8 @@ impl WorldEdit {
             despawned: HashSet::new(),
             entities,
             next_index: used.max(next),
+            unread: BTreeMap::new(),
+            dropped: BTreeSet::new(),
         }
     }
 
@@ -150,18 +156,38 @@ impl WorldEdit {
     }
 
     /// A component of an entity as a `T`, by name. `T` may be [`Value`](crate::Value).
+    ///
+    /// Fields that `T` does not have are lost if the value is taken away or replaced by another type; then
+    /// [`LoadReport::migration_changes`](crate::LoadReport::migration_changes) names them.
     pub fn get<T: Persist>(&mut self, entity: EntityId, key: &str) -> Result<Option<T>> {
         self.table(key)?;
         let table = &self.tables[key];
         let Some((form, bytes)) = table.rows.get(&entity) else { return Ok(None) };
         let context = LoadContext::new(&self.limits);
         let value = decode_by_name(key, &table.forms[*form].schema, bytes, &context);
+        for (key, change) in context.take_changes() {
+            if let SchemaChange::Dropped { field } = change {
+                self.unread.entry(key).or_default().insert(field);
+            }
+        }
         value.map(Some).map_err(|error| error.in_key(key))
+    }
+
+    /// Notes that fields of a component are gone.
+    fn drop_unread(&mut self, key: &str) {
+        let fields = self.unread.get(key).into_iter().flatten();
+        self.dropped.extend(fields.map(|field| (key.to_owned(), field.clone())));
     }
 
     /// As [`WorldEdit::get`], and takes it away.
     pub fn take<T: Persist>(&mut self, entity: EntityId, key: &str) -> Result<Option<T>> {
-        let value = self.get(entity, key)?;
+        let unread_before = self.unread.remove(key);
+        let value = self.get(entity, key);
+        self.drop_unread(key);
+        if let Some(fields) = unread_before {
+            self.unread.entry(key.to_owned()).or_default().extend(fields);
+        }
+        let value = value?;
         self.remove(entity, key)?;
         Ok(value)
     }
@@ -200,7 +226,10 @@ impl WorldEdit {
         let schema = Schema::of::<T>();
         let table = self.tables.entry(key.to_owned()).or_default();
         let form = table.form(version, Arc::new(schema));
-        table.rows.insert(owner, (form, bytes.into()));
+        let replaced = table.rows.insert(owner, (form, bytes.into()));
+        if replaced.is_some_and(|(before, _)| before != form) {
+            self.drop_unread(key);
+        }
         Ok(())
     }
 
@@ -337,6 +366,9 @@ impl WorldEdit {
             self.snapshot.next_entity_id = self.snapshot.next_entity_id.max(self.next_index);
         }
         self.snapshot.order_components();
+        let dropped = self.dropped.into_iter();
+        let dropped = dropped.map(|(key, field)| (key, SchemaChange::Dropped { field }));
+        self.snapshot.migration_changes.extend(dropped);
         Ok(self.snapshot)
     }
 

@@ -47,6 +47,7 @@ pub use self::view::{ArchetypeView, ColumnView};
 
 use self::carry::Carried;
 use crate::column::{Body, Column, Component, DenseRows, Groups, dense_rows};
+use crate::context::SchemaChange;
 use crate::entity::{EntityId, WorldNumber, ids_from_bytes};
 use crate::error::Result;
 use crate::limits::Limits;
@@ -108,6 +109,8 @@ pub struct Snapshot {
     pub(crate) carried: Vec<Carried>,
     pub(crate) sections: Vec<SectionInfo>,
     pub(crate) damage: Damage,
+    /// What migrations have lost, by key.
+    pub(crate) migration_changes: Vec<(String, SchemaChange)>,
     pub(crate) notes: Vec<Note>,
     pub(crate) world: Option<WorldNumber>,
     /// The version of the file that it was opened from.

@@ -9,9 +9,10 @@ use bevy_bonfire::replication::{
     ReplicationServerPlugin, WorldMirror, WorldSource,
 };
 use bevy_bonfire::sync::{
-    CatchUpRequest, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog,
+    CatchUpRequest, MessageCompression, Receiver, Recorder, ReplicationStream, SourceWorld, StreamOptions,
+    StructuralLog,
 };
-use bonfire::{Compression, Granularity};
+use bonfire::Granularity;
 use bytes::Bytes;
 
 use super::{Result, worlds};
@@ -24,7 +25,7 @@ const ENTITIES: usize = 2_000;
 pub(super) fn write(directory: &Path) -> Result {
     let default = StreamOptions::new(STREAM);
     bevy(directory, "bevy", default.clone())?;
-    bevy(directory, "lz4", StreamOptions { compression: Compression::Lz4, ..default.clone() })?;
+    bevy(directory, "lz4", StreamOptions { compression: MessageCompression::Lz4, ..default.clone() })?;
     let fields =
         StreamOptions { granularity: Granularity::Field, epsilon: Some(0.5), ..StreamOptions::new(STREAM) };
     bevy(directory, "fields", fields)?;
@@ -120,9 +121,9 @@ fn structural_log(directory: &Path) -> Result {
         short.record(&delta)?;
         worlds::change_bevy_rpg(&mut world, turn);
     }
-    put(directory, "structural", &[log.encode(STREAM, Compression::None)?])?;
-    put(directory, "structural-lz4", &[log.encode(STREAM, Compression::Lz4)?])?;
-    put(directory, "structural-short", &[short.encode(STREAM, Compression::None)?])
+    put(directory, "structural", &[log.encode(STREAM, &MessageCompression::None)?])?;
+    put(directory, "structural-lz4", &[log.encode(STREAM, &MessageCompression::Lz4)?])?;
+    put(directory, "structural-short", &[short.encode(STREAM, &MessageCompression::None)?])
 }
 
 /// The plugins of Bevy: a server chooses the number of its stream at random.

@@ -96,7 +96,8 @@ pub(super) struct RecordingReader {
 impl RecordingReader {
     pub(super) fn open(file: bytes::Bytes) -> Result<Self> {
         // A recording is a file of one's own: what is large was sent so.
-        let (limits, message_limits) = (Limits::default(), MessageLimits { payload_bytes_max: 256 << 20 });
+        let limits = Limits::default();
+        let message_limits = MessageLimits { payload_bytes_max: 256 << 20, ..MessageLimits::default() };
         let file_bytes = file.len() as u64;
         let recording = Recording::open(file, &message_limits)?;
         Ok(Self { recording, file_bytes, limits, message_limits, summary: Summary::default() })

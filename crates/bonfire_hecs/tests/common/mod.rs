@@ -111,11 +111,11 @@ pub fn bonfire(reversed: bool) -> Bonfire {
     let mut bonfire = Bonfire::new().scope(SaveScope::Marked);
     let name = || {
         let load = |name: String, _: &LoadContext<'_>| Ok(Some(Name(name)));
-        Descriptor::custom("bevy.name", |name: &Name| Ok(Some(name.0.clone())), load)
+        Descriptor::custom("bevy.name", |name: &Name, _| Ok(Some(name.0.clone())), load)
     };
     let child_of = || {
         let load = |parent: Entity, _: &LoadContext<'_>| Ok(Some(ChildOf(parent)));
-        Descriptor::custom("bevy.child_of", |child: &ChildOf| Ok(Some(child.0)), load)
+        Descriptor::custom("bevy.child_of", |child: &ChildOf, _| Ok(Some(child.0)), load)
     };
     let even = || {
         let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
@@ -154,7 +154,7 @@ pub fn replicate(bonfire: &mut Bonfire) -> Result<()> {
     bonfire.replicate::<Quest>()?.replicate::<Score>()?;
     // A mirror keeps values that their codec leaves out, so for it none is.
     let load = |saved: u8, _: &LoadContext<'_>| Ok(Some(Even(saved)));
-    bonfire.replicate_as::<Even>(Descriptor::custom("test.even", |even: &Even| Ok(Some(even.0)), load))?;
+    bonfire.replicate_as::<Even>(Descriptor::custom("test.even", |even: &Even, _| Ok(Some(even.0)), load))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ mod os;
 mod publish;
 
 use std::any::Any;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::Path;
 
 pub use self::memory::MemoryDisk;
@@ -83,6 +83,28 @@ pub trait DiskFile: MaybeSend + MaybeSync {
     /// Writes some of the bytes at an offset, and returns how many.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
+    /// Writes some of the bytes of these parts, one part after the other, at an offset, and returns how many. A disk that can
+    /// write several parts in one call does so without a copy. Others gather them.
+    fn write_parts_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let to_border = bytes_to_border(offset);
+        match parts {
+            [] => Ok(0),
+            [part] => self.write_at(part, offset),
+            // What lies before its last border, as it is.
+            [part, ..] if part.len() >= to_border => {
+                let more = (part.len() - to_border) / WRITE_BORDER_BYTES * WRITE_BORDER_BYTES;
+                self.write_at(&part[..to_border + more], offset)
+            }
+            parts => {
+                let mut gathered = Vec::new();
+                for part in parts {
+                    gathered.extend_from_slice(&part[..part.len().min(to_border - gathered.len())]);
+                }
+                self.write_at(&gathered, offset)
+            }
+        }
+    }
+
     /// Cuts the file, or makes it longer with zero bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
@@ -106,6 +128,24 @@ pub trait DiskFile: MaybeSend + MaybeSync {
                 Ok(read) => {
                     bytes = &mut bytes[read..];
                     offset += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes of these parts, however the system cuts them. Changes the parts: they become what is left.
+    fn write_all_parts_at(&self, mut parts: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        // Parts without bytes at the front go.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.write_parts_at(parts, offset) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    IoSlice::advance_slices(&mut parts, written);
+                    offset += written as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

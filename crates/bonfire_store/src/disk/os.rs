@@ -350,6 +350,12 @@ impl DiskFile for OsFile {
         return std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset);
     }
 
+    #[cfg(target_os = "linux")]
+    fn write_parts_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        self.check()?;
+        Ok(rustix::io::pwritev(&self.file, parts, offset)?)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check()?;
         retried(|| self.file.set_len(len))

@@ -11,7 +11,7 @@
 //!
 //! An error before the rename leaves the old file and nothing else.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Disk, DiskFile};
@@ -135,43 +135,39 @@ fn fill(
     Ok(())
 }
 
-/// Writes `parts` one after the other, from `offset`.
-///
-/// Writes large pieces that end at [borders](WRITE_BORDER_BYTES). Small parts are copied together for that.
+/// Writes `parts` one after the other, from `offset`, in large pieces that end at [borders](WRITE_BORDER_BYTES).
 pub(crate) fn write_parts(
     file: &dyn DiskFile,
     mut offset: u64,
     parts: &[impl AsRef<[u8]>],
     written: &dyn Fn(u64),
 ) -> io::Result<()> {
-    let mut gathered = Vec::new();
+    let mut piece: Vec<IoSlice<'_>> = Vec::new();
+    let (mut bytes, mut bytes_max) = (0, piece_bytes_max(offset));
+    let mut write = |piece: &mut Vec<IoSlice<'_>>, bytes: usize| -> io::Result<()> {
+        file.write_all_parts_at(piece, offset)?;
+        written(bytes as u64);
+        offset += bytes as u64;
+        piece.clear();
+        Ok(())
+    };
     for mut part in parts.iter().map(AsRef::as_ref) {
         while !part.is_empty() {
-            let to_border = bytes_to_border(offset + gathered.len() as u64);
-            if gathered.is_empty() && part.len() >= to_border {
-                // What lies before the last border, as it is.
-                let more = (part.len() - to_border).min(PIECE_BYTES_MAX - WRITE_BORDER_BYTES);
-                let whole = to_border + more / WRITE_BORDER_BYTES * WRITE_BORDER_BYTES;
-                file.write_all_at(&part[..whole], offset)?;
-                written(whole as u64);
-                offset += whole as u64;
-                part = &part[whole..];
-                continue;
-            }
-            let (now, later) = part.split_at(part.len().min(to_border));
-            gathered.extend_from_slice(now);
-            part = later;
-            if now.len() == to_border {
-                file.write_all_at(&gathered, offset)?;
-                written(gathered.len() as u64);
-                offset += gathered.len() as u64;
-                gathered.clear();
+            let (now, later) = part.split_at(part.len().min(bytes_max - bytes));
+            piece.push(IoSlice::new(now));
+            (part, bytes) = (later, bytes + now.len());
+            if bytes == bytes_max {
+                write(&mut piece, bytes)?;
+                (bytes, bytes_max) = (0, PIECE_BYTES_MAX);
             }
         }
     }
-    file.write_all_at(&gathered, offset)?;
-    written(gathered.len() as u64);
-    Ok(())
+    write(&mut piece, bytes)
+}
+
+/// Returns the bytes of the longest piece that begins at `offset` and ends at a border.
+fn piece_bytes_max(offset: u64) -> usize {
+    bytes_to_border(offset) + PIECE_BYTES_MAX - WRITE_BORDER_BYTES
 }
 
 fn check_contents(file: &dyn DiskFile, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {

@@ -32,11 +32,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The calls that are made to fail, with the errors that make sense for each. `EINTR` fails one call only: the standard
 /// library repeats an interrupted call for ever. `write` is not among them, because workers write nothing with it but
 /// their log.
-pub(crate) const CALLS: [(&str, &[&str]); 19] = [
+pub(crate) const CALLS: [(&str, &[&str]); 20] = [
     ("openat", &["EIO", "EMFILE", "EACCES", "EROFS", "EINTR"]),
     ("pread64", &["EIO", "EINTR"]),
     ("read", &["EIO", "EINTR"]),
     ("pwrite64", &["EIO", "ENOSPC", "EINTR"]),
+    ("pwritev", &["EIO", "ENOSPC", "EINTR"]),
     ("fsync", &["EIO", "ENOSPC", "EINTR"]),
     ("fdatasync", &["EIO", "ENOSPC", "EINTR"]),
     ("rename", &["EIO", "ENOSPC", "EACCES", "EINTR"]),

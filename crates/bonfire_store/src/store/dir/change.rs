@@ -1,5 +1,6 @@
 //! Changes of the files of a directory, by one writer at a time.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::sync::PoisonError;
@@ -11,6 +12,20 @@ use super::{Inner, LOCK, version};
 use crate::disk::{Access, DiskLock, WriteCheck, prepare, publish, write_parts};
 use crate::portable_name::check_case;
 use crate::store::{Batch, Change, Payload, Version, changed, check_expectations, exists};
+
+thread_local! {
+    /// The stores that this thread is changing, by address.
+    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Ends with a change.
+struct InsideChange(usize);
+
+impl Drop for InsideChange {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(|inside| inside.retain(|store| *store != self.0));
+    }
+}
 
 /// Changes that failed, as far as later ones must know.
 #[derive(Default)]
@@ -42,10 +57,28 @@ impl Inner {
 
     /// Runs `change` while no other thread and no other process writes, after all earlier changes are made and durable.
     fn exclusively<T>(&self, change: impl FnOnce(&mut WriterState) -> Result<T>) -> Result<T> {
+        let _inside = self.enter()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _lock = self.lock()?;
         self.settle(&mut state)?;
         change(&mut state)
+    }
+
+    /// Refuses a change that this thread makes inside of another one of the same store, which would wait for itself. A panic
+    /// hook does so if the panic came out of a change.
+    fn enter(&self) -> Result<InsideChange> {
+        let store = std::ptr::from_ref(self).addr();
+        INSIDE.with_borrow_mut(|inside| match inside.contains(&store) {
+            true => Err(Error::misuse(format!(
+                "this thread is in the middle of a change of `{}`, and asks for another one: a panic hook must save to \
+                 another store or on another thread",
+                self.path_of("")
+            ))),
+            false => {
+                inside.push(store);
+                Ok(InsideChange(store))
+            }
+        })
     }
 
     /// Finishes what an earlier change has left.
