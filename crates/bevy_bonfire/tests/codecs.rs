@@ -9,7 +9,7 @@ use bevy_bonfire::core::{Codec, LoadContext, SaveContext};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::replication::DeltaCapture;
 use bevy_bonfire::store::{MemoryStore, Slots};
-use bevy_bonfire::{Descriptor, Error, SaveTarget};
+use bevy_bonfire::{Descriptor, Error};
 use bevy_ecs::prelude::*;
 
 /// An image, by its number in this run of the game.
@@ -178,7 +178,7 @@ fn a_load_that_is_prepared_on_another_thread_has_a_session_with_the_world() {
     app.persist::<Tag>().persist_as::<Image>(Descriptor::with_codec("test.image", codec.clone()));
     app.world_mut().spawn(Image(0));
     app.world_mut().spawn((Image(1), Tag));
-    let save = app.world_mut().resource_mut::<Saves>().save(SaveTarget::slot("quick"));
+    let save = app.world_mut().resource_mut::<Saves>().save("quick");
     app.update();
     save.wait().unwrap();
     codec.loads.take();

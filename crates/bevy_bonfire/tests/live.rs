@@ -371,7 +371,7 @@ fn a_tick_in_which_the_game_pauses_runs_to_its_end() {
     };
     let second = |mut steps: ResMut<Steps>, mut score: ResMut<Score>| {
         steps.1 += 1;
-        score.points = steps.1;
+        score.points = steps.1.into();
     };
     app.add_systems(Update, (first, second).chain().in_set(SimulationSet));
     let counted = |app: &App| (app.world().resource::<Steps>().0, app.world().resource::<Steps>().1);

@@ -327,7 +327,7 @@ fn explode(world: DeferredWorld, context: HookContext) {
 #[test]
 fn a_panicking_hook_is_reported_and_nothing_is_dropped_twice() {
     let register = |world: &mut World| {
-        let save = |_: &Guarded| Ok(Some(1_u32));
+        let save = |_: &Guarded, _: &bevy_bonfire::core::SaveContext<'_>| Ok(Some(1_u32));
         let load = |saved: u32, _: &bevy_bonfire::LoadContext<'_>| Ok(Some(Guarded::new(saved)));
         world.persist_as::<Guarded>(Descriptor::custom("test.guarded", save, load)).persist::<Mine>();
     };

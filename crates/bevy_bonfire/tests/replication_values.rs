@@ -153,7 +153,7 @@ fn each_server(setup: impl Fn(&mut App) + Copy, test: impl Fn(TwoApps)) {
 }
 
 fn setup_secrets(app: &mut App) {
-    let told = |secret: &Secret| match secret.0 {
+    let told = |secret: &Secret, _: &bevy_bonfire::core::SaveContext<'_>| match secret.0 {
         0 => Ok(None),
         13 => Err(Error::misuse("thirteen is not told")),
         number => Ok(Some(number)),

@@ -147,7 +147,9 @@ fn siblings_keep_their_order_when_some_come_by_batch_and_some_do_not() {
             let mut app = bevy_app::App::new();
             app.add_plugins(BonfirePlugin::default().batches_max(sets));
             register(app.world_mut(), false);
-            let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
+            let save = |even: &Even, _: &bevy_bonfire::core::SaveContext<'_>| {
+                Ok(even.0.is_multiple_of(2).then_some(even.0))
+            };
             let load = |saved: u8, _: &bevy_bonfire::LoadContext<'_>| Ok(Some(Even(saved)));
             app.persist_as::<Even>(bevy_bonfire::Descriptor::custom("test.even", save, load));
             app

@@ -441,10 +441,10 @@ impl Drop for Guarded {
 #[test]
 fn every_value_is_dropped_once_wherever_it_ends() {
     let register = |world: &mut World, late: bool| {
-        let save = |_: &Guarded| Ok(Some(1_u32));
+        let save = |_: &Guarded, _: &bevy_bonfire::core::SaveContext<'_>| Ok(Some(1_u32));
         let load = |saved: u32, _: &LoadContext<'_>| Ok(Some(Guarded::new(saved)));
         world.persist_as::<Guarded>(Descriptor::custom("test.guarded", save, load));
-        let save = |_: &GuardedAlone| Ok(Some(1_u32));
+        let save = |_: &GuardedAlone, _: &bevy_bonfire::core::SaveContext<'_>| Ok(Some(1_u32));
         let load = |saved: u32, _: &LoadContext<'_>| Ok(Some(GuardedAlone(Guarded::new(saved))));
         world.persist_as::<GuardedAlone>(Descriptor::custom("test.guarded_alone", save, load));
         if late {

@@ -15,7 +15,7 @@ use common::{Health, Inventory};
 struct Script(String);
 
 fn script() -> Descriptor {
-    let save = |script: &Script| match script.0.contains('\0') {
+    let save = |script: &Script, _: &bevy_bonfire::core::SaveContext<'_>| match script.0.contains('\0') {
         true => Err(Error::misuse("a script with a zero byte")),
         false => Ok(Some(script.0.clone())),
     };

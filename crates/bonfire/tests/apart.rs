@@ -45,14 +45,14 @@ fn alone<const NUMBER: usize>(registry: &mut Registry, key: &'static str, old: b
     let descriptor = match old {
         false => Descriptor::custom(
             key,
-            |looks: &LooksAlone<NUMBER>| Ok(Some(Saved { number: looks.0, of: looks.1 })),
+            |looks: &LooksAlone<NUMBER>, _| Ok(Some(Saved { number: looks.0, of: looks.1 })),
             |saved: Saved, context| {
                 Ok(look(saved.number, context)?.map(|number| LooksAlone(number, saved.of)))
             },
         ),
         true => Descriptor::custom(
             key,
-            |looks: &LooksAlone<NUMBER>| {
+            |looks: &LooksAlone<NUMBER>, _| {
                 Ok(Some(OldSaved { of: looks.1, gone: "gone".to_owned(), number: looks.0 }))
             },
             |saved: OldSaved, _| Ok(Some(LooksAlone(saved.number, saved.of))),

@@ -646,7 +646,7 @@ fn registration_finds_mistakes_and_names_both_sides() {
     let error = registry.add(Descriptor::new::<Position>("game.place")).unwrap_err().to_string();
     assert!(error.contains("`game.position`") && error.contains("`game.place`"), "{error}");
     let custom =
-        Descriptor::custom("game.u8", |v: &u8| Ok(Some(*v)), |v: u8, _: &LoadContext<'_>| Ok(Some(v)));
+        Descriptor::custom("game.u8", |v: &u8, _| Ok(Some(*v)), |v: u8, _: &LoadContext<'_>| Ok(Some(v)));
     let error = registry.add(custom.transient()).unwrap_err().to_string();
     assert!(error.contains("`u8`") && error.contains("transient") && error.contains("custom"), "{error}");
     assert!(registry.add(Descriptor::new::<u16>("")).unwrap_err().is_misuse());

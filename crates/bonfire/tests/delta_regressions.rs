@@ -184,7 +184,7 @@ fn a_list_or_a_resource_that_is_told_twice_is_refused() {
 /// A codec may leave a value out that was there: that is structure, whatever else is told of the others.
 #[test]
 fn a_value_that_is_left_out_is_part_of_the_structure() {
-    let told = |count: &Count| Ok((count.0 != 0).then_some(count.0));
+    let told = |count: &Count, _: &bonfire::SaveContext<'_>| Ok((count.0 != 0).then_some(count.0));
     let read = |value: u64, _: &LoadContext<'_>| Ok(Some(Count(value)));
     let mut registry = Registry::new();
     registry.add(Descriptor::custom("test.count", told, read)).unwrap();
@@ -194,7 +194,7 @@ fn a_value_that_is_left_out_is_part_of_the_structure() {
         .group(GroupKind::Changed, vec![id(0), id(1), id(2)])
         .column(DeltaOp::Changed, &[Count(5), Count(0), Count(6)])
         .unwrap();
-    let structure = writer.finish().structure_only().unwrap();
+    let structure = writer.finish().unwrap().structure_only().unwrap();
     let groups: Vec<_> = structure.groups().collect();
     assert_eq!((groups.len(), groups[0].ids()), (1, &[id(1)][..]));
     assert!(groups[0].changes().all(|change| change.op == DeltaOp::Removed));

@@ -409,7 +409,7 @@ fn a_failed_load_leaves_the_world_as_it_was() {
     let mut strict = bare_world();
     let codec = Descriptor::custom(
         "game.rank",
-        |rank: &u8| Ok(Some(*rank)),
+        |rank: &u8, _| Ok(Some(*rank)),
         |rank: u8, _: &LoadContext<'_>| {
             if rank < 5 { Ok(Some(rank)) } else { Err(Error::custom("too high a rank")) }
         },

@@ -2,8 +2,11 @@
 
 mod common;
 
-use bonfire::{Compression, Delta, EntityId, Granularity, Keyed, Persist, Result};
-use bonfire_sync::{CatchUpRequest, Recorder, ReplicationStream, SourceWorld, StreamOptions, StructuralLog};
+use bonfire::{Delta, EntityId, Granularity, Keyed, Persist, Result};
+use bonfire_sync::{
+    CatchUpRequest, MessageCompression, Recorder, ReplicationStream, SourceWorld, StreamOptions,
+    StructuralLog,
+};
 use bonfire_testkit::{Followed, ModelWorld};
 use bytes::Bytes;
 use common::{Run, Saved, run_on, save};
@@ -271,7 +274,7 @@ fn single_fields_have_their_names() {
 
 #[test]
 fn compressed_messages_are_marked_and_read() {
-    let mut server = Server::new(StreamOptions { compression: Compression::Lz4, ..plain() });
+    let mut server = Server::new(StreamOptions { compression: MessageCompression::Lz4, ..plain() });
     (0..200).for_each(|_| _ = server.spawn(1.0));
     server.tick();
     let baseline = server.baseline();
@@ -423,7 +426,7 @@ fn requests_and_logs_are_told_too() {
     log.record(&server.sides.0.changes().unwrap()).unwrap();
     server.spawn(2.0);
     log.record(&server.sides.0.changes().unwrap()).unwrap();
-    let log = log.encode(STREAM, Compression::None).unwrap();
+    let log = log.encode(STREAM, &MessageCompression::None).unwrap();
     let schema = server.sides.0.schema().table().fingerprint();
     let some = CatchUpRequest { stream: STREAM, have: Some(31), schema }.encode().unwrap();
     let all = CatchUpRequest { stream: STREAM, have: None, schema }.encode().unwrap();

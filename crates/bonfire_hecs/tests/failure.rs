@@ -26,7 +26,7 @@ fn read_again(snapshot: &Snapshot) -> Snapshot {
 struct Choosy(u8);
 
 fn choosy() -> Descriptor {
-    let save = |choosy: &Choosy| Ok(Some(choosy.0));
+    let save = |choosy: &Choosy, _: &bonfire_hecs::SaveContext<'_>| Ok(Some(choosy.0));
     let load = |saved: u8, _: &LoadContext<'_>| match saved {
         13 => Err(Error::custom("thirteen is not allowed")),
         saved => Ok(Some(Choosy(saved))),

@@ -14,7 +14,7 @@ struct Secret(u32);
 struct Person;
 
 fn bonfire() -> Bonfire {
-    let save = |secret: &Secret| match secret.0 {
+    let save = |secret: &Secret, _: &bonfire_hecs::SaveContext<'_>| match secret.0 {
         0 => Ok(None),
         13 => Err(Error::misuse("thirteen is not told")),
         number => Ok(Some(number)),

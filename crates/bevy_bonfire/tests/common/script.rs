@@ -21,7 +21,9 @@ impl<const SETS: usize, const DIFFERING: bool> ScriptWorld for BevyWorld<SETS, D
         app.add_plugins(BonfirePlugin::default().batches_max(SETS));
         let mut world = std::mem::take(app.world_mut());
         register(&mut world, reversed);
-        let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
+        let save = |even: &Even, _: &bevy_bonfire::core::SaveContext<'_>| {
+            Ok(even.0.is_multiple_of(2).then_some(even.0))
+        };
         let load = |saved: u8, _: &bevy_bonfire::LoadContext<'_>| Ok(Some(Even(saved)));
         world.persist_as::<Even>(Descriptor::custom("test.even", save, load));
         if reversed {

@@ -1,7 +1,7 @@
 //! What encoding a value may need besides the value: the world, and the sessions of codecs.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a save gives to the codecs of a game: see [`Descriptor::custom`](crate::Descriptor::custom) and
 /// [`Codec`](crate::Codec).
@@ -34,25 +34,32 @@ impl<'a> SaveContext<'a> {
     }
 }
 
-/// The open sessions of codecs, by the address of their column's functions.
+/// A session of a codec, with the address of its column's functions.
+type OpenSession = (usize, Box<dyn Any + Send>);
+
+/// The open sessions of codecs. A front end may keep them beside its world, which other threads see: hence the lock.
 #[derive(Default)]
-pub(crate) struct Sessions(RefCell<Vec<(usize, Box<dyn Any + Send>)>>);
+pub(crate) struct Sessions(Mutex<Vec<OpenSession>>);
 
 impl Sessions {
+    fn open(&self) -> MutexGuard<'_, Vec<OpenSession>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes a session out.
     pub(crate) fn take(&self, column: usize) -> Option<Box<dyn Any + Send>> {
-        let mut open = self.0.borrow_mut();
+        let mut open = self.open();
         let index = open.iter().position(|(known, _)| *known == column)?;
         Some(open.swap_remove(index).1)
     }
 
     /// Keeps a session for the next column.
     pub(crate) fn keep(&self, column: usize, session: Box<dyn Any + Send>) {
-        self.0.borrow_mut().push((column, session));
+        self.open().push((column, session));
     }
 
     /// Returns true if no session is open.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.open().is_empty()
     }
 }

@@ -70,6 +70,7 @@ impl Snapshot {
             data: canonical.data()?,
             sections: Vec::new(),
             damage: Damage::default(),
+            migration_changes: Vec::new(),
             notes: Vec::new(),
             world: None,
             format_version: None,

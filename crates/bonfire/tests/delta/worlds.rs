@@ -66,7 +66,7 @@ pub(crate) fn world() -> ModelWorld {
     world.register::<Day>().unwrap();
     let even = Descriptor::custom::<Even, u32>(
         "test.even",
-        |even| Ok(even.0.is_multiple_of(2).then_some(even.0)),
+        |even, _| Ok(even.0.is_multiple_of(2).then_some(even.0)),
         |number, _| Ok(Some(Even(number))),
     );
     world.add::<Even>(even).unwrap();

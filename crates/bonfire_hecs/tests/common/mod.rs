@@ -118,7 +118,8 @@ pub fn bonfire(reversed: bool) -> Bonfire {
         Descriptor::custom("bevy.child_of", |child: &ChildOf, _| Ok(Some(child.0)), load)
     };
     let even = || {
-        let save = |even: &Even| Ok(even.0.is_multiple_of(2).then_some(even.0));
+        let save =
+            |even: &Even, _: &bonfire_hecs::SaveContext<'_>| Ok(even.0.is_multiple_of(2).then_some(even.0));
         Descriptor::custom("test.even", save, |saved: u8, _: &LoadContext<'_>| Ok(Some(Even(saved))))
     };
     type Register<'a> = Box<dyn Fn(&mut Bonfire) -> Result<()> + 'a>;
