@@ -361,6 +361,7 @@ fn a_tick_in_which_the_game_pauses_runs_to_its_end() {
     struct Steps(u32, u32);
     let mut app = app_with(BonfirePlugin::new().slots(slots()).policy(SavePolicy::PauseUntilDurable));
     app.init_resource::<Steps>();
+    set_score(&mut app, 0);
     let first = |mut steps: ResMut<Steps>, mut saves: ResMut<Saves>| {
         steps.0 += 1;
         match steps.0 {

@@ -142,22 +142,23 @@ fn an_entity_may_be_referred_to_before_it_is_spawned() {
         let follows = |leader: Entity| Follows { leader, others: vec![leader], last: Some(leader) };
         // The first is part of the baseline, the second of a delta.
         let first = world.spawn((follows(early), Replicated)).id();
-        step(&mut apps);
+        apps.update();
         let world = apps.server.world_mut();
         let second = world.spawn((follows(late), Replicated)).id();
         world.insert_resource(Score { points: 1, best: Some(late) });
-        step(&mut apps);
+        apps.update();
         let nobody = Follows { leader: Entity::PLACEHOLDER, others: vec![Entity::PLACEHOLDER], last: None };
         for follower in [first, second] {
             assert_eq!(apps.client.world().get::<Follows>(here(&apps, follower)), Some(&nobody));
         }
         for (awaited, follower) in [(late, second), (early, first)] {
             apps.server.world_mut().spawn_at(awaited, (at(1.0), Replicated)).unwrap();
-            step(&mut apps);
+            apps.update();
             let (leader, follower) = (here(&apps, awaited), here(&apps, follower));
             assert_eq!(apps.client.world().get::<Follows>(follower), Some(&follows(leader)));
         }
         assert_eq!(apps.client.world().resource::<Score>().best, Some(here(&apps, late)));
+        step(&mut apps);
     });
 }
 

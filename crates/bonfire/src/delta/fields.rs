@@ -214,9 +214,10 @@ mod tests {
         let (new, old) = (EntityId::new(4, 1), (7, 8));
         let worlds = [capture(&[(ID, old)]), capture(&[(ID, (7, 9)), (new, (1, 2))])];
         let mut sent = SentValues::new(Granularity::Field);
-        let first = Delta::whole(&schema, &worlds[0], 1).unwrap();
-        sent.filter(&first).unwrap();
-        let delta = sent.filter(&Delta::between(&schema, &worlds[0], &worlds[1], 1, 2).unwrap()).unwrap();
+        let between = |old: &_, new: &_| Delta::between(&schema, old, new, 1, 2).unwrap();
+        // A value is sent whole once, and then field by field.
+        sent.filter(&between(&capture(&[(ID, (0, 0))]), &worlds[0])).unwrap();
+        let delta = sent.filter(&between(&worlds[0], &worlds[1])).unwrap();
         assert!(delta.has_fields());
         let widen = |delta: &Delta| {
             let current = |_, id: EntityId| (id == ID).then(|| std::ptr::from_ref(&old).cast());

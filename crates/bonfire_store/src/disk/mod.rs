@@ -136,24 +136,6 @@ pub trait DiskFile: MaybeSend + MaybeSync {
         Ok(())
     }
 
-    /// Writes all bytes of these parts, however the system cuts them. Changes the parts: they become what is left.
-    fn write_all_parts_at(&self, mut parts: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
-        // Parts without bytes at the front go.
-        IoSlice::advance_slices(&mut parts, 0);
-        while !parts.is_empty() {
-            match self.write_parts_at(parts, offset) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    IoSlice::advance_slices(&mut parts, written);
-                    offset += written as u64;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Writes all of these bytes, however the system cuts them.
     fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {

@@ -145,8 +145,7 @@ pub(crate) fn write_parts(
     let mut piece: Vec<IoSlice<'_>> = Vec::new();
     let (mut bytes, mut bytes_max) = (0, piece_bytes_max(offset));
     let mut write = |piece: &mut Vec<IoSlice<'_>>, bytes: usize| -> io::Result<()> {
-        file.write_all_parts_at(piece, offset)?;
-        written(bytes as u64);
+        write_piece(file, piece, offset, written)?;
         offset += bytes as u64;
         piece.clear();
         Ok(())
@@ -163,6 +162,28 @@ pub(crate) fn write_parts(
         }
     }
     write(&mut piece, bytes)
+}
+
+/// Writes all bytes of a piece, however the system cuts it.
+fn write_piece(
+    file: &dyn DiskFile,
+    mut parts: &mut [IoSlice<'_>],
+    mut offset: u64,
+    written: &dyn Fn(u64),
+) -> io::Result<()> {
+    while !parts.is_empty() {
+        match file.write_parts_at(parts, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(bytes) => {
+                IoSlice::advance_slices(&mut parts, bytes);
+                offset += bytes as u64;
+                written(bytes as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the bytes of the longest piece that begins at `offset` and ends at a border.
