@@ -88,17 +88,12 @@ impl Package {
     }
 
     fn list(&self, field: &str) -> Vec<&str> {
-        let list = self.manifest[field].as_array();
-        list.into_iter().flatten().filter_map(Value::as_str).collect()
+        strings(&self.manifest[field])
     }
 
     fn features(&self) -> BTreeMap<&str, Vec<&str>> {
         let features = self.manifest["features"].as_object().unwrap();
-        let names = |list: &'_ Value| -> Vec<&str> {
-            // The lifetime of the list is that of the manifest.
-            list.as_array().unwrap().iter().filter_map(Value::as_str).collect()
-        };
-        features.iter().map(|(feature, list)| (feature.as_str(), names(list))).collect()
+        features.iter().map(|(feature, list)| (feature.as_str(), strings(list))).collect()
     }
 
     /// Features that are on by default, also those that others turn on.
@@ -150,11 +145,15 @@ impl Package {
         let arguments = docs_rs["rustdoc-args"].to_string();
         expect(arguments.contains("docsrs"), "[package.metadata.docs.rs] does not set `docsrs`".into());
 
+        let table = self.docs.split_once(" # Features").map_or("", |(_, table)| table);
         let defaults = self.defaults();
         for feature in self.features().into_keys().filter(|feature| *feature != "default") {
             let row = format!(" | `{feature}` | ");
-            let Some(row) = self.docs.lines().find_map(|line| line.strip_prefix(&row)) else {
-                expect(false, format!("feature `{feature}` is not in the table of the crate's documentation"));
+            let Some(row) = table.lines().find_map(|line| line.strip_prefix(&row)) else {
+                expect(
+                    false,
+                    format!("feature `{feature}` is not in the table of the crate's documentation"),
+                );
                 continue;
             };
             let default = if defaults.contains(feature) { "yes" } else { "no" };
@@ -169,6 +168,10 @@ impl Package {
         }
         faults
     }
+}
+
+fn strings(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn read_sources(folder: &Path, below: &Path, sources: &mut BTreeMap<PathBuf, String>) {
@@ -275,7 +278,10 @@ fn every_fault_is_found() {
         (|package| drop(package.files.remove("LICENSE-APACHE")), "its package lacks LICENSE-APACHE"),
         (|package| package.manifest["metadata"] = Value::Null, "which features to document"),
         (|package| package.manifest["metadata"]["docs"]["rs"]["rustdoc-args"] = Value::Null, "does not set"),
-        (|package| package.manifest["features"]["new"] = Value::Array(Vec::new()), "`new` is not in the table"),
+        (
+            |package| package.manifest["features"]["new"] = Value::Array(Vec::new()),
+            "`new` is not in the table",
+        ),
         (|package| package.manifest["features"]["default"] = vec!["seal"].into(), "does not say `yes`"),
         (
             |package| {
