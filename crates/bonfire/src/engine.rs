@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../docs/front-ends.md")]
+#![doc = include_str!("../ENGINE.md")]
 
 pub use crate::__checkpoints_methods as checkpoints_methods;
 pub use crate::__index_methods as index_methods;

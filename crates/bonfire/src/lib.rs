@@ -1,13 +1,16 @@
-//! The core of Bonfire, the save system for games: a world as bytes that describe themselves.
+//! The core of Bonfire, the save system for games: turns a world into bytes that describe
+//! themselves, and back.
 //!
 //! Goals, in order of importance:
-//! 1. Never lose a player's world: every block has a checksum, damage stays in its block, unknown data is carried.
-//! 2. Every save can be read by any tool, without the game's code: schemas are part of the save.
-//! 3. As fast as memory: columns are copied, not walked, and opening a file copies nothing.
-//! 4. Nothing to write per component but `#[derive(Persist)]`.
+//! 1. Never lose a player's world: every block has a checksum, damage stays in its block, unknown
+//!    data is carried.
+//! 2. Any tool can read every save without the game's code: schemas are part of the save.
+//! 3. As fast as memory: columns are copied whole, and opening a file copies nothing.
+//! 4. A component needs only `#[derive(Persist)]`.
 //!
-//! This crate has no I/O, no clock, no threads and no ECS: it takes and returns bytes and plain data. Games use it
-//! through a front end for their engine; an engine of one's own uses it as below.
+//! This crate has no I/O, no clock, no threads and no ECS. It takes and returns bytes and plain
+//! data. Games use it through a front end: `bevy_bonfire` or `bonfire_hecs`. Your own engine uses
+//! it directly:
 //!
 //! ```
 //! use bonfire::{EntityId, LoadOptions, Persist, Registry, Snapshot};
@@ -44,7 +47,33 @@
 //! # Ok::<(), bonfire::Error>(())
 //! ```
 //!
-//! The format is described byte by byte in FORMAT.md, the inside of the crate in ARCHITECTURE.md.
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `derive` | yes | `#[derive(Persist)]` |
+//! | `lz4` | yes | reads and writes LZ4-compressed sections |
+//! | `json` | yes | the JSON table format; turns on `serde` |
+//! | `serde` | yes, by `json` | components and fields whose types only have serde |
+//! | `zstd` | no | reads and writes zstd-compressed sections; links the C library |
+//! | `glam_0_33` | no | vectors, quaternions and matrices of glam as fields |
+//! | `hecs_0_11` | no | `Entity` of hecs as a field |
+//! | `bevy_ecs_0_20` | no | `Entity` of Bevy, collections of it, `Name` and Bevy's hash maps as fields |
+//! | `bevy_math_0_20` | no | rectangles, directions, rotations and poses of Bevy; turns on `glam_0_33` |
+//! | `bevy_transform_0_20` | no | `Transform` of Bevy; turns on `glam_0_33` |
+//! | `bevy_time_0_20` | no | timers and stopwatches of Bevy |
+//! | `bevy_color_0_20` | no | colours of Bevy |
+//! | `bevy_shape_0_20` | no | shapes, bounding volumes and rays of Bevy; turns on `bevy_math_0_20` |
+//!
+//! No feature changes written bytes. A save that needs a missing codec is an error that names the
+//! feature. Features with a version in their name implement [`Persist`] for types of another crate;
+//! front ends turn on those that they need.
+//!
+//! # More
+//!
+//! FORMAT.md in the repository describes every byte, ARCHITECTURE.md the modules of this crate.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod bulk;
 mod capture;
@@ -138,3 +167,8 @@ struct EvolvingSaves;
 #[cfg(doctest)]
 #[doc = include_str!("../../bonfire_derive/ATTRIBUTES.md")]
 struct Attributes;
+
+/// The code of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

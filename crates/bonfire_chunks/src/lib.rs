@@ -1,20 +1,33 @@
-//! Worlds too large to save whole: chunks of cells in one file, read one by one, saved as they change, and safe from a
-//! crash at any point.
+//! Chunked worlds in one crash-safe file, for Bonfire, the save system for games.
 //!
-//! | what | for |
+//! Chunks of cells are read one by one and saved as they change. A crash at any point leaves the
+//! last completed save.
+//!
+//! | item | purpose |
 //! |---|---|
 //! | [`ChunkWorld`], [`ChunkOptions`] | a world in a file |
-//! | [`Edit`], [`Durability`] | what is saved together, and when it counts as done |
-//! | [`Chunk`], [`ChunkState`] | a chunk in memory, which knows whether it must be saved |
-//! | [`Generator`] | what makes chunks that nobody has changed |
-//! | [`Layers`] | what a cell is made of, and how that changes between releases |
-//! | [`Body`], [`BodyIds`] | things made of cells that move about |
-//! | [`ChunkWorker`] | reads and saves off the game's thread |
-//! | [`OpenReport`], [`CheckReport`] | what was found |
-//! | [`import`] | worlds that other programs wrote |
+//! | [`Edit`], [`Durability`] | changes that are saved together, and when they count as done |
+//! | [`Chunk`], [`ChunkState`] | a chunk in memory, and whether it must be saved |
+//! | [`Generator`] | creates chunks that were never changed |
+//! | [`Layers`] | the content of a cell, and how it changes between releases |
+//! | [`Body`], [`BodyIds`] | movable things made of cells |
+//! | [`ChunkWorker`] | reads and saves on a background thread |
+//! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
+//! | [`import`] | worlds written by other programs |
 //! | [`codec`] | cells as bytes, for tools |
 //!
-//! The guide is `docs/chunked-worlds.md`, every byte of the file is in FORMAT.md, "Chunk files".
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `zstd` | no | smaller chunks that take longer to save, for clouds and archives; links the C library |
+//! | `seal` | no | encrypted or tamper-evident worlds |
+//!
+//! # More
+//!
+//! The guide is `docs/book` in the repository. FORMAT.md, "Chunk files", describes every byte.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod body;
 mod chunk;
@@ -55,3 +68,8 @@ pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Stora
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/chunked-worlds.md")]
 mod guide {}
+
+/// The code of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,9 +1,10 @@
-//! `bonfire`: looks into saves without the game that wrote them.
+//! The `bonfire` command: inspects, verifies, repairs and migrates saves without the game that
+//! wrote them.
 //!
-//! It only reads, except for `demo`, which writes a save of its own, `schema lock`, which adds to a lock, `migrate`, which
-//! writes a new save, `import`, which writes a new world, `compact` and `repair`, which write a world anew, `map`, which writes
-//! a picture, and `slots`, which changes a directory of saves as the game would. Everything it prints that comes from a
-//! save is escaped, because a save may come from a stranger.
+//! Most commands only read. These write: `demo` (its own save), `schema lock` (a lock), `migrate`
+//! (a new save), `import` (a new world), `compact` and `repair` (a world), `map` (a picture),
+//! `slots` (a directory of saves). Text from a save is escaped before it is printed, because a save
+//! may come from a stranger.
 //!
 //! | file | |
 //! |---|---|
@@ -21,6 +22,13 @@
 //! | `demo` | a Bevy world that is saved, wrecked and loaded, with a clock beside it (a feature of its own) |
 //! | `leaf` | which table columns a component becomes |
 //! | `escape`, `output`, `json` | text, tables and JSON |
+//!
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `demo` | yes | the command `demo`; brings in parts of Bevy |
+//! | `zstd` | yes | reads saves and worlds compressed with zstd; links the C library |
 
 mod arguments;
 mod chunks;

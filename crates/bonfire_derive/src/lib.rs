@@ -1,7 +1,10 @@
-//! `#[derive(Persist)]` for Bonfire.
+//! `#[derive(Persist)]` for Bonfire, the save system for games.
 //!
-//! The derive writes what a careful person would: a schema, `encode`, `decode`, and a memory layout computed in a
-//! `const` from `offset_of!`, so that columns of plain types are copied whole. It never asks for `repr(C)`.
+//! The derive generates a schema, `encode`, `decode`, and a memory layout computed in a `const`
+//! from `offset_of!`, so that columns of plain types are copied whole. It never needs `repr(C)`.
+//!
+//! Games use it through `bonfire`, `bevy_bonfire` or `bonfire_hecs`, which re-export it.
+//! [`Persist`](derive@Persist) lists all attributes. The crate has no features.
 
 mod attribute;
 mod expand;

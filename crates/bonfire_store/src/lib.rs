@@ -1,18 +1,30 @@
-//! Saves at rest. Front ends hand their bytes over here and get checked snapshots back.
+//! Storage for Bonfire, the save system for games: slots, crash-safe files, journals, background
+//! saving, sealing.
 //!
-//! | what | for |
+//! Front ends pass snapshots to this crate and get checked snapshots back.
+//!
+//! | item | purpose |
 //! |---|---|
 //! | [`disk`] | one directory of files, and when its changes are durable |
-//! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs that are replaced as a whole or not at all |
-//! | [`Slots`] | saves as players know them: names, several saves in each, what a menu shows |
-//! | [`Slots::append`], [`JournalBase`] | the journal of a save: what has changed since, at the cost of what has changed |
-//! | [`Saver`], [`Handle`] | the same off the game's thread: in order, in the background |
+//! | [`Store`], [`DirStore`], [`MemoryStore`] | named blobs, replaced as a whole or not at all |
+//! | [`Slots`] | saves as players know them: names, several saves per name, details for menus |
+//! | [`Slots::append`], [`JournalBase`] | the journal of a save: later changes, at the cost of what has changed |
+//! | [`Saver`], [`Handle`] | saves and loads on a background thread, in order |
 //! | [`Rotating`] | the last few states of every blob |
-//! | `Sealed` (feature `seal`) | blobs that nobody without a key reads, or changes unnoticed |
+//! | `Sealed` (feature `seal`) | encrypted, tamper-evident or signed blobs |
 //! | [`backend`], `conformance` (feature) | helpers and tests for stores of your own |
-//! | [`engine`] | requests of front ends, which give handles out before they capture |
+//! | [`engine`] | requests of front ends, which return handles before they capture |
 //! | [`write()`], [`read()`] | one save at a path |
-//! | [`check_schemas`] | the game's schema lock, checked by a test of the game |
+//! | [`check_schemas`] | checks the game's schema lock in a test of the game |
+//!
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `seal` | no | `Sealed`: encryption, tamper evidence, signatures, rollback protection |
+//! | `conformance` | no | the tests that every `Store` must pass, for your own backend |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(target_arch = "wasm32"))]
 mod app_directory;
@@ -59,3 +71,8 @@ pub use store::{Batch, BlobHead, DirStore, MemoryStore, Payload, Precondition, S
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/slots.md")]
 mod guide {}
+
+/// The code of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,15 +1,17 @@
-//! Worlds that follow each other, for Bonfire, the save system for games.
+//! Replication of worlds as baselines and deltas, for Bonfire, the save system for games.
 //!
 //! Goals, in order of importance:
-//! 1. A mirror is what the server was at some tick, or it says that it needs a baseline. Never something in between.
-//! 2. Bytes of a peer are refused as a whole, with a reason: they never panic, and never cost more than limits and budgets say.
-//! 3. What changed is encoded once, whoever receives it.
+//! 1. A mirror always matches some server tick exactly. If it missed messages, it requests them.
+//! 2. Bytes from a peer are accepted or rejected as a whole, with a reason. They never panic and
+//!    never exceed limits or budgets.
+//! 3. Each change is encoded once for all receivers.
 //!
-//! There are no sockets here, no clock and no threads: messages are bytes, and how they travel is the game's business.
-//! Every byte and every rule of both sides is in `docs/PROTOCOL.md`.
+//! There are no sockets, no clock and no threads. Messages are bytes, and the game's transport
+//! carries them. `docs/PROTOCOL.md` in the repository describes every byte and every rule of both
+//! sides.
 //!
-//! Front ends make a [`SourceWorld`] and a [`MirrorWorld`] of their worlds; here they are made of the world of our own tests, which
-//! compares itself with what it was.
+//! Front ends implement [`SourceWorld`] and [`MirrorWorld`] for their worlds. This example uses the
+//! model world of our own tests, which compares itself with its previous state.
 //!
 //! ```
 //! use bonfire::{Delta, Persist, Result};
@@ -48,7 +50,7 @@
 //! let mut inbox = Inbox::new(Default::default());
 //! for health in [2, 1] {
 //!     world_of_server.0.world.insert(wolf, Health(health));
-//!     server.tick(&mut world_of_server)?; // at the end of a tick: a baseline, then what has changed
+//!     server.tick(&mut world_of_server)?; // at the end of a tick: a baseline, then changes
 //!     for (_, message) in server.take_messages() {
 //!         inbox.receive(message)?; // over a network, in a game
 //!     }
@@ -57,13 +59,21 @@
 //!         applied?;
 //!     }
 //!     for request in inbox.take_request(&receiver)? {
-//!         server.receive(ClientId(1), &request)?; // it asks for what it has missed
+//!         server.receive(ClientId(1), &request)?; // it requests missed messages
 //!     }
 //!     let mirrored = receiver.entity(wolf).expect("the baseline has it");
 //!     assert_eq!(mirror.0.get(mirrored), Some(&Health(health)));
 //! }
 //! # Ok::<(), bonfire::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `lz4` | yes | messages compressed with LZ4 |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod budget;
 mod compression;
@@ -94,3 +104,8 @@ pub use server::{Answer, ClientId, StreamServer};
 pub use stream::{ReplicationStream, StreamOptions};
 pub use structural::StructuralLog;
 pub use world::{MirrorWorld, SourceWorld};
+
+/// The code of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
