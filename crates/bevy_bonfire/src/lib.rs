@@ -66,9 +66,3 @@ pub mod prelude {
         Saved, SavedTree, Saves, SimulationSet, StableId, StableIds, StableRef, Ticks, WorldSaveExt,
     };
 }
-
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/live-saving.md")]
-#[doc = include_str!("../../../docs/replication.md")]
-mod guide {}

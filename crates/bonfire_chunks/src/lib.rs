@@ -14,7 +14,7 @@
 //! | [`import`] | worlds that other programs wrote |
 //! | [`codec`] | cells as bytes, for tools |
 //!
-//! The guide is `docs/chunked-worlds.md`, every byte of the file is in FORMAT.md, "Chunk files".
+//! The guide is `docs/book/src/chunked-worlds.md`, every byte of the file is in FORMAT.md, "Chunk files".
 
 mod body;
 mod chunk;
@@ -50,8 +50,3 @@ pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
 pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
 pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
-
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/chunked-worlds.md")]
-mod guide {}

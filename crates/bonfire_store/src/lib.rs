@@ -54,8 +54,3 @@ pub use schema_lock::{check_schemas, read_schema_lock, write_schema_lock};
 pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCounter, VerifyingKey};
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, SkippedSave, SlotInfo, Slots, WrittenSave};
 pub use store::{Batch, BlobHead, DirStore, MemoryStore, Payload, Precondition, Store, Version};
-
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/slots.md")]
-mod guide {}
