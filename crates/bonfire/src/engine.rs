@@ -24,7 +24,8 @@
 //! writer.archetype(&[EntityId::new(7, 1)])?.column(&[Health(3.5)])?;
 //! let bytes = writer.finish()?.to_bytes()?;
 //!
-//! let snapshot = Snapshot::open(&bytes)?.migrated(&registry)?;
+//! let snapshot = Snapshot::open(&bytes)?;
+//! let snapshot = snapshot.migrated(&registry)?;
 //! let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
 //! let map = EntityMap::new(&plan.entities(), &[EntityId::new(0, 0)])?; // ids of the new world
 //! let mut staged = plan.stage(&map, None)?; // the last step that may fail
