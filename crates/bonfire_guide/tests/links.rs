@@ -142,8 +142,7 @@ fn broken_links(root: &Path) -> Vec<String> {
             let to = if path.is_empty() { file.clone() } else { normal(&folder.join(path)) };
             if !to.exists() {
                 broken.push(format!("{place}: there is no file `{path}`"));
-            } else if !anchor.is_empty()
-                && !pages.get(&to).is_some_and(|page| page.anchors.contains(anchor))
+            } else if !anchor.is_empty() && !pages.get(&to).is_some_and(|page| page.anchors.contains(anchor))
             {
                 broken.push(format!("{place}: `{}` has no heading `#{anchor}`", to.display()));
             }
@@ -194,7 +193,8 @@ fn faults_of_each_kind_are_found() {
     write("b.md", "# B\n## Two `words`\n## Two words\n\n`[span](d.md)` [x](#nowhere) [y](#two-words-1)\n");
     write("e.md", "[far](a.md#b) [`item`](Some::item) [web](https://example.org/x.md)\n\n[def]: f.md\n");
     let found = broken_links(folder.path());
-    let at = |place: &str, what: &str| found.iter().any(|line| line.starts_with(place) && line.contains(what));
+    let at =
+        |place: &str, what: &str| found.iter().any(|line| line.starts_with(place) && line.contains(what));
     assert!(at("a.md:3: ", "no file `c.md`") && at("b.md:5: ", "#nowhere"), "{found:?}");
     assert!(at("e.md:1: ", "#b") && at("e.md:3: ", "no file `f.md`"), "{found:?}");
     assert_eq!(found.len(), 4, "{found:?}");

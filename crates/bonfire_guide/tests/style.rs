@@ -32,7 +32,8 @@ fn recipes_are_short() {
     let recipes: Vec<&str> = text.split("\n## I want ").skip(1).collect();
     assert!(recipes.len() >= RECIPES_MIN, "{} recipes", recipes.len());
     for recipe in recipes {
-        let code = recipe.split("```rust\n").nth(1).and_then(|code| code.split("```").next()).unwrap_or_default();
+        let code =
+            recipe.split("```rust\n").nth(1).and_then(|code| code.split("```").next()).unwrap_or_default();
         let shown = code.lines().filter(|line| *line != "#" && !line.starts_with("# ")).count();
         let title = recipe.lines().next().unwrap_or_default();
         assert!((1..=RECIPE_LINES_MAX).contains(&shown), "`{title}` has {shown} lines of code");
