@@ -1,17 +1,17 @@
 //! A directory of saves for tests.
 
-use bonfire::{Error, Result};
+use bonfire::Result;
 use bonfire_store::DirStore;
+use bonfire_store::disk::MemoryDisk;
 
-/// Stands in for [`DirStore`] in a block of the guide, so that its test writes into a temporary directory.
+/// Stands in for [`DirStore`] in a block of the guide, so that its test leaves no files behind.
 pub struct TemporaryStore;
 
 impl TemporaryStore {
-    /// Opens a new temporary directory. Takes the arguments of [`DirStore::for_app`].
-    pub fn for_app(studio: &str, game: &str) -> Result<DirStore> {
+    /// Opens a new directory in memory. Takes the arguments of [`DirStore::for_app`].
+    pub fn for_app(_studio: &str, _game: &str) -> Result<DirStore> {
         // The call in the block must be one that the real store has.
         let _: fn(&str, &str) -> Result<DirStore> = DirStore::for_app;
-        let directory = tempfile::tempdir().map_err(|error| Error::io("no temporary directory", error))?;
-        DirStore::open(directory.keep().join(studio).join(game))
+        DirStore::on(MemoryDisk::new())
     }
 }
