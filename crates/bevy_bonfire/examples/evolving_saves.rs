@@ -1,6 +1,6 @@
 //! A save of the first release of a game, loaded by the third: `cargo run -p bevy_bonfire --example evolving_saves`.
 //!
-//! The rules are in docs/evolving-saves.md. Here, a field is added, a component is renamed and gets a new version, and one
+//! The rules are in docs/book/src/evolving-saves.md. Here, a field is added, a component is renamed and gets a new version, and one
 //! component becomes two.
 
 use bevy_bonfire::core::Keyed;

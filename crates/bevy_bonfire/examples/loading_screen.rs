@@ -2,7 +2,7 @@
 //! goes on behind the bar. Then a load that the player calls off, and one that comes in one go.
 //!
 //! Each tree costs as much as a collider or a mesh when it is spawned, which is when slices pay. Without that, a load in one go
-//! has the shorter longest frame: see docs/live-saving.md.
+//! has the shorter longest frame: see docs/book/src/loading-screens.md.
 //!
 //! ```sh
 //! cargo run --release -p bevy_bonfire --example loading_screen

@@ -258,12 +258,6 @@ pub mod prelude {
     };
 }
 
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/live-saving.md")]
-#[doc = include_str!("../../../docs/replication.md")]
-mod guide {}
-
 /// The code of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

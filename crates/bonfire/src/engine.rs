@@ -1,4 +1,38 @@
-#![doc = include_str!("../ENGINE.md")]
+//! Names for front ends: crates that connect an engine to Bonfire, as `bevy_bonfire` and `bonfire_hecs` do.
+//!
+//! | part | the engine provides | Bonfire provides |
+//! |---|---|---|
+//! | registration | its component types | [`Registry`](crate::Registry) |
+//! | capture | ids and columns of each archetype | [`SnapshotWriter`], a [`Snapshot`](crate::Snapshot) |
+//! | load | a new id for each saved entity | [`LoadPlan`], [`Staged`] values to insert |
+//! | restore | where each entity lies now: [`LiveWorld`] | [`LoadPlan::compare`], a [`Comparison`] |
+//! | following | captures, or a list of changes | [`Delta`](crate::Delta), [`DeltaWriter`], [`DeltaIds`] |
+//!
+//! The first three parts make saving and loading work. The guide in the repository builds a whole front end in the chapter
+//! "An engine of your own" (`docs/book/src/own-engine.md`).
+//!
+//! ```
+//! use bonfire::engine::{EntityMap, LoadPlan, SnapshotWriter};
+//! use bonfire::{EntityId, LoadOptions, Persist, Registry, Snapshot};
+//!
+//! #[derive(Persist)]
+//! #[persist(key = "game.health")]
+//! struct Health(f32);
+//!
+//! let registry = Registry::new().with::<Health>()?;
+//! let mut writer = SnapshotWriter::new(&registry);
+//! writer.archetype(&[EntityId::new(7, 1)])?.column(&[Health(3.5)])?;
+//! let bytes = writer.finish()?.to_bytes()?;
+//!
+//! let snapshot = Snapshot::open(&bytes)?;
+//! let snapshot = snapshot.migrated(&registry)?;
+//! let plan = LoadPlan::new(&snapshot, &registry, LoadOptions::default())?;
+//! let map = EntityMap::new(&plan.entities(), &[EntityId::new(0, 0)])?; // ids of the new world
+//! let mut staged = plan.stage(&map, None)?; // the last step that may fail
+//! let health = staged.archetypes[0].take::<Health>().unwrap().into_rows::<Health>()?;
+//! assert_eq!(health[0].0, 3.5);
+//! # Ok::<(), bonfire::Error>(())
+//! ```
 
 pub use crate::__checkpoints_methods as checkpoints_methods;
 pub use crate::__index_methods as index_methods;

@@ -159,10 +159,6 @@ pub mod __private {
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/evolving-saves.md")]
-struct EvolvingSaves;
-
 /// The documentation of the derive, whose crate cannot use this one.
 #[cfg(doctest)]
 #[doc = include_str!("../../bonfire_derive/ATTRIBUTES.md")]

@@ -64,11 +64,6 @@ pub use position::{ChunkPos, ChunkRect};
 pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
 pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
 
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/chunked-worlds.md")]
-mod guide {}
-
 /// The code of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -67,11 +67,6 @@ pub use sealed::{PassphraseCosts, SealKey, Sealed, SigningKey, Suite, TrustedCou
 pub use slots::{Details, Keep, LoadedSave, SaveInfo, SkippedSave, SlotInfo, Slots, WrittenSave};
 pub use store::{Batch, BlobHead, DirStore, MemoryStore, Payload, Precondition, Store, Version};
 
-/// The code of the guide, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/slots.md")]
-mod guide {}
-
 /// The code of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -23,7 +23,7 @@ use crate::storage::{from_hex, to_hex};
 use crate::wire::Writer;
 
 const HEAD: &str = "# Bonfire schema lock 1. Commit this file: it knows every schema that was ever released, so that a change \
-                    that old saves cannot follow\n# fails a test. `bonfire schema --help` and docs/evolving-saves.md say more.\n";
+                    that old saves cannot follow\n# fails a test. `bonfire schema --help` and the chapter \"Evolving saves\" of the guide say more.\n";
 
 impl Display for SchemaLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! A store whose blobs cannot be read, or not be changed unnoticed, by who has no key.
 //!
-//! What protects against whom is in `docs/sealing.md`, every byte in `format.rs`.
+//! What protects against whom is in the guide, `docs/book/src/sealing.md`, every byte in `format.rs`.
 
 mod counter;
 mod format;
@@ -12,10 +12,6 @@ mod random;
 mod seal;
 mod signature;
 mod suite;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../../docs/sealing.md")]
-mod guide {}
 
 use std::ops::Range;
 
