@@ -327,7 +327,7 @@ impl DeltaCapture {
         }
         // Saves keep the ids of references as they are, so none is lost.
         let for_mirrors = self.contents != DeltaContents::Saves;
-        let all = if for_mirrors { tracked.to_repeat(&chosen, &changes) } else { Vec::new() };
+        let all = if for_mirrors { tracked.components_to_repeat(&chosen, &changes) } else { Vec::new() };
         let mut groups = Groups::new(world, input, ticks, &all);
         for (chosen, entered) in chosen.iter().zip(&changes.entered) {
             groups.add(chosen, entered, &mut self.bits);

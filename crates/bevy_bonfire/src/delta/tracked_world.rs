@@ -79,7 +79,7 @@ impl TrackedWorld {
 
     /// For mirrors: returns the components to write in full, because a value of them may refer to an entity that comes only
     /// now. Mirrors could not map that reference before.
-    pub(super) fn to_repeat(
+    pub(super) fn components_to_repeat(
         &mut self,
         chosen: &[ChosenArchetype<'_>],
         changes: &EntityChanges,
