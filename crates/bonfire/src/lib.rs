@@ -155,10 +155,6 @@ pub mod __private {
     };
 }
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 /// The documentation of the derive, whose crate cannot use this one.
 #[cfg(doctest)]
 #[doc = include_str!("../../bonfire_derive/ATTRIBUTES.md")]

@@ -188,7 +188,8 @@ fn numbers_widen_and_never_narrow() {
     );
     assert_eq!(
         refusal::<Of<f64>, Of<f32>>(&Of(1.0)),
-        "`n`.0: the save has f64, this build has f32: a number may only widen. Keep the type, or raise the version and \
+        "`n`.0: the save has f64, this build has f32: a number may only widen, so the save may come from a \
+         newer build of the game. Keep the type, or raise the version and \
          convert with `#[persist(from = Old)]` or an upgrader"
     );
     refusal::<Of<u32>, Of<f32>>(&Of(1));

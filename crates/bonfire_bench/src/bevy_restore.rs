@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use bevy_bonfire::{LoadMode, Snapshot, Ticks, WorldSaveExt};
+use bevy_bonfire::core::RowOrder;
+use bevy_bonfire::{LoadMode, LoadOptions, Snapshot, Ticks, WorldSaveExt};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 
@@ -21,11 +22,33 @@ pub(crate) fn rows() -> Vec<Row> {
     add("bevy_restore_1m", Some(1.2), || restore(1_000_000, Ticks::All));
     add("bevy_restore_differing_100k", None, || restore(100_000, Ticks::Differing));
     add("bevy_restore_1pct_churn_100k", Some(3.0), || churn(100_000));
+    add("bevy_restore_row_order_x_restore_100k", Some(8.0), || row_order(100_000, 100));
+    add("bevy_restore_row_order_all_x_restore_100k", None, || row_order(100_000, 1));
     rows
 }
 
 fn go_back(world: &mut World, snapshot: &Snapshot, ticks: Ticks) {
     drop(black_box(world.load(snapshot, LoadMode::Restore(ticks)).expect("it was just captured")));
+}
+
+/// Moves one entity of `part` to another archetype and back, so that rows are exchanged. Then the world goes back with the
+/// order of its rows, times the same without it.
+fn row_order(entities: usize, part: usize) -> (f64, String) {
+    let mut world = bevy_plain::filled(entities);
+    let snapshot = captured(&world);
+    let moved: Vec<Entity> = world.query::<Entity>().iter(&world).step_by(part).collect();
+    let mut go_back_from = |order: RowOrder| {
+        for &entity in &moved {
+            let color = world.entity_mut(entity).take::<Color>();
+            color.into_iter().for_each(|color| _ = world.entity_mut(entity).insert(color));
+        }
+        let options = LoadOptions::from(LoadMode::Restore(Ticks::All)).row_order(order);
+        seconds(&mut || drop(black_box(world.load(&snapshot, options.clone()).expect("of its own past"))))
+    };
+    let times = std::cell::RefCell::new(&mut go_back_from);
+    let time = |order| (times.borrow_mut())(order);
+    let (ours, theirs) = turns(rounds(entities), || time(RowOrder::Restore), || time(RowOrder::Keep));
+    (ours / theirs, note(ours, theirs, entities, snapshot.column_bytes()))
 }
 
 /// All values in place, ticks included, times a memcpy of the same bytes.

@@ -38,7 +38,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-fn captured(bonfire: &Bonfire, world: &World) -> Snapshot {
+pub(crate) fn captured(bonfire: &Bonfire, world: &World) -> Snapshot {
     bonfire.capture(world, &SaveOptions::new()).expect("a world that can be saved")
 }
 
@@ -62,7 +62,7 @@ fn capture(entities: usize) -> (f64, String) {
 }
 
 /// Loads from bytes into worlds that are made and dropped outside of the time.
-struct Loads {
+pub(crate) struct Loads {
     bonfire: Bonfire,
     open: Box<dyn Fn() -> Snapshot>,
     bytes: usize,
@@ -71,7 +71,7 @@ struct Loads {
 
 impl Loads {
     /// The loads of a world, of which the first is compared with it.
-    fn new(source: &World, mode: LoadMode, check: fn(&World, &World)) -> Self {
+    pub(crate) fn new(source: &World, mode: LoadMode, check: fn(&World, &World)) -> Self {
         let bonfire = hecs_plain::bonfire();
         let bytes = AlignedBuf::copy_from(&encoded(&captured(&bonfire, source)).to_vec()).share();
         let len = bytes.len();
@@ -88,7 +88,7 @@ impl Loads {
         load_into(&mut self.bonfire, world, &(self.open)(), &self.mode);
     }
 
-    fn seconds(&mut self) -> f64 {
+    pub(crate) fn seconds(&mut self) -> f64 {
         let mut world = World::new();
         seconds(&mut || self.load(&mut world))
     }

@@ -25,6 +25,8 @@ mod compare;
 mod core_rows;
 mod evolve_rows;
 mod files;
+#[cfg(feature = "peers")]
+mod hecs_peers;
 mod hecs_plain;
 mod hecs_rows;
 mod live_rows;
@@ -112,7 +114,7 @@ fn ratios(arguments: &RatiosArguments) {
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
     let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(sync_rows::rows());
     #[cfg(feature = "peers")]
-    let rows = rows.chain(bevy_peers::rows()).chain(chunk_peers::rows());
+    let rows = rows.chain(bevy_peers::rows()).chain(hecs_peers::rows()).chain(chunk_peers::rows());
     #[cfg(feature = "replicon")]
     let rows = rows.chain(sync_peers::rows());
     let rows: Vec<Row> = rows.filter(|row| row.key.contains(only)).collect();

@@ -8,7 +8,7 @@ use {bevy_ecs::reflect::ReflectComponent, bevy_reflect::Reflect};
 
 #[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
-#[cfg_attr(feature = "replicon", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "peers", feature = "replicon"), derive(serde::Serialize, serde::Deserialize))]
 #[persist(key = "bench.transform")]
 pub(crate) struct Transform {
     pub(crate) translation: [f32; 3],
@@ -18,7 +18,7 @@ pub(crate) struct Transform {
 
 #[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
-#[cfg_attr(feature = "replicon", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "peers", feature = "replicon"), derive(serde::Serialize, serde::Deserialize))]
 #[persist(key = "bench.circle")]
 pub(crate) struct Circle {
     radius: f32,
@@ -27,7 +27,7 @@ pub(crate) struct Circle {
 
 #[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
-#[cfg_attr(feature = "replicon", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "peers", feature = "replicon"), derive(serde::Serialize, serde::Deserialize))]
 #[persist(key = "bench.color")]
 pub(crate) struct Color {
     pub(crate) r: f32,
@@ -37,13 +37,13 @@ pub(crate) struct Color {
 
 #[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
-#[cfg_attr(feature = "replicon", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "peers", feature = "replicon"), derive(serde::Serialize, serde::Deserialize))]
 #[persist(key = "bench.m1")]
 pub(crate) struct M1;
 
 #[derive(Component, Clone, Copy, PartialEq, Persist)]
 #[cfg_attr(feature = "peers", derive(Reflect), reflect(Component))]
-#[cfg_attr(feature = "replicon", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(feature = "peers", feature = "replicon"), derive(serde::Serialize, serde::Deserialize))]
 #[persist(key = "bench.m2")]
 pub(crate) struct M2;
 
