@@ -55,7 +55,7 @@ pub use crate::hooks::{DataCallbacks, DataHandler, FinishedLoad, Hooks, SaveExtr
 pub use crate::layout::{LEAVES_MAX, Layout, LayoutOf, Leaf, LeafCheck};
 pub use crate::load::{
     Comparison, Deferred, LiveWorld, LoadPlan, Loaded, Resources, RowRun, Staged, StagedArchetype,
-    StagedExtra,
+    StagedExtra, row_exchanges,
 };
 pub use crate::row::RowLayout;
 pub use crate::save_options::{CommonSaveOptions, check_game_key, game_data};

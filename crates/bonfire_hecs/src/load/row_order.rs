@@ -1,10 +1,12 @@
 //! The order of entities within their archetypes, after a restore.
 //!
-//! hecs has no call that reorders rows. An entity that moves to another archetype and back becomes the last one of its own. So
-//! all entities behind the first one that is out of place leave, and come back in the wanted order.
+//! hecs has no call that reorders rows. An entity that moves to another archetype and back becomes the last one of its own, and
+//! the last one takes its row. If few entities are out of place, they are exchanged so one by one. If many are, all entities
+//! behind the first of them leave and come back in the wanted order.
 
 use std::collections::HashMap;
 
+use bonfire::engine::row_exchanges;
 use hecs::{Entity, World};
 
 /// On entities that are out of their archetype.
@@ -23,6 +25,18 @@ pub(super) fn restore_row_order(world: &mut World, saved: impl Iterator<Item = E
         let mut wanted = live.clone();
         wanted.sort_by_key(rank);
         let in_place = live.iter().zip(&wanted).take_while(|(live, wanted)| live == wanted).count();
+        let displaced = live.iter().zip(&wanted).filter(|(live, wanted)| live != wanted).count();
+        // An exchange moves two entities, and a third one back.
+        if 2 * displaced < live.len() - in_place {
+            let mut rows = live.clone();
+            for row in row_exchanges(&live, &wanted) {
+                let _ = world.insert_one(rows[row], Moving);
+                let _ = world.remove_one::<Moving>(rows[row]);
+                let last = rows.len() - 1;
+                rows.swap(row, last);
+            }
+            continue;
+        }
         // From the last one on: each leaves the rows before it as they are.
         for &entity in live[in_place..].iter().rev() {
             let _ = world.insert_one(entity, Moving);

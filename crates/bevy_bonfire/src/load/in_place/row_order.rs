@@ -1,8 +1,8 @@
 //! The order of entities within their tables and archetypes. Queries visit them in it, so a simulation may depend on it.
 //!
-//! Bevy has no call that reorders rows. An entity that moves to another table and back becomes the last one of its own. So
-//! all entities behind the first one that is out of place leave, and come back in the wanted order. Change ticks move along, and
-//! no hook of the game runs.
+//! Bevy has no call that reorders rows. An entity that moves to another table and back becomes the last one of its own, and the
+//! last one takes its row. If few entities are out of place, they are exchanged so one by one. If many are, all entities
+//! behind the first of them leave and come back in the wanted order. Change ticks move along, and no hook of the game runs.
 //!
 //! Where components lie in sparse sets, archetypes may share a table, and have another order than it. A snapshot has one
 //! order per archetype; [`SparseOrder`] has the rest.
@@ -14,6 +14,7 @@ use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::storage::TableId;
 use bevy_ecs::world::World;
+use bonfire::engine::row_exchanges;
 
 use super::overwrite::whole_table;
 
@@ -117,6 +118,17 @@ fn reorder<Out: Component + Default>(world: &mut World, live: &[Entity], mut wan
         wanted.extend(live.iter().filter(|entity| !known.contains(*entity)));
     }
     let in_place = live.iter().zip(&wanted).take_while(|(live, wanted)| live == wanted).count();
+    let displaced = live.iter().zip(&wanted).filter(|(live, wanted)| live != wanted).count();
+    // An exchange moves two entities, and a third one back.
+    if 2 * displaced < live.len() - in_place {
+        let mut rows = live.to_vec();
+        for row in row_exchanges(live, &wanted) {
+            world.entity_mut(rows[row]).insert(Out::default()).remove::<Out>();
+            let last = rows.len() - 1;
+            rows.swap(row, last);
+        }
+        return;
+    }
     // From the last one on: each leaves the rows before it as they are.
     for &entity in live[in_place..].iter().rev() {
         world.entity_mut(entity).insert(Out::default());
