@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bonfire::Result;
 use bonfire::engine::AlignedBuf;
 use bytes::Bytes;
-use zeroize::Zeroize;
 
 /// Smaller blobs are not worth it.
 const KEPT_BYTES_MIN: usize = 1 << 20;
@@ -83,7 +82,9 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let mut bytes = std::mem::replace(&mut self.bytes, AlignedBuf::zeroed(0));
         if self.is_secret {
-            bytes.as_mut()[..self.len].zeroize();
+            // Several times faster than `Zeroize`, which writes byte by byte.
+            bytes.as_mut()[..self.len].fill(0);
+            zeroize::optimization_barrier(bytes.as_ref());
         }
         if (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&bytes.as_ref().len()) {
             let mut spare = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
