@@ -355,6 +355,7 @@ fn a_panicking_hook_is_reported_and_nothing_is_dropped_twice() {
         let mode = if merge { LoadMode::Merge } else { LoadMode::Replace };
         let error = target.load(&snapshot, mode).unwrap_err();
         assert!(error.to_string().contains("boom"), "{error}");
+        assert!(error.to_string().contains("insert_by_ids"), "it says what not to do from now on: {error}");
         assert!(target.resource::<Failure>().0.as_ref().unwrap().contains("boom"));
         assert!(target.get_entity(before).is_ok(), "nothing is replaced before the load is complete");
         assert_eq!(names(&mut target), ["before"], "what was spawned is undone");

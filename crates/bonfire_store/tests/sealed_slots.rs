@@ -77,3 +77,19 @@ fn saves_are_deleted_without_the_key() {
     assert!(!slots.exists("quick").wait().unwrap());
     assert_eq!(slots.save("quick", &world(), &Details::new()).wait().unwrap().generation, 2);
 }
+
+/// With a counter, only the newest save of a slot opens. A rename opens what it moves, so it cannot move the older ones: it
+/// says so and moves nothing.
+#[test]
+fn a_counted_slot_with_older_saves_is_not_renamed_by_half() {
+    let memory = MemoryStore::new();
+    let slots = Slots::new(sealed(&memory, Suite::XChaCha20Poly1305).counter(Trusted::default()));
+    for label in ["old", "new"] {
+        slots.save("quick", &world(), &Details::new().label(label)).wait().unwrap();
+    }
+    let error = slots.rename("quick", "slow").wait().unwrap_err();
+    assert!(error.is_rollback(), "{error}");
+    let names: Vec<String> = slots.list().wait().unwrap().into_iter().map(|slot| slot.name.clone()).collect();
+    assert_eq!(names, ["quick"]);
+    assert_eq!(slots.load("quick").wait().unwrap().info.label.as_deref(), Some("new"));
+}

@@ -25,7 +25,7 @@ pub enum RowOrder {
     #[default]
     Keep,
     /// Brings back the order that the snapshot has, for simulations that depend on it. Entities that are not in the
-    /// snapshot come after those that are. Costs two moves per entity behind the first one that is out of place.
+    /// snapshot come after those that are. Costs two or three moves per entity that is out of place.
     Restore,
 }
 
