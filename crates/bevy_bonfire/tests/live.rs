@@ -5,7 +5,7 @@ mod common;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use bevy_app::{App, AppExit, FixedUpdate, Last, Update};
+use bevy_app::{App, AppExit, FixedUpdate, Last, PreUpdate, Update};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::Phase;
 use bevy_bonfire::store::disk::MemoryDisk;
@@ -374,7 +374,8 @@ fn a_tick_in_which_the_game_pauses_runs_to_its_end() {
         steps.1 += 1;
         score.points = steps.1.into();
     };
-    app.add_systems(Update, (first, second).chain().in_set(SimulationSet));
+    // Bevy decides once per schedule whether a set runs.
+    app.add_systems(PreUpdate, first.in_set(SimulationSet)).add_systems(Update, second.in_set(SimulationSet));
     let counted = |app: &App| (app.world().resource::<Steps>().0, app.world().resource::<Steps>().1);
     app.update();
     assert_eq!(counted(&app), (1, 1), "the tick of the pause is whole");
