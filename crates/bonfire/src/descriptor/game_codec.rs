@@ -54,7 +54,8 @@ pub trait Codec<T>: Send + Sync + 'static {
     /// State that lasts for one save or one load, such as a table of names.
     type Session: Send + 'static;
 
-    /// Begins a save.
+    /// Begins a save. An error is that of the value that began it: see [`Unencodable`](crate::Unencodable). The next value
+    /// tries again.
     fn begin_save(&self, context: &SaveContext<'_>) -> Result<Self::Session>;
 
     /// Saves a value. `None` saves the entity without the component.

@@ -5,6 +5,7 @@
 
 mod codec;
 mod column;
+mod erased_column;
 pub(crate) mod field_default;
 mod game_codec;
 pub(crate) mod keyed;
@@ -15,7 +16,7 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub(crate) use self::column::{EncodeFailure, EncodedBody, Encoding, ErasedColumn, RowEnds};
+pub(crate) use self::erased_column::{EncodeFailure, EncodedBody, Encoding, ErasedColumn, RowEnds};
 pub use self::game_codec::Codec;
 pub use self::keyed::Keyed;
 pub use self::staged::{StagedColumn, StagedRows};
