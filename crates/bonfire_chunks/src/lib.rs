@@ -55,7 +55,7 @@ pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
-pub use file::{DamagedFrame, OpenReport};
+pub use file::{CompactionStatus, DamagedFrame, OpenReport};
 pub use generator::Generator;
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};

@@ -316,20 +316,21 @@ impl Shared {
     }
 
     fn run(&self) {
+        let mut is_compacted = false;
         loop {
             let mut queue = self.lock();
             queue.is_busy = false;
             self.changed.notify_all();
-            if queue.waiting.is_empty() && !queue.is_ending && self.world.is_compaction_due() {
-                queue.is_busy = true;
+            if queue.waiting.is_empty() && !queue.is_ending && !is_compacted {
                 drop(queue);
-                self.compact_when_idle();
+                is_compacted = !self.step_compaction();
                 continue;
             }
             let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.is_ending;
             let mut queue = self.changed.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
             let Some(request) = queue.pop() else { return };
             queue.is_busy = true;
+            is_compacted = false;
             drop(queue);
             let is_save = matches!(request.job, Job::Save { .. });
             // Wakers of handles are code of the game, too.
@@ -380,11 +381,8 @@ impl Shared {
         false
     }
 
-    fn compact_when_idle(&self) {
-        if let Err(error) = catch_panic(PANICKED, || self.world.compact(|_, _| {})) {
-            tracing::warn!(%error, "a chunk world could not be compacted");
-            // Not again before the next save.
-            self.world.put_off_compaction();
-        }
+    /// Does a step of a compaction if one is due. Returns true if there is more to do.
+    fn step_compaction(&self) -> bool {
+        catch_panic(PANICKED, || Ok(self.world.step_compaction_or_warn())).unwrap_or(false)
     }
 }

@@ -10,6 +10,8 @@ use script::{Model, NAME, Shape, random_edit};
 
 const EAGER: Shape = Shape { eager: true, generated: true, ..Shape::PLAIN };
 const LAZY: Shape = Shape::PLAIN;
+/// A compaction in small steps is under way most of the time.
+const IN_STEPS: Shape = Shape { compacts: true, step_bytes: 600, ..Shape::PLAIN };
 
 /// What a script on a broken disk comes to.
 struct Found {
@@ -105,7 +107,7 @@ impl<D: bonfire_store::disk::Disk> bonfire_store::disk::Disk for Shared<D> {
 
 #[test]
 fn the_whole_protocol_has_no_wrong_state() {
-    for shape in [EAGER, LAZY] {
+    for shape in [EAGER, LAZY, IN_STEPS] {
         let found = explore(Breakage::None, shape, 1, 16, 60);
         assert_eq!((found.wrong, found.why), (0, String::new()), "{shape:?}");
         assert!(found.states > 500, "{}", found.states);
@@ -123,7 +125,7 @@ fn assert_found(breakage: Breakage, shape: Shape) {
 
 #[test]
 fn without_a_sync_it_is_caught() {
-    for shape in [EAGER, LAZY] {
+    for shape in [EAGER, LAZY, IN_STEPS] {
         for breakage in [Breakage::NoFileSync, Breakage::NoDirSync, Breakage::NoSyncOfAppends] {
             assert_found(breakage, shape);
         }
@@ -133,7 +135,7 @@ fn without_a_sync_it_is_caught() {
 
 #[test]
 fn swapped_steps_are_caught() {
-    for shape in [EAGER, LAZY] {
+    for shape in [EAGER, LAZY, IN_STEPS] {
         for breakage in [Breakage::RenameBeforeFileSync, Breakage::DirSyncBeforeRename] {
             assert_found(breakage, shape);
         }

@@ -40,10 +40,14 @@ impl ChunkFile {
             self.state_mut().indices.sort();
         }
         let count = self.state().indices.of(FrameKind::Chunk).len() as u64;
-        if count > u64::from(writer.checkpoint.header.capacity())
-            && self.grow(writer, count)? == Growth::NewFile
-        {
-            return Ok(());
+        if count > u64::from(writer.checkpoint.header.capacity()) {
+            // The file that replaces this one has more room. Opening replays a few saves more until then.
+            if self.next_file().is_under_way() && !self.options.eager {
+                return Ok(());
+            }
+            if self.grow(writer, count)? == Growth::NewFile {
+                return Ok(());
+            }
         }
         self.commit_with_checkpoint(writer, &Change::default(), entities)?;
         Ok(())
@@ -65,7 +69,7 @@ impl ChunkFile {
         entities: Option<Vec<u8>>,
     ) -> Result<Committed> {
         let checkpoint = NewCheckpoint { entities };
-        let written = self.write_commit(writer, change, Some(&checkpoint), Durability::Synced)?;
+        let written = self.commits.write_commit(writer, change, Some(&checkpoint), Durability::Synced)?;
         if let Some(checkpoint) = written.checkpoint {
             self.finish_checkpoint(writer, checkpoint);
         }
@@ -111,7 +115,7 @@ impl ChunkFile {
             return self.grow_by_rewrite(writer);
         };
         // Synced on its own: readers must not be led to frames that a sync which fails would take away.
-        self.write_commit(writer, &moved, None, Durability::Synced)?;
+        self.commits.write_commit(writer, &moved, None, Durability::Synced)?;
         writer.checkpoint.mark_all_changed();
         {
             let mut state = self.state_mut();
@@ -120,7 +124,7 @@ impl ChunkFile {
             state.moves += 1;
         }
         // A copy that has begun meanwhile may know the old places; one that begins from now on knows the new ones.
-        if self.is_pinned() {
+        if self.commits.is_pinned() {
             return self.grow_by_rewrite(writer);
         }
         Ok(Growth::InPlace)
@@ -139,7 +143,7 @@ impl ChunkFile {
         let table_bytes = wanted * ENTRY_BYTES as u64;
         let table_end = HEADER_BYTES + table_bytes;
         let section = header.entities - SIZE_BYTES;
-        if self.is_pinned() || table_end > section {
+        if self.commits.is_pinned() || table_end > section {
             return Ok(None);
         }
         let data_start = self.boundary_behind(header.data_start, table_end)?;

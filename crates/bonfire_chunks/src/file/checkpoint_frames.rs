@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::checkpoint_state::CheckpointState;
-use super::chunk_file::State;
+use super::commit_file::State;
 use super::frame_writer::FrameWriter;
 use super::proof::ProofChain;
 use super::seal::Seal;

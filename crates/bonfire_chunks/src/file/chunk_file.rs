@@ -1,18 +1,19 @@
 //! A file that is open: the state that readers share, and the state of its writer.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 use bonfire::{Error, Result, Watch};
-use bonfire_store::disk::{Access, Disk, DiskFile};
+use bonfire_store::disk::{Access, Disk};
 
+use super::commit_file::{CommitFile, State};
 use super::counter::{self, SaveCounter};
-use super::indices::Indices;
 use super::names::path_of;
+use super::next_file::{Compactions, NextFile};
 use super::recover::{RecoverOptions, Recovered};
 use super::seal::{Seal, SealKey};
 use super::writer_state::WriterState;
-use crate::format::{Flags, HEADER_BYTES, Header};
+use crate::format::Flags;
 
 /// How a file is opened, and its policy for checkpoints and compaction.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub(crate) struct FileOptions {
     pub(crate) dead_share_max: Option<f64>,
     /// Dead bytes that are never worth a compaction.
     pub(crate) dead_bytes_min: u64,
+    /// Bytes that a step of a compaction copies at most, unless a single frame has more.
+    pub(crate) step_bytes: u64,
 }
 
 impl FileOptions {
@@ -66,40 +69,14 @@ pub(crate) struct ChunkFile {
     pub(super) name: String,
     pub(super) access: Access,
     pub(super) options: FileOptions,
-    state: RwLock<State>,
+    pub(super) commits: CommitFile,
     /// `None` if it is open for reading only, or closed.
     writer: Mutex<Option<WriterState>>,
-    /// The number of copies that are being made: frames must stay where they are.
-    pins: AtomicUsize,
+    /// The file that is to replace this one. Who needs the writer, too, takes the writer first.
+    pub(super) next: Mutex<NextFile>,
+    pub(super) compactions: Compactions,
     /// Dead bytes below which it does not compact by itself.
     pub(super) dead_bytes_min: AtomicU64,
-}
-
-/// The state that readers look at.
-pub(crate) struct State {
-    pub(super) file: Arc<dyn DiskFile>,
-    pub(crate) indices: Indices,
-    pub(crate) header: Header,
-    /// The bytes where the header was when the file was looked at. They differ from `header` if that is a copy.
-    pub(super) first_bytes: [u8; HEADER_BYTES as usize],
-    pub(crate) generation: u64,
-    /// Counts how often frames were moved.
-    pub(super) moves: u64,
-    /// `None` if the file is not sealed, or if there is no key.
-    pub(super) seal: Option<Arc<Seal>>,
-    /// Bytes of the file up to the last save.
-    pub(super) end: u64,
-}
-
-impl State {
-    /// Bytes of the file that nothing needs any more.
-    pub(crate) fn dead_bytes(&self) -> u64 {
-        (self.end - self.header.data_start).saturating_sub(self.indices.frame_bytes())
-    }
-
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.end
-    }
 }
 
 impl ChunkFile {
@@ -113,23 +90,24 @@ impl ChunkFile {
     ) -> Self {
         let dead_bytes_min = options.dead_bytes_min;
         Self {
+            commits: CommitFile::new(disk.clone(), name, options.counter.clone(), state),
             disk,
             name: name.to_owned(),
             access,
             options,
-            state: RwLock::new(state),
             writer: Mutex::new(None),
-            pins: AtomicUsize::new(0),
+            next: Mutex::default(),
+            compactions: Compactions::default(),
             dead_bytes_min: AtomicU64::new(dead_bytes_min),
         }
     }
 
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.commits.state()
     }
 
     pub(super) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.commits.state_mut()
     }
 
     pub(super) fn writer(&self) -> MutexGuard<'_, Option<WriterState>> {
@@ -169,25 +147,5 @@ impl ChunkFile {
         if self.state().header.cell_bytes != cell_bytes {
             self.state_mut().header.cell_bytes = cell_bytes;
         }
-    }
-
-    /// Keeps frames where they are until the guard is dropped.
-    pub(super) fn pin(&self) -> ReadPin<'_> {
-        self.pins.fetch_add(1, Ordering::AcqRel);
-        ReadPin(self)
-    }
-
-    /// Returns true while frames must stay where they are.
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0
-    }
-}
-
-/// Keeps the frames of a file where they are.
-pub(super) struct ReadPin<'f>(&'f ChunkFile);
-
-impl Drop for ReadPin<'_> {
-    fn drop(&mut self) {
-        self.0.pins.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -13,14 +13,19 @@ use crate::format::{FrameKey, FrameKind};
 impl ChunkFile {
     /// Saves a change: all of it or nothing.
     pub(crate) fn commit(&self, change: Change, durability: Durability) -> Result<Committed> {
+        let waiting = self.compactions.wait();
         self.with_writer(|writer| {
+            drop(waiting);
             if self.is_seal_outdated() {
                 return self.commit_by_rewrite(writer, &change);
             }
             if durability == Durability::Synced && self.can_checkpoint_with(writer, &change) {
-                return self.commit_with_checkpoint(writer, &change, None);
+                let committed = self.commit_with_checkpoint(writer, &change, None)?;
+                self.next_file().note_commit(&change);
+                return Ok(committed);
             }
-            let written = self.write_commit(writer, &change, None, durability)?;
+            let written = self.commits.write_commit(writer, &change, None, durability)?;
+            self.next_file().note_commit(&change);
             // A checkpoint needs memory, too.
             drop(change);
             if durability == Durability::Synced && self.is_checkpoint_due(writer) {

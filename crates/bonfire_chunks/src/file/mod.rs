@@ -14,10 +14,12 @@
 //! | `no_seal`, `seal`, `counter` | frames that need a key; the newest save of a sealed file |
 //! | `change`, `entity_section`, `proof` | the frames of a save; bodies as the document has them; what a sealed file proves |
 //! | `side_index`, `replay`, `recover` | from bytes of unknown origin to where everything is |
-//! | `checkpoint_state`, `writer_state`, `chunk_file` | the state of an open file |
-//! | `read` | reads of frames |
+//! | `commit_file`, `checkpoint_state`, `writer_state` | the state that readers share; the state of the writer |
 //! | `checkpoint_frames`, `write_commit` | one commit at the end of the file, with the frames of a checkpoint if one is given |
-//! | `new_file`, `rewrite` | files that are written as a whole: creation, compaction, copies |
+//! | `file_check`, `new_file`, `file_snapshot` | files that are written as a whole, their check, and what they are made of |
+//! | `next_file` | the file that is to replace an open one, while saves go on |
+//! | `chunk_file`, `read` | an open file; reads of frames |
+//! | `rewrite`, `compaction` | replacements in one go, copies; replacements in steps |
 //! | `checkpoint` | header, table and side index brought up to date; growth of the table |
 //! | `commit` | saves, which decide whether a checkpoint is due |
 //! | `repair`, `open` | repairs before a file can be written to; opening and closing |
@@ -28,14 +30,19 @@ mod checkpoint_frames;
 mod checkpoint_state;
 mod chunk_file;
 mod commit;
+mod commit_file;
+mod compaction;
 mod counter;
 mod entity_section;
+mod file_check;
+mod file_snapshot;
 mod frame_reader;
 mod frame_scanner;
 mod frame_writer;
 mod indices;
 mod names;
 mod new_file;
+mod next_file;
 #[cfg(not(feature = "seal"))]
 mod no_seal;
 mod open;
@@ -55,7 +62,10 @@ mod writer_state;
 
 pub(crate) use self::change::{Change, NewFrame};
 pub(crate) use self::chunk_file::{ChunkFile, FileOptions};
+pub use self::compaction::CompactionStatus;
+pub(crate) use self::compaction::StepOutcome;
 pub(crate) use self::counter::newest as newest_counted;
+pub(crate) use self::names::TemporaryName;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::names::lock_name;
 pub(crate) use self::new_file::NewFile;

@@ -8,9 +8,25 @@ pub(crate) fn lock_name(name: &str) -> String {
     format!("{name}.lock")
 }
 
-/// Returns the name of the file that will replace a world.
-pub(super) fn temporary_name(name: &str) -> String {
-    format!("{name}.tmp")
+/// The name of a file that will replace a world, until it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TemporaryName {
+    /// Of a file that is written in one go.
+    InOneGo,
+    /// Of a file that is written in steps, with saves of the world in between.
+    InSteps,
+}
+
+impl TemporaryName {
+    pub(super) const ALL: [Self; 2] = [Self::InOneGo, Self::InSteps];
+
+    /// Returns the name beside a world.
+    pub(super) fn beside(self, name: &str) -> String {
+        match self {
+            Self::InOneGo => format!("{name}.tmp"),
+            Self::InSteps => format!("{name}.next"),
+        }
+    }
 }
 
 /// Takes the lock of a world. Fails if another writer holds it.

@@ -8,12 +8,13 @@ use bonfire_store::disk::{Access, Disk, DiskFile};
 
 use super::change::{Change, NewFrame};
 use super::entity_section::EntitySection;
+use super::file_check::{ExpectedFile, FileCheck};
 use super::frame_reader::read_place;
-use super::frame_writer::FrameWriter;
+use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::indices::Indices;
-use super::names::{read_error, take_lock, temporary_name, write_error};
+use super::names::{TemporaryName, take_lock, write_error};
 use super::proof::ProofChain;
-use super::recover::{RecoverOptions, Repair, recover};
+use super::recover::{RecoverOptions, recover};
 use super::replay::digest;
 use super::seal::{FrameIdentity, Seal};
 use super::side_index::{SideIndexChain, entity_section_key};
@@ -30,6 +31,8 @@ pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
 pub(crate) struct NewFile<'n> {
     pub(crate) disk: &'n dyn Disk,
     pub(crate) name: &'n str,
+    /// Its name until it is complete.
+    pub(crate) temporary: TemporaryName,
     /// The kind of the world; places are filled in.
     pub(crate) header: Header,
     pub(crate) capacity_min: u32,
@@ -42,6 +45,7 @@ pub(crate) struct NewFile<'n> {
 pub(super) struct WrittenFile {
     pub(super) header: Header,
     pub(super) indices: Indices,
+    pub(super) generation: u64,
     pub(super) end: u64,
     pub(super) tail_start: u64,
     pub(super) side: SideIndexChain,
@@ -59,6 +63,40 @@ pub(super) struct FramesToCopy<'o> {
     pub(super) has_other_writer: bool,
 }
 
+/// A file that is being written: frames are copied to it piece by piece.
+pub(super) struct Draft {
+    file: Arc<dyn DiskFile>,
+    /// The kind of the world, with the places that are known so far.
+    header: Header,
+    /// The frames that are copied, in the order in which the new file has them.
+    kept: Vec<(FrameKey, FramePlace)>,
+    /// The number of frames that were copied.
+    copied: usize,
+    /// Where the next frame begins.
+    end: u64,
+    buffer: Vec<u8>,
+    /// The bytes of frames that turned out to be damaged. They are put aside.
+    damaged: Vec<NewFrame>,
+    new: NewContent,
+}
+
+impl Draft {
+    /// Returns true if all frames were copied.
+    pub(super) fn is_copied(&self) -> bool {
+        self.copied == self.kept.len()
+    }
+
+    /// Returns the file.
+    pub(super) fn into_file(self) -> Arc<dyn DiskFile> {
+        self.file
+    }
+
+    /// Makes durable what was copied so far, so that the end of the work has less to wait for.
+    pub(super) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync()
+    }
+}
+
 impl NewFile<'_> {
     /// Writes everything of `old` that `change` does not change, and the change. A damaged frame is put aside.
     pub(super) fn write(
@@ -66,36 +104,42 @@ impl NewFile<'_> {
         old: Option<&FramesToCopy<'_>>,
         change: &Change,
         progress: FrameProgress<'_>,
-    ) -> Result<(Box<dyn DiskFile>, WrittenFile)> {
-        let temporary = temporary_name(self.name);
-        match self.disk.remove(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(write_error(self.disk, "replace", &temporary)(error));
-            }
-            _ => {}
-        }
-        let file = self.disk.create_new(&temporary).map_err(write_error(self.disk, "create", &temporary))?;
-        let written = self.fill(&*file, old, change, progress).and_then(|fresh| self.verify(&*file, fresh));
-        match written {
-            Ok(fresh) => Ok((file, fresh)),
+    ) -> Result<(Arc<dyn DiskFile>, WrittenFile)> {
+        let kept = old.map(|old| frames_to_keep(old.indices, change)).unwrap_or_default();
+        let mut draft = self.begin(kept, change)?;
+        match self.write_draft(&mut draft, old, change, progress) {
+            Ok(written) => Ok((draft.file, written)),
             Err(error) => {
-                drop(file);
+                drop(draft);
                 // The error that matters is the first one.
-                let _ = self.disk.remove(&temporary);
+                let _ = self.disk.remove(&self.temporary_name());
                 Err(error)
             }
         }
     }
 
-    fn fill(
+    fn write_draft(
         &self,
-        file: &dyn DiskFile,
+        draft: &mut Draft,
         old: Option<&FramesToCopy<'_>>,
         change: &Change,
         progress: FrameProgress<'_>,
     ) -> Result<WrittenFile> {
-        let failed = write_error(self.disk, "write", self.name);
-        let kept = frames_to_keep(old, change);
+        let total = (draft.kept.len() + change.frames.len()) as u64;
+        while let Some(old) = old.filter(|_| !draft.is_copied()) {
+            self.copy_some(draft, old, WRITE_BYTES as u64, &mut |frames| progress(frames, total))?;
+        }
+        let written = self.finish(draft, change)?;
+        progress(total, total);
+        let mut check = self.begin_check(&*draft.file, &written)?;
+        while !check.is_done() {
+            check.check_some(&*draft.file, u64::MAX)?;
+        }
+        Ok(written)
+    }
+
+    /// Creates the file, with room for a table of these frames and those of the change.
+    pub(super) fn begin(&self, kept: Vec<(FrameKey, FramePlace)>, change: &Change) -> Result<Draft> {
         let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
         let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
             + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
@@ -103,59 +147,86 @@ impl NewFile<'_> {
         let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
         let data_start = HEADER_BYTES + u64::from(table_bytes);
-        let mut out = FrameWriter::new(file, data_start, Vec::new());
-        let mut new = NewContent::default();
-        let total = (kept.len() + change.frames.len()) as u64;
-        if let Some(old) = old {
-            let mut copied = |frames: u64| progress(frames, total);
-            self.copy_frames(old, &kept, &mut out, &mut new, &mut copied)?;
-        }
-        self.write_changed(change, &mut out, &mut new)?;
-        progress(total, total);
         let flags = Flags(self.header.flags.0 | Flags::FRAMED);
-        let header = Header { flags, table_bytes, data_start, count: chunks as u32, ..self.header.clone() };
-        self.finish(out, new, header).map_err(&failed)
+        Ok(Draft {
+            file: self.create_temporary()?.into(),
+            header: Header { flags, table_bytes, data_start, ..self.header.clone() },
+            kept,
+            copied: 0,
+            end: data_start,
+            buffer: Vec::new(),
+            damaged: Vec::new(),
+            new: NewContent::default(),
+        })
     }
 
-    /// Copies frames as they are. A damaged one is put aside.
-    fn copy_frames(
+    fn create_temporary(&self) -> Result<Box<dyn DiskFile>> {
+        let temporary = self.temporary_name();
+        match self.disk.remove(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(write_error(self.disk, "replace", &temporary)(error));
+            }
+            _ => {}
+        }
+        self.disk.create_new(&temporary).map_err(write_error(self.disk, "create", &temporary))
+    }
+
+    fn temporary_name(&self) -> String {
+        self.temporary.beside(self.name)
+    }
+
+    /// Copies the next frames as they are, up to so many bytes, but at least one. A damaged one is kept to be put aside.
+    /// Returns the number of bytes. `heard` is told how many frames there are of all steps, after each of them.
+    pub(super) fn copy_some(
         &self,
+        draft: &mut Draft,
         old: &FramesToCopy<'_>,
-        kept: &[(FrameKey, FramePlace)],
-        out: &mut FrameWriter<'_>,
-        new: &mut NewContent,
-        copied: &mut dyn FnMut(u64),
-    ) -> Result<()> {
+        bytes_max: u64,
+        heard: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let file = draft.file.clone();
+        let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
+        let start = draft.end;
         let mut bytes = Vec::new();
-        for (number, (key, place)) in kept.iter().enumerate() {
-            let copied_frame = read_place(old.file, *key, *place, &mut bytes)
-                .and_then(|place| self.copy_frame(old, *key, place, &bytes, out));
-            match copied_frame {
+        for (key, place) in &draft.kept[draft.copied..] {
+            if out.end > start && out.end - start + place.frame_bytes() > bytes_max {
+                break;
+            }
+            let copied = read_place(old.file, *key, *place, &mut bytes)
+                .and_then(|place| self.copy_frame(old, *key, place, &bytes, &mut out));
+            match copied {
                 Ok(place) => {
-                    new.places.insert(*key, place);
-                    new.entities.add(*key, &bytes[4..bytes.len() - TRAILER_BYTES as usize]);
+                    draft.new.places.insert(*key, place);
+                    draft.new.entities.add(*key, &bytes[4..bytes.len() - TRAILER_BYTES as usize]);
                 }
-                Err(error)
-                    if error.is_corrupt()
-                        && old.has_other_writer
-                        && recover(old.file, &RecoverOptions::default())
-                            .is_ok_and(|found| found.generation >= self.generation) =>
-                {
+                Err(error) if error.is_corrupt() && self.was_overwritten(old) => {
                     return Err(Error::conflict(
                         "the world was saved to while it was copied: refresh it and try again",
                     ));
                 }
                 Err(error) if error.is_corrupt() => {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
-                    let Some(kind) = key.kind.damaged() else { continue };
-                    let key = FrameKey::new(kind, key.pos);
-                    new.note(key, self.write_frame(key, place.tag, &bytes, out)?);
+                    draft.damaged.extend(key.kind.damaged().map(|kind| NewFrame {
+                        key: FrameKey::new(kind, key.pos),
+                        tag: place.tag,
+                        data: std::mem::take(&mut bytes),
+                    }));
                 }
                 Err(error) => return Err(error),
             }
-            copied(number as u64 + 1);
+            draft.copied += 1;
+            heard(draft.copied as u64);
         }
-        Ok(())
+        out.flush().map_err(write_error(self.disk, "write", self.name))?;
+        draft.end = out.end;
+        draft.buffer = out.buffer;
+        Ok(draft.end - start)
+    }
+
+    /// Returns true if another process may have written over frames that are being copied.
+    fn was_overwritten(&self, old: &FramesToCopy<'_>) -> bool {
+        let found = || recover(old.file, &RecoverOptions::default());
+        old.has_other_writer && found().is_ok_and(|found| found.generation >= self.generation)
     }
 
     /// Copies a frame, from its size word to its last byte. In a sealed file it is bound to its new place.
@@ -198,17 +269,22 @@ impl NewFile<'_> {
         written.map_err(write_error(self.disk, "write", self.name))
     }
 
-    /// Writes the frames of a change.
-    fn write_changed(&self, change: &Change, out: &mut FrameWriter<'_>, new: &mut NewContent) -> Result<()> {
-        for NewFrame { key, tag, data } in &change.frames {
-            new.note(*key, self.write_frame(*key, *tag, data, out)?);
-            new.entities.add(*key, data);
+    /// Writes the frames of a change and those that are put aside, then what comes behind all frames and before them, and makes
+    /// everything durable.
+    pub(super) fn finish(&self, draft: &mut Draft, change: &Change) -> Result<WrittenFile> {
+        let file = draft.file.clone();
+        let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
+        for NewFrame { key, tag, data } in draft.damaged.iter().chain(&change.frames) {
+            draft.new.note(*key, self.write_frame(*key, *tag, data, &mut out)?);
+            draft.new.entities.add(*key, data);
         }
-        Ok(())
+        let new = std::mem::take(&mut draft.new);
+        let written = self.write_lists(out, new, draft.header.clone());
+        written.map_err(write_error(self.disk, "write", self.name))
     }
 
     /// Writes what comes behind the frames, and what comes before them.
-    fn finish(
+    fn write_lists(
         &self,
         mut out: FrameWriter<'_>,
         new: NewContent,
@@ -258,35 +334,24 @@ impl NewFile<'_> {
         out.file.write_all_at(&front, 0)?;
         out.file.sync()?;
         let (end, tail_start) = (commit.place.end(), section.end());
-        Ok(WrittenFile { header, indices, end, tail_start, side: side_chain, chain })
+        let generation = self.generation;
+        Ok(WrittenFile { header, indices, generation, end, tail_start, side: side_chain, chain })
     }
 
-    /// Reads the file as the next session would: a disk, a cable or memory that lies is found while the old file is there.
-    fn verify(&self, file: &dyn DiskFile, fresh: WrittenFile) -> Result<WrittenFile> {
-        let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
-        file.forget_cached().map_err(read_error(self.disk, "read back", self.name))?;
-        let found = recover(file, &RecoverOptions { seal: self.seal.as_ref(), ..RecoverOptions::default() })?;
-        if found.repair != Repair::Nothing || found.header.as_ref() != Some(&fresh.header) {
-            return Err(wrong("its structure is damaged"));
-        }
-        let (mut bytes, mut count) = (Vec::new(), 0);
-        for (key, place) in found.indices.iter() {
-            read_place(file, key, place, &mut bytes)?;
-            count += usize::from(fresh.indices.get(key) == Some(place));
-        }
-        if count != fresh.indices.iter().count() {
-            return Err(wrong("a frame is missing"));
-        }
-        Ok(fresh)
+    /// Begins a check of the file: a disk, a cable or memory that lies is found while the old file is there.
+    pub(super) fn begin_check(&self, file: &dyn DiskFile, written: &WrittenFile) -> Result<FileCheck> {
+        let WrittenFile { header, indices, .. } = written;
+        let Self { disk, name, seal, .. } = self;
+        ExpectedFile { disk: *disk, name, seal: seal.as_ref(), header, indices }.begin_check(file)
     }
 
     /// Gives a file that was written its name. The error says whether the name may be the new file's.
     pub(super) fn publish(&self) -> Result<(), PublishError> {
-        let temporary = temporary_name(self.name);
-        if let Err(error) = self.disk.rename(&temporary, self.name) {
+        let temporary = &self.temporary_name();
+        if let Err(error) = self.disk.rename(temporary, self.name) {
             // A file that is still there did not get the name.
-            let may_have_name = self.disk.open(&temporary, Access::Read).is_err();
-            let _ = self.disk.remove(&temporary);
+            let may_have_name = self.disk.open(temporary, Access::Read).is_err();
+            let _ = self.disk.remove(temporary);
             let error = write_error(self.disk, "replace", self.name)(error);
             return Err(PublishError { error, may_have_name });
         }
@@ -314,11 +379,11 @@ pub(super) struct PublishError {
 }
 
 /// The frames of a file that a change leaves as they are, in the order in which a new file has them.
-fn frames_to_keep(old: Option<&FramesToCopy<'_>>, change: &Change) -> Vec<(FrameKey, FramePlace)> {
+pub(super) fn frames_to_keep(indices: &Indices, change: &Change) -> Vec<(FrameKey, FramePlace)> {
     let changed: HashSet<FrameKey> =
         change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-    let kept = old.iter().flat_map(|old| old.indices.iter()).filter(|(key, _)| !changed.contains(key));
-    let mut kept: Vec<(FrameKey, FramePlace)> = kept.collect();
+    let mut kept: Vec<(FrameKey, FramePlace)> =
+        indices.iter().filter(|(key, _)| !changed.contains(key)).collect();
     kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
     kept
 }

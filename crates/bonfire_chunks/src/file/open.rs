@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::chunk_file::{ChunkFile, FileOptions, State};
+use super::chunk_file::{ChunkFile, FileOptions};
+use super::commit_file::State;
 use super::frame_reader::read_place;
-use super::names::{no_key, path_of, take_lock, temporary_name, write_error};
+use super::names::{TemporaryName, no_key, path_of, take_lock, write_error};
 use super::proof::ProofChain;
 use super::recover::{Recovered, recover, recover_beside_a_writer};
 use super::report::OpenReport;
@@ -67,20 +68,21 @@ impl ChunkFile {
         Ok((world, report))
     }
 
-    /// Removes what a crash has left of a new file. Returns the number of files.
+    /// Removes what a crash has left of new files. Returns their number.
     fn remove_stale(&self) -> Result<u32> {
-        match self.disk.remove(&temporary_name(&self.name)) {
-            Ok(()) => {
-                self.disk.sync_dir().map_err(write_error(
-                    &*self.disk,
-                    "remove a temporary file of",
-                    &self.name,
-                ))?;
-                Ok(1)
+        let failed = write_error(&*self.disk, "remove a temporary file of", &self.name);
+        let mut removed = 0;
+        for temporary in TemporaryName::ALL {
+            match self.disk.remove(&temporary.beside(&self.name)) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(write_error(&*self.disk, "remove a temporary file of", &self.name)(error)),
         }
+        if removed > 0 {
+            self.disk.sync_dir().map_err(&failed)?;
+        }
+        Ok(removed)
     }
 
     /// Brings everything up to date and lets go of the file. `entities` is the entity section.
@@ -89,6 +91,7 @@ impl ChunkFile {
             return Ok(());
         }
         let closed = self.with_writer(|writer| {
+            self.next_file().abandon();
             let file = self.state().file.clone();
             let section = writer.checkpoint.header.entities;
             let is_listed = entities.as_ref().is_none_or(|entities| has_at(&*file, section, entities));

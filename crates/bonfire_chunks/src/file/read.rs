@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 use bonfire_store::disk::Access;
 
-use super::chunk_file::{ChunkFile, State};
+use super::chunk_file::ChunkFile;
+use super::commit_file::State;
 use super::frame_reader::{damaged, read_place};
 use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;

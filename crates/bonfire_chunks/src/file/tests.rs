@@ -26,6 +26,7 @@ fn options(eager: bool) -> FileOptions {
         capacity_min: 4,
         dead_share_max: Some(0.5),
         dead_bytes_min: 8192,
+        step_bytes: 700,
     }
 }
 
@@ -43,7 +44,15 @@ fn create(disk: &dyn Disk) -> Model {
         data: encode_head(&header()).to_vec(),
     };
     let change = Change { frames: vec![settings(0), settings(1)], removed: Vec::new() };
-    let new = NewFile { disk, name: NAME, header: header(), capacity_min: 4, generation: 1, seal: None };
+    let new = NewFile {
+        disk,
+        name: NAME,
+        temporary: TemporaryName::InOneGo,
+        header: header(),
+        capacity_min: 4,
+        generation: 1,
+        seal: None,
+    };
     new.create(&change).expect("a new file");
     change.frames.into_iter().map(|frame| (frame.key, frame.data)).collect()
 }

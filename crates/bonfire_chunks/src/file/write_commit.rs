@@ -7,7 +7,7 @@ use bonfire_store::disk::DiskFile;
 
 use super::change::{Change, NewFrame};
 use super::checkpoint_frames::{CheckpointWriter, NewCheckpoint, WrittenCheckpoint};
-use super::chunk_file::{ChunkFile, State};
+use super::commit_file::{CommitFile, State};
 use super::counter;
 use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::names::write_error;
@@ -32,7 +32,7 @@ pub(super) struct WrittenCommit {
     pub(super) checkpoint: Option<WrittenCheckpoint>,
 }
 
-impl ChunkFile {
+impl CommitFile {
     /// Writes a change to the end of the file, with the frames of a checkpoint if one is given. A commit that cannot be written
     /// is cut off.
     pub(super) fn write_commit(
@@ -53,7 +53,7 @@ impl ChunkFile {
         }
         let written = self.note_commit(writer, target.generation, written);
         if durability == Durability::Synced {
-            counter::advance(self.options.counter.as_ref(), &self.name, target.generation)?;
+            counter::advance(self.counter.as_ref(), &self.name, target.generation)?;
         }
         Ok(written)
     }

@@ -42,6 +42,30 @@ impl WriterState {
         }
     }
 
+    /// The state for a file that was written just now, and that has another name than the world.
+    pub(super) fn of_new_file(
+        checkpoint: CheckpointState,
+        chain: Option<ProofChain>,
+        end: u64,
+        generation: u64,
+    ) -> Self {
+        Self {
+            // The lock of the world covers it.
+            _lock: DiskLock::new(()),
+            end,
+            durable: generation,
+            checkpoint,
+            chain,
+            poisoned: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Goes on in the file of another writer.
+    pub(super) fn go_on_as(&mut self, other: Self) {
+        self.move_to(other.checkpoint, other.chain, other.end, other.durable);
+    }
+
     /// Goes on in a file that was written just now, as a whole.
     pub(super) fn move_to(
         &mut self,

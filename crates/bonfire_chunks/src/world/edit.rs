@@ -128,15 +128,13 @@ impl Edit {
 
     /// Saves everything, or nothing if there is an error. Afterwards the edit is empty.
     ///
-    /// If more of the file is dead than it may be, it is compacted before this returns.
+    /// If more of the file is dead than it may be, a step of a [compaction](ChunkWorld::step_compaction) follows. It copies
+    /// 256 KiB at most.
     pub fn commit(&mut self, durability: Durability) -> Result<CommitReport> {
         let report = self.commit_only(durability)?;
-        if durability == Durability::Synced && self.world.is_compaction_due() {
+        if durability == Durability::Synced {
             // What was saved is durable, whatever comes of this.
-            if let Err(error) = self.world.compact(|_, _| {}) {
-                tracing::warn!(%error, "a chunk world could not be compacted");
-                self.world.put_off_compaction();
-            }
+            self.world.step_compaction_or_warn();
         }
         Ok(report)
     }

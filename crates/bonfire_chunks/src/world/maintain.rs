@@ -11,7 +11,7 @@ use bonfire_store::disk::Disk;
 use super::cells::{DELTA, EMPTY};
 use super::{ChunkWorld, CommitReport, Edit};
 use crate::codec::{Codec, decode_delta};
-use crate::file::{ChunkFile, DamagedFrame};
+use crate::file::{ChunkFile, CompactionStatus, DamagedFrame, StepOutcome};
 use crate::format::{Flags, FrameKey, FrameKind};
 use crate::{ChunkPos, ChunkRect, Durability, LayerSet};
 
@@ -176,19 +176,53 @@ impl ChunkWorld {
         report
     }
 
-    /// Writes the file anew without what is dead, and takes its place. `progress` hears how many frames of how many are done.
+    /// Writes a file without what is dead, which takes the place of this one. Reads and saves in other threads go on
+    /// meanwhile. `progress` hears how many frames of how many are copied.
+    ///
+    /// The disk needs room for everything that is not dead once more; a compaction that would not fit is an error. One that
+    /// fails, or is interrupted by a crash, leaves the world as it is.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.inner.file.compact(&mut progress)
     }
 
-    /// Whether more of the file is dead than it may be.
-    pub(crate) fn is_compaction_due(&self) -> bool {
-        self.inner.file.is_compaction_due()
+    /// Does one step of a compaction: it copies 256 KiB at most, or one chunk if that is larger. Returns true if there is
+    /// more to do.
+    ///
+    /// A compaction begins if more of the file is dead than may be (see [`compact_above`](crate::ChunkOptions::compact_above)).
+    /// Saves in other threads wait for one step at most. While a compaction goes on, the file grows by what is saved. Each
+    /// synced [`commit`](Edit::commit) does a step, and so does a [`ChunkWorker`](crate::ChunkWorker) when nothing else waits:
+    /// call this only to go on when nothing is saved.
+    pub fn step_compaction(&self) -> Result<bool> {
+        let stepped = self.inner.file.step_compaction();
+        if stepped.is_err() {
+            // Not again before there is more to gain.
+            self.inner.file.put_off_compaction();
+        }
+        Ok(!matches!(stepped?, StepOutcome::Nothing | StepOutcome::Compacted))
     }
 
-    /// After one that failed: not again before there is more to gain.
-    pub(crate) fn put_off_compaction(&self) {
-        self.inner.file.put_off_compaction();
+    /// A step whose error does not matter to what was saved. Returns true if there is more to do.
+    pub(crate) fn step_compaction_or_warn(&self) -> bool {
+        self.step_compaction().unwrap_or_else(|error| {
+            tracing::warn!(%error, "a chunk world could not be compacted");
+            false
+        })
+    }
+
+    /// Keeps compactions from beginning, and from going on, by themselves: while the game needs the disk for itself.
+    /// [`compact`](Self::compact) works all the same.
+    pub fn pause_compaction(&self) {
+        self.inner.file.pause_compaction(true);
+    }
+
+    /// Ends a [pause](Self::pause_compaction).
+    pub fn resume_compaction(&self) {
+        self.inner.file.pause_compaction(false);
+    }
+
+    /// Returns what compactions do, and have done since the world was opened.
+    pub fn compaction(&self) -> CompactionStatus {
+        self.inner.file.compaction_status()
     }
 
     /// Writes a copy of the world as it is now to another path, while the game goes on. A file that is there is replaced as a

@@ -33,7 +33,9 @@ pub use self::options::ChunkOptions;
 pub(crate) use self::options::at;
 use self::settings::Settings;
 use crate::codec::Choice;
-use crate::file::{Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, newest_counted};
+use crate::file::{
+    Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, TemporaryName, newest_counted,
+};
 use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};
 use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
 
@@ -323,7 +325,9 @@ impl World {
         if self.is_closed.swap(true, std::sync::atomic::Ordering::AcqRel) || !self.file.is_writable() {
             return Ok(());
         }
-        if self.file.is_compaction_due()
+        let compaction = self.file.compaction_status();
+        if (compaction.is_due || compaction.is_under_way)
+            && !compaction.is_paused
             && let Err(error) = self.file.compact(&mut |_, _| {})
         {
             tracing::warn!(%error, "a chunk world could not be compacted");
@@ -414,7 +418,8 @@ fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     let FileOptions { capacity_min, counter, .. } = &options.file;
     // A world that was there before had smaller numbers.
     let generation = newest_counted(counter.as_ref(), name)?.saturating_add(1);
-    NewFile { disk, name, header, capacity_min: *capacity_min, generation, seal }.create(&change)
+    let temporary = TemporaryName::InOneGo;
+    NewFile { disk, name, temporary, header, capacity_min: *capacity_min, generation, seal }.create(&change)
 }
 
 fn check_sizes(header: &Header, options: &ChunkOptions) -> Result<()> {

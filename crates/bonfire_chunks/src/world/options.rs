@@ -61,6 +61,7 @@ impl ChunkOptions {
                 capacity_min: 1024,
                 dead_share_max: Some(0.25),
                 dead_bytes_min: 1 << 20,
+                step_bytes: 256 << 10,
             },
             as_is: false,
         }
@@ -146,6 +147,13 @@ impl ChunkOptions {
     /// Dead bytes that are never worth a compaction by itself. Default: 1 MiB.
     pub fn compact_at_least(mut self, dead_bytes: u64) -> Self {
         self.file.dead_bytes_min = dead_bytes;
+        self
+    }
+
+    /// Bytes that one step of a compaction copies at most. A single chunk that is larger is copied in one step. Default:
+    /// 256 KiB.
+    pub fn compaction_step(mut self, bytes: u64) -> Self {
+        self.file.step_bytes = bytes.max(1);
         self
     }
 

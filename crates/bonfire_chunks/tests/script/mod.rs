@@ -78,11 +78,13 @@ pub struct Shape {
     pub compacts: bool,
     /// Needs the feature `seal`.
     pub sealed: bool,
+    /// A compaction is under way most of the time, and copies so many bytes in a step. 0: they are rare.
+    pub step_bytes: u64,
 }
 
 impl Shape {
     pub const PLAIN: Self =
-        Self { eager: false, generated: false, compat: false, compacts: false, sealed: false };
+        Self { eager: false, generated: false, compat: false, compacts: false, sealed: false, step_bytes: 0 };
 
     pub fn random(random: &mut Random) -> Self {
         Self {
@@ -91,7 +93,13 @@ impl Shape {
             compat: random.chance(25),
             compacts: random.chance(50),
             sealed: false,
+            step_bytes: 0,
         }
+    }
+
+    /// The same world, compacted in small steps all the time.
+    pub fn in_steps(self, random: &mut Random) -> Self {
+        Self { compacts: true, step_bytes: 100 + random.below(1500) as u64, ..self }
     }
 
     /// The same world, sealed.
@@ -114,6 +122,10 @@ impl Shape {
                 .compact_at_least(2500)
         };
         let mut options = PLAIN.get_or_init(plain).clone().compact_above(self.compacts.then_some(0.5));
+        if self.step_bytes > 0 {
+            options =
+                options.compact_above(Some(0.05)).compact_at_least(300).compaction_step(self.step_bytes);
+        }
         if self.eager {
             options = options.eager();
         }

@@ -52,6 +52,11 @@ pub trait Disk: MaybeSend + MaybeSync {
     /// file is created if it is not there, and stays. The lock ends when the guard is dropped, or with the process.
     fn lock(&self, name: &str) -> io::Result<Option<DiskLock>>;
 
+    /// Bytes that new files may take. `None` if the disk cannot tell.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// The path of the directory, for messages. `None` for disks that are not part of a file system.
     fn path(&self) -> Option<&Path> {
         None

@@ -179,6 +179,17 @@ impl Disk for OsDisk {
         Ok(lock_of(&file)?.then(|| DiskLock::new(OsLock(file))))
     }
 
+    /// Windows is not asked: there, what does not fit is found by writing.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        #[cfg(unix)]
+        {
+            let found = rustix::fs::statvfs(or_current(&self.directory))?;
+            Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
+        }
+        #[cfg(not(unix))]
+        Ok(None)
+    }
+
     fn path(&self) -> Option<&Path> {
         Some(&self.directory)
     }

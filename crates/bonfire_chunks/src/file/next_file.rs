@@ -1,0 +1,406 @@
+//! The file that is to replace an open one, while saves and reads go on: the state of a compaction in steps.
+//!
+//! | phase | a step | saves meanwhile |
+//! |---|---|---|
+//! | copy | copies frames that the file had when the pass began | note their keys |
+//! | check | reads what was written, as the next session would | note their keys |
+//! | catch up | commits what saves have changed since the pass began | are committed to both files |
+//!
+//! A file that has caught up is whole, and has everything: it can take the place of the other. Until then it has a name of its own, and
+//! a crash leaves nothing but a file to be removed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bonfire::Result;
+use bonfire_store::disk::{Disk, DiskFile};
+
+use super::change::Change;
+use super::checkpoint_state::CheckpointState;
+use super::commit_file::{CommitFile, State};
+use super::file_check::FileCheck;
+use super::file_snapshot::FileSnapshot;
+use super::indices::Indices;
+use super::names::{TemporaryName, write_error};
+use super::new_file::{Draft, FrameProgress, NewFile, WrittenFile, frames_to_keep};
+use super::seal::Seal;
+use super::writer_state::WriterState;
+use crate::Durability;
+use crate::format::{FrameKey, FramePlace, Header};
+
+/// Copied bytes that are made durable together: a save whose sync comes at the same time has no more to wait for.
+const SYNC_BYTES: u64 = 1 << 20;
+
+/// The file that is to replace an open one.
+#[derive(Default)]
+pub(super) struct NextFile {
+    pass: PassSlot,
+    /// Keys that have changed since the pass began, and that the new file does not have yet.
+    changed: BTreeSet<FrameKey>,
+}
+
+/// Where the pass is.
+#[derive(Default)]
+enum PassSlot {
+    #[default]
+    None,
+    Here(Box<CompactionPass>),
+    /// A step works on it.
+    Away,
+    /// A step works on it, and is to drop it.
+    Abandoned,
+}
+
+impl NextFile {
+    /// Returns true if a pass has begun and has not ended.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.pass, PassSlot::Here(_) | PassSlot::Away)
+    }
+
+    /// Returns true if a new pass may begin.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.pass, PassSlot::None)
+    }
+
+    /// Begins a pass.
+    pub(super) fn begin(&mut self, pass: CompactionPass) {
+        self.changed.clear();
+        self.pass = PassSlot::Here(Box::new(pass));
+    }
+
+    /// Takes the pass for a step. `None` if there is none, or if another step works on it.
+    pub(super) fn take(&mut self) -> Option<Box<CompactionPass>> {
+        match std::mem::replace(&mut self.pass, PassSlot::Away) {
+            PassSlot::Here(pass) => Some(pass),
+            other => {
+                self.pass = other;
+                None
+            }
+        }
+    }
+
+    /// Puts the pass back after a step. `None` ends it, and so does an [`abandon`](Self::abandon) in between.
+    pub(super) fn put_back(&mut self, pass: Option<Box<CompactionPass>>) {
+        self.pass = match (&self.pass, pass) {
+            (PassSlot::Away, Some(pass)) => PassSlot::Here(pass),
+            _ => PassSlot::None,
+        };
+    }
+
+    /// Gives up the pass, if there is one: the file stays as it is.
+    pub(super) fn abandon(&mut self) {
+        self.pass = match std::mem::take(&mut self.pass) {
+            PassSlot::Away | PassSlot::Abandoned => PassSlot::Abandoned,
+            PassSlot::Here(_) | PassSlot::None => PassSlot::None,
+        };
+        self.changed.clear();
+    }
+
+    /// Notes the keys of a commit, and makes the same commit in the new file if it catches up already.
+    pub(super) fn note_commit(&mut self, change: &Change) {
+        if !self.is_under_way() {
+            return;
+        }
+        let keys = || change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied());
+        let PassSlot::Here(pass) = &mut self.pass else { return self.changed.extend(keys()) };
+        let Phase::CatchUp(successor) = &mut pass.phase else { return self.changed.extend(keys()) };
+        match successor.commit(change) {
+            Ok(()) => keys().for_each(|key| _ = self.changed.remove(&key)),
+            Err(error) => {
+                tracing::warn!(world = %pass.name, %error, "a compaction is given up");
+                self.abandon();
+            }
+        }
+    }
+
+    /// Takes the next key that the new file does not have as it is now.
+    pub(super) fn pop_changed(&mut self) -> Option<FrameKey> {
+        self.changed.pop_first()
+    }
+
+    /// Puts back a key that was taken.
+    pub(super) fn push_changed(&mut self, key: FrameKey) {
+        self.changed.insert(key);
+    }
+}
+
+/// One compaction.
+pub(super) struct CompactionPass {
+    disk: Arc<dyn Disk>,
+    pub(super) name: String,
+    capacity_min: u32,
+    old: FileSnapshot,
+    header: Header,
+    seal: Option<Arc<Seal>>,
+    pub(super) phase: Phase,
+    /// The frames that are copied.
+    frames: u64,
+    /// Bytes that were copied since the last sync.
+    unsynced: u64,
+    /// The new file has the name of the other one.
+    is_published: bool,
+}
+
+/// How far a compaction is.
+pub(super) enum Phase {
+    Copy(Draft),
+    Check(Box<WrittenFile>, Arc<dyn DiskFile>, FileCheck),
+    CatchUp(Box<Successor>),
+    /// The file has its name.
+    Done,
+}
+
+/// A new file that is whole, and that commits are appended to.
+pub(super) struct Successor {
+    commits: CommitFile,
+    writer: WriterState,
+    /// Where the next commit began after the last sync.
+    synced_end: u64,
+}
+
+impl CompactionPass {
+    /// Creates the new file.
+    pub(super) fn begin(commits: &CommitFile, capacity_min: u32) -> Result<Self> {
+        let mut old = FileSnapshot::of(commits);
+        let kept = frames_to_keep(&old.indices, &Change::default());
+        // They take much memory, and the list of what is copied has all that is needed of them.
+        old.indices = Indices::default();
+        let seal = old.next_seal(&commits.name)?;
+        let header = old.next_header(seal.as_deref());
+        let new = NewFile {
+            disk: &*commits.disk,
+            name: &commits.name,
+            temporary: TemporaryName::InSteps,
+            header: header.clone(),
+            capacity_min,
+            generation: old.generation,
+            seal: seal.clone(),
+        };
+        let frames = kept.len() as u64;
+        let draft = new.begin(kept, &Change::default())?;
+        Ok(Self {
+            disk: commits.disk.clone(),
+            name: commits.name.clone(),
+            capacity_min,
+            old,
+            header,
+            seal,
+            phase: Phase::Copy(draft),
+            frames,
+            unsynced: 0,
+            is_published: false,
+        })
+    }
+
+    /// Bytes that a pass writes, as far as it is known when it begins.
+    pub(super) fn bytes_needed(state: &State, capacity_min: u32) -> u64 {
+        let chunks = state.header.count.max(capacity_min);
+        state.indices.frame_bytes() + u64::from(chunks) * 3 * crate::format::ENTRY_BYTES as u64
+    }
+
+    fn new_file(&self, generation: u64) -> NewFile<'_> {
+        NewFile {
+            disk: &*self.disk,
+            name: &self.name,
+            temporary: TemporaryName::InSteps,
+            header: self.header.clone(),
+            capacity_min: self.capacity_min,
+            generation,
+            seal: self.seal.clone(),
+        }
+    }
+
+    /// Returns true if the frames of the file were moved since the pass began.
+    pub(super) fn is_outdated(&self, state: &State) -> bool {
+        self.old.moves != state.moves
+    }
+
+    /// Returns true if the rest of the work needs the writer.
+    pub(super) fn is_catching_up(&self) -> bool {
+        matches!(self.phase, Phase::CatchUp(_))
+    }
+
+    /// Copies or checks so many bytes, as far as that can be done beside saves. Returns the number of bytes.
+    pub(super) fn work_beside_saves(
+        &mut self,
+        commits: &CommitFile,
+        bytes_max: u64,
+        progress: FrameProgress<'_>,
+    ) -> Result<u64> {
+        let mut done = 0;
+        while done < bytes_max && !self.is_catching_up() {
+            done += self.work_once(commits, bytes_max - done, progress)?;
+        }
+        Ok(done)
+    }
+
+    fn work_once(
+        &mut self,
+        commits: &CommitFile,
+        bytes_max: u64,
+        progress: FrameProgress<'_>,
+    ) -> Result<u64> {
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Copy(mut draft) if draft.is_copied() => {
+                let generation = commits.state().generation.saturating_add(1);
+                let new = self.new_file(generation);
+                let written = new.finish(&mut draft, &Change::default())?;
+                let file = draft.into_file();
+                let check = new.begin_check(&*file, &written)?;
+                self.phase = Phase::Check(Box::new(written), file, check);
+                Ok(0)
+            }
+            Phase::Copy(mut draft) => {
+                let new = self.new_file(self.old.generation);
+                let mut heard = |copied| progress(copied, self.frames);
+                let copied = new.copy_some(&mut draft, &self.old.frames(false), bytes_max, &mut heard)?;
+                self.unsynced += copied;
+                if self.unsynced >= SYNC_BYTES {
+                    draft.sync().map_err(write_error(&*self.disk, "compact", &self.name))?;
+                    self.unsynced = 0;
+                }
+                self.phase = Phase::Copy(draft);
+                Ok(copied)
+            }
+            Phase::Check(written, file, check) if check.is_done() => {
+                let successor = Successor::new(self, commits, *written, file);
+                self.phase = Phase::CatchUp(Box::new(successor));
+                Ok(0)
+            }
+            Phase::Check(written, file, mut check) => {
+                let checked = check.check_some(&*file, bytes_max)?;
+                self.phase = Phase::Check(written, file, check);
+                Ok(checked)
+            }
+            phase @ (Phase::CatchUp(_) | Phase::Done) => {
+                self.phase = phase;
+                Ok(bytes_max)
+            }
+        }
+    }
+
+    /// Gives the new file the name of the other one. The error says whether the name may be the new file's.
+    pub(super) fn publish(&mut self) -> Result<(), super::new_file::PublishError> {
+        self.new_file(self.old.generation).publish()?;
+        self.is_published = true;
+        Ok(())
+    }
+
+    /// Returns the new file after it got its name.
+    pub(super) fn into_successor(mut self) -> Option<Successor> {
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::CatchUp(successor) => Some(*successor),
+            _ => None,
+        }
+    }
+}
+
+/// A pass that ends without a name for its file takes the file away.
+impl Drop for CompactionPass {
+    fn drop(&mut self) {
+        // Some systems remove no file that is open.
+        drop(std::mem::replace(&mut self.phase, Phase::Done));
+        if !self.is_published {
+            // A file that cannot be removed now is removed when the world is opened again.
+            let _ = self.disk.remove(&TemporaryName::InSteps.beside(&self.name));
+        }
+    }
+}
+
+impl Successor {
+    fn new(
+        pass: &CompactionPass,
+        commits: &CommitFile,
+        written: WrittenFile,
+        file: Arc<dyn DiskFile>,
+    ) -> Self {
+        let (generation, written_end) = (written.generation, written.end);
+        let name = TemporaryName::InSteps.beside(&pass.name);
+        let checkpoint = CheckpointState::written(written.header.clone(), written.side, written.tail_start);
+        let writer = WriterState::of_new_file(checkpoint, written.chain, written.end, generation);
+        let state = State {
+            file,
+            indices: written.indices,
+            first_bytes: written.header.encode(),
+            header: written.header,
+            generation,
+            moves: 0,
+            seal: pass.seal.clone(),
+            end: written.end,
+        };
+        let synced_end = written_end;
+        Self { commits: CommitFile::new(commits.disk.clone(), &name, None, state), writer, synced_end }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.commits.state().generation
+    }
+
+    pub(super) fn place(&self, key: FrameKey) -> Option<FramePlace> {
+        self.commits.state().indices.get(key)
+    }
+
+    /// Appends a commit. It is durable after the next [`sync`](Self::sync).
+    pub(super) fn commit(&mut self, change: &Change) -> Result<()> {
+        self.commits.write_commit(&mut self.writer, change, None, Durability::Buffered).map(drop)
+    }
+
+    /// Makes all commits durable if there are many.
+    pub(super) fn sync_if_due(&mut self) -> Result<()> {
+        if self.writer.end - self.synced_end < SYNC_BYTES { Ok(()) } else { self.sync() }
+    }
+
+    /// Makes all commits durable.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        let (file, generation) = {
+            let state = self.commits.state();
+            (state.file.clone(), state.generation)
+        };
+        self.synced_end = self.writer.end;
+        self.writer.sync_saves(&*file, &self.commits.name, generation)
+    }
+
+    pub(super) fn into_parts(self) -> (State, WriterState) {
+        (self.commits.into_state(), self.writer)
+    }
+}
+
+/// What compactions have done, and what saves had to wait for.
+#[derive(Default)]
+pub(super) struct Compactions {
+    /// No pass begins or goes on by itself.
+    pub(super) is_paused: AtomicBool,
+    /// Saves that wait for the writer. A step that needs the writer lets them go first.
+    pub(super) saves_waiting: AtomicUsize,
+    /// Passes that came to their end.
+    pub(super) passes: AtomicU64,
+    pub(super) steps: AtomicU64,
+    pub(super) bytes_copied: AtomicU64,
+    /// Bytes that were copied by steps that had the writer.
+    pub(super) bytes_copied_with_writer: AtomicU64,
+    /// The most bytes that were copied while one save waited for the writer.
+    pub(super) save_waited_bytes_max: AtomicU64,
+}
+
+impl Compactions {
+    /// Notes that a save waits for the writer, until the guard is dropped.
+    pub(super) fn wait(&self) -> WaitingSave<'_> {
+        self.saves_waiting.fetch_add(1, Ordering::AcqRel);
+        WaitingSave { all: self, copied_before: self.bytes_copied_with_writer.load(Ordering::Acquire) }
+    }
+}
+
+/// A save that waits for the writer.
+pub(super) struct WaitingSave<'c> {
+    all: &'c Compactions,
+    copied_before: u64,
+}
+
+impl Drop for WaitingSave<'_> {
+    fn drop(&mut self) {
+        self.all.saves_waiting.fetch_sub(1, Ordering::AcqRel);
+        let copied = self.all.bytes_copied_with_writer.load(Ordering::Acquire) - self.copied_before;
+        self.all.save_waited_bytes_max.fetch_max(copied, Ordering::AcqRel);
+    }
+}
