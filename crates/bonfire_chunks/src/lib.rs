@@ -13,6 +13,7 @@
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
 //! | [`ChunkWorker`] | reads and saves on a background thread |
 //! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
+//! | [`frames`] | the seam below a world: worlds in memory, or in a store of your own |
 //! | [`import`] | worlds written by other programs |
 //! | [`codec`] | cells as bytes, for tools |
 //!
@@ -22,6 +23,7 @@
 //! |---|---|---|
 //! | `zstd` | no | smaller chunks that take longer to save, for clouds and archives; links the C library |
 //! | `seal` | no | encrypted or tamper-evident worlds |
+//! | `conformance` | no | the tests that every store of frames must pass, for your own |
 //!
 //! # More
 //!
@@ -36,6 +38,7 @@ pub mod codec;
 mod durability;
 mod file;
 mod format;
+pub mod frames;
 mod generator;
 pub mod import;
 mod index;
@@ -62,7 +65,9 @@ pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLaye
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
 pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
-pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
+pub use world::{
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, Upgrade, WorldInfo,
+};
 
 /// The code of the README, compiled and run.
 #[cfg(doctest)]

@@ -322,8 +322,9 @@ impl Shared {
             queue.is_busy = false;
             self.changed.notify_all();
             if queue.waiting.is_empty() && !queue.is_ending && !is_compacted {
+                queue.is_busy = true;
                 drop(queue);
-                is_compacted = !self.step_compaction();
+                is_compacted = !self.compact_while_idle();
                 continue;
             }
             let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.is_ending;
@@ -381,8 +382,14 @@ impl Shared {
         false
     }
 
-    /// Does a step of a compaction if one is due. Returns true if there is more to do.
-    fn step_compaction(&self) -> bool {
-        catch_panic(PANICKED, || Ok(self.world.step_compaction_or_warn())).unwrap_or(false)
+    /// Compacts step by step, if that is due, until a request comes. Returns true if there is more to do.
+    fn compact_while_idle(&self) -> bool {
+        let step = || Ok(self.world.step_compaction_or_warn());
+        while catch_panic(PANICKED, step).unwrap_or(false) {
+            if !self.lock().waiting.is_empty() {
+                return true;
+            }
+        }
+        false
     }
 }

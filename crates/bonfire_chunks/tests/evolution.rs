@@ -316,3 +316,48 @@ fn another_generator_is_refused_unless_it_knows_the_old_one() {
     assert!(error.is_unsupported() && error.to_string().contains("generator"), "{error}");
     assert_eq!(world.read((1, 0)).unwrap(), Some(cells(1, 4, 1)), "a whole chunk needs no generator");
 }
+
+#[test]
+fn upgrades_in_steps_go_on_where_the_last_session_ended() {
+    let layer = |version| Layer::new("material", 1).version(version).persistence(Persistence::Always);
+    let first = Layers::new().with(layer(1));
+    let second = || Layers::new().with(layer(2)).upgrade("material", 1, |old| [old[0] + 100]);
+    let disk = MemoryDisk::new();
+    let open = |layers: Layers| {
+        ChunkOptions::new(layers)
+            .chunk_size(SIZE as u16)
+            .open_on(disk.clone(), "world", Access::Write)
+            .expect("a disk in memory")
+    };
+    let world = open(first);
+    let mut edit = world.edit();
+    for x in 0..10 {
+        edit.put((x, 0), vec![x as u8 + 1; CELLS]);
+    }
+    edit.commit(Durability::Synced).unwrap();
+    drop((edit, world));
+
+    let world = open(second());
+    let mut upgrade = world.upgrade();
+    assert_eq!(upgrade.left(), 10);
+    upgrade.step(3).unwrap();
+    assert_eq!(upgrade.left(), 7);
+    // What is saved or removed in between is not touched.
+    world.edit().put((5, 0), vec![55; CELLS]).remove((6, 0)).commit(Durability::Synced).unwrap();
+    upgrade.step(0).unwrap();
+    assert_eq!(upgrade.left(), 6, "a step does one at least");
+    drop((upgrade, world));
+
+    let world = open(second());
+    let mut upgrade = world.upgrade();
+    assert_eq!(upgrade.left(), 4, "three, one and two are done");
+    while upgrade.left() > 0 {
+        upgrade.step(3).unwrap();
+    }
+    assert_eq!(world.upgrade().left(), 0);
+    for x in [0, 1, 2, 3, 4, 7, 8, 9] {
+        assert_eq!(world.read((x, 0)).unwrap(), Some(vec![x as u8 + 101; CELLS]), "chunk {x}");
+    }
+    assert_eq!(world.read((5, 0)).unwrap(), Some(vec![55; CELLS]));
+    assert_eq!(world.read((6, 0)).unwrap(), None);
+}

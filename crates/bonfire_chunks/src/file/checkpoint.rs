@@ -3,18 +3,17 @@
 use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
-use super::change::{Change, NewFrame};
 use super::checkpoint_frames::{NewCheckpoint, WrittenCheckpoint};
 use super::checkpoint_state::{CheckpointState, TableChanges};
 use super::chunk_file::ChunkFile;
 use super::frame_scanner::FrameScanner;
 use super::names::{path_of, write_error};
-use super::write_commit::Committed;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{
     ENTRY_BYTES, Entry, FrameKey, FrameKind, HEADER_BYTES, Header, SIZE_BYTES, encode_image,
 };
+use crate::frames::{Committed, FrameChange, NewFrame};
 use crate::index::Index;
 
 /// Entries of the table that are near each other are written together with those between them.
@@ -32,7 +31,7 @@ impl ChunkFile {
     /// Brings header and table up to date. `entities` is the entity section.
     pub(super) fn checkpoint(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) -> Result<()> {
         if self.is_seal_outdated() {
-            return self.rewrite_in_place(writer, &Change::default(), &mut |_, _| {});
+            return self.rewrite_in_place(writer, &FrameChange::default(), &mut |_, _| {});
         }
         let keys_changed = !self.state().indices.of(FrameKind::Chunk).is_sorted();
         if keys_changed {
@@ -49,7 +48,7 @@ impl ChunkFile {
                 return Ok(());
             }
         }
-        self.commit_with_checkpoint(writer, &Change::default(), entities)?;
+        self.commit_with_checkpoint(writer, &FrameChange::default(), entities)?;
         Ok(())
     }
 
@@ -65,7 +64,7 @@ impl ChunkFile {
     pub(super) fn commit_with_checkpoint(
         &self,
         writer: &mut WriterState,
-        change: &Change,
+        change: &FrameChange,
         entities: Option<Vec<u8>>,
     ) -> Result<Committed> {
         let checkpoint = NewCheckpoint { entities };
@@ -131,7 +130,7 @@ impl ChunkFile {
     }
 
     fn grow_by_rewrite(&self, writer: &mut WriterState) -> Result<Growth> {
-        self.rewrite_in_place(writer, &Change::default(), &mut |_, _| {})?;
+        self.rewrite_in_place(writer, &FrameChange::default(), &mut |_, _| {})?;
         Ok(Growth::NewFile)
     }
 
@@ -170,12 +169,12 @@ impl ChunkFile {
     }
 
     /// Reads all frames that begin before `boundary`, as a change that saves them again. `None` if one cannot be read.
-    fn frames_before(&self, boundary: u64) -> Option<Change> {
+    fn frames_before(&self, boundary: u64) -> Option<FrameChange> {
         let keys: Vec<FrameKey> = {
             let state = self.state();
             state.indices.iter().filter(|(_, place)| place.start() < boundary).map(|(key, _)| key).collect()
         };
-        let mut change = Change::default();
+        let mut change = FrameChange::default();
         for key in keys {
             let frame = self.read(key, |tag, data| Ok(NewFrame { key, tag, data: data.to_vec() }));
             change.frames.extend(frame.ok()?);

@@ -2,17 +2,16 @@
 
 use bonfire::Result;
 
-use super::change::{Change, NewFrame};
 use super::chunk_file::ChunkFile;
 use super::counter;
-use super::write_commit::Committed;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{FrameKey, FrameKind};
+use crate::frames::{Committed, FrameChange, NewFrame};
 
 impl ChunkFile {
     /// Saves a change: all of it or nothing.
-    pub(crate) fn commit(&self, change: Change, durability: Durability) -> Result<Committed> {
+    pub(crate) fn commit(&self, change: FrameChange, durability: Durability) -> Result<Committed> {
         let waiting = self.compactions.wait();
         self.with_writer(|writer| {
             drop(waiting);
@@ -36,15 +35,15 @@ impl ChunkFile {
     }
 
     /// Saves a change by writing the file anew, sealed as files are today.
-    fn commit_by_rewrite(&self, writer: &mut WriterState, change: &Change) -> Result<Committed> {
-        change.check_sizes()?;
+    fn commit_by_rewrite(&self, writer: &mut WriterState, change: &FrameChange) -> Result<Committed> {
+        change.check()?;
         self.rewrite_in_place(writer, change, &mut |_, _| {})?;
         let state = self.state();
         Ok(Committed { generation: state.generation, bytes: state.file_bytes() })
     }
 
     /// Returns true if each save has a checkpoint, and the commit of this change can have it.
-    fn can_checkpoint_with(&self, writer: &WriterState, change: &Change) -> bool {
+    fn can_checkpoint_with(&self, writer: &WriterState, change: &FrameChange) -> bool {
         self.options.eager && writer.checkpoint.is_incremental() && !self.changes_chunks(change)
     }
 
@@ -53,7 +52,7 @@ impl ChunkFile {
     }
 
     /// Returns true if chunks come or go, so that the table is not the same with other values.
-    fn changes_chunks(&self, change: &Change) -> bool {
+    fn changes_chunks(&self, change: &FrameChange) -> bool {
         let state = self.state();
         let chunks = state.indices.of(FrameKind::Chunk);
         let is_new =

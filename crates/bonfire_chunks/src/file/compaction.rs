@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use bonfire::{Error, Result};
 
-use super::change::{Change, NewFrame};
 use super::chunk_file::ChunkFile;
 use super::counter;
 use super::new_file::FrameProgress;
 use super::next_file::{CompactionPass, NextFile, Phase, Successor};
 use super::writer_state::WriterState;
 use crate::format::FrameKey;
+use crate::frames::{FrameChange, NewFrame};
 
 /// What compactions of a world do, and have done since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl ChunkFile {
     /// Compacts the file, step by step. `progress` hears how many frames of how many are copied.
     pub(crate) fn compact(&self, progress: FrameProgress<'_>) -> Result<()> {
         if self.is_seal_outdated() {
-            return self.compact_with(&Change::default(), progress);
+            return self.compact_with(&FrameChange::default(), progress);
         }
         let passes = self.compactions.passes.load(Acquire);
         loop {
@@ -193,7 +193,7 @@ impl ChunkFile {
         bytes_max: u64,
     ) -> Result<StepOutcome> {
         let Phase::CatchUp(successor) = &mut pass.phase else { return Ok(StepOutcome::More) };
-        let (mut change, mut bytes) = (Change::default(), 0);
+        let (mut change, mut bytes) = (FrameChange::default(), 0);
         while let Some(key) = next.pop_changed() {
             let place = self.state().indices.get(key);
             let Some(place) = place else {
@@ -257,7 +257,7 @@ impl ChunkFile {
     fn pass_in_number(&self, successor: &mut Successor) -> Result<()> {
         let generation = self.state().generation;
         while successor.generation() <= generation {
-            successor.commit(&Change::default())?;
+            successor.commit(&FrameChange::default())?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! | `names`, `indices`, `report` | names, lock and errors; where frames are; the result of opening |
 //! | `frame_reader`, `frame_scanner`, `frame_writer` | frames as bytes: one of them, all of them, new ones |
 //! | `no_seal`, `seal`, `counter` | frames that need a key; the newest save of a sealed file |
-//! | `change`, `entity_section`, `proof` | the frames of a save; bodies as the document has them; what a sealed file proves |
+//! | `entity_section`, `proof` | bodies as the document has them; what a sealed file proves |
 //! | `side_index`, `replay`, `recover` | from bytes of unknown origin to where everything is |
 //! | `commit_file`, `checkpoint_state`, `writer_state` | the state that readers share; the state of the writer |
 //! | `checkpoint_frames`, `write_commit` | one commit at the end of the file, with the frames of a checkpoint if one is given |
@@ -22,9 +22,8 @@
 //! | `rewrite`, `compaction` | replacements in one go, copies; replacements in steps |
 //! | `checkpoint` | header, table and side index brought up to date; growth of the table |
 //! | `commit` | saves, which decide whether a checkpoint is due |
-//! | `repair`, `open` | repairs before a file can be written to; opening and closing |
+//! | `repair`, `open`, `store` | repairs before a file can be written to; opening and closing; the file as a store of frames |
 
-mod change;
 mod checkpoint;
 mod checkpoint_frames;
 mod checkpoint_state;
@@ -55,12 +54,12 @@ mod report;
 mod rewrite;
 mod seal;
 mod side_index;
+mod store;
 #[cfg(test)]
 mod tests;
 mod write_commit;
 mod writer_state;
 
-pub(crate) use self::change::{Change, NewFrame};
 pub(crate) use self::chunk_file::{ChunkFile, FileOptions};
 pub use self::compaction::CompactionStatus;
 pub(crate) use self::compaction::StepOutcome;
@@ -70,4 +69,5 @@ pub(crate) use self::names::TemporaryName;
 pub(crate) use self::names::lock_name;
 pub(crate) use self::new_file::NewFile;
 pub use self::report::{DamagedFrame, OpenReport};
+pub(crate) use self::rewrite::FileCopy;
 pub(crate) use self::seal::Seal;

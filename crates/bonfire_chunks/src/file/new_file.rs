@@ -1,12 +1,12 @@
 //! Files that are written as a whole, to be new worlds or to replace others. They get their name when they are durable.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk, DiskFile};
 
-use super::change::{Change, NewFrame};
 use super::entity_section::EntitySection;
 use super::file_check::{ExpectedFile, FileCheck};
 use super::frame_reader::read_place;
@@ -23,6 +23,7 @@ use crate::format::{
     Commit, ENTRY_BYTES, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES,
     Header, SIZE_BYTES, SideIndex, TRAILER_BYTES, WrittenFrame, encode_image,
 };
+use crate::frames::{FrameChange, NewFrame};
 
 /// A callback that gets the number of frames that are done, and of all frames.
 pub(crate) type FrameProgress<'p> = &'p mut dyn FnMut(u64, u64);
@@ -102,47 +103,58 @@ impl NewFile<'_> {
     pub(super) fn write(
         &self,
         old: Option<&FramesToCopy<'_>>,
-        change: &Change,
+        change: &FrameChange,
         progress: FrameProgress<'_>,
     ) -> Result<(Arc<dyn DiskFile>, WrittenFile)> {
         let kept = old.map(|old| frames_to_keep(old.indices, change)).unwrap_or_default();
-        let mut draft = self.begin(kept, change)?;
-        match self.write_draft(&mut draft, old, change, progress) {
-            Ok(written) => Ok((draft.file, written)),
-            Err(error) => {
-                drop(draft);
-                // The error that matters is the first one.
-                let _ = self.disk.remove(&self.temporary_name());
-                Err(error)
+        let chunks = change.frames.iter().filter(|frame| frame.key.kind == FrameKind::Chunk).count();
+        let total = (kept.len() + change.frames.len()) as u64;
+        self.fill(self.begin(kept, chunks)?, |draft| {
+            while let Some(old) = old.filter(|_| !draft.is_copied()) {
+                self.copy_some(draft, old, WRITE_BYTES as u64, &mut |frames| progress(frames, total))?;
             }
-        }
+            self.add_frames(draft, change.frames.iter().map(Ok))?;
+            progress(total, total);
+            Ok(())
+        })
     }
 
-    fn write_draft(
+    /// Writes a file of these frames, which takes the place of one that has its name. `chunks` is their number, or more.
+    pub(crate) fn replace_with(
         &self,
-        draft: &mut Draft,
-        old: Option<&FramesToCopy<'_>>,
-        change: &Change,
-        progress: FrameProgress<'_>,
-    ) -> Result<WrittenFile> {
-        let total = (draft.kept.len() + change.frames.len()) as u64;
-        while let Some(old) = old.filter(|_| !draft.is_copied()) {
-            self.copy_some(draft, old, WRITE_BYTES as u64, &mut |frames| progress(frames, total))?;
-        }
-        let written = self.finish(draft, change)?;
-        progress(total, total);
-        let mut check = self.begin_check(&*draft.file, &written)?;
-        while !check.is_done() {
-            check.check_some(&*draft.file, u64::MAX)?;
-        }
-        Ok(written)
+        chunks: usize,
+        frames: impl Iterator<Item = Result<NewFrame>>,
+    ) -> Result<()> {
+        let _lock = take_lock(self.disk, self.name)?;
+        drop(self.fill(self.begin(Vec::new(), chunks)?, |draft| self.add_frames(draft, frames))?);
+        self.publish().map_err(|failure| failure.error)
     }
 
-    /// Creates the file, with room for a table of these frames and those of the change.
-    pub(super) fn begin(&self, kept: Vec<(FrameKey, FramePlace)>, change: &Change) -> Result<Draft> {
-        let is_chunk = |key: &FrameKey| key.kind == FrameKind::Chunk;
-        let chunks = kept.iter().filter(|(key, _)| is_chunk(key)).count()
-            + change.frames.iter().filter(|frame| is_chunk(&frame.key)).count();
+    /// Completes a file with the frames that `add` gives it, and checks it.
+    fn fill(
+        &self,
+        mut draft: Draft,
+        add: impl FnOnce(&mut Draft) -> Result<()>,
+    ) -> Result<(Arc<dyn DiskFile>, WrittenFile)> {
+        let written = add(&mut draft).and_then(|()| {
+            let written = self.finish(&mut draft)?;
+            let mut check = self.begin_check(&*draft.file, &written)?;
+            while !check.is_done() {
+                check.check_some(&*draft.file, u64::MAX)?;
+            }
+            Ok(written)
+        });
+        let file = draft.into_file();
+        written.map(|written| (file.clone(), written)).inspect_err(|_| {
+            drop(file);
+            // The error that matters is the first one.
+            let _ = self.disk.remove(&self.temporary_name());
+        })
+    }
+
+    /// Creates the file, with room for a table of the frames that are to be copied and so many chunks more.
+    pub(super) fn begin(&self, kept: Vec<(FrameKey, FramePlace)>, chunks: usize) -> Result<Draft> {
+        let chunks = chunks + kept.iter().filter(|(key, _)| key.kind == FrameKind::Chunk).count();
         let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
         let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
@@ -218,8 +230,7 @@ impl NewFile<'_> {
             heard(draft.copied as u64);
         }
         out.flush().map_err(write_error(self.disk, "write", self.name))?;
-        draft.end = out.end;
-        draft.buffer = out.buffer;
+        (draft.end, draft.buffer) = (out.end, out.buffer);
         Ok(draft.end - start)
     }
 
@@ -269,15 +280,31 @@ impl NewFile<'_> {
         written.map_err(write_error(self.disk, "write", self.name))
     }
 
-    /// Writes the frames of a change and those that are put aside, then what comes behind all frames and before them, and makes
-    /// everything durable.
-    pub(super) fn finish(&self, draft: &mut Draft, change: &Change) -> Result<WrittenFile> {
+    /// Writes new frames.
+    fn add_frames<F: Borrow<NewFrame>>(
+        &self,
+        draft: &mut Draft,
+        frames: impl Iterator<Item = Result<F>>,
+    ) -> Result<()> {
         let file = draft.file.clone();
         let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
-        for NewFrame { key, tag, data } in draft.damaged.iter().chain(&change.frames) {
+        for frame in frames {
+            let frame = frame?;
+            let NewFrame { key, tag, data } = frame.borrow();
             draft.new.note(*key, self.write_frame(*key, *tag, data, &mut out)?);
             draft.new.entities.add(*key, data);
         }
+        out.flush().map_err(write_error(self.disk, "write", self.name))?;
+        (draft.end, draft.buffer) = (out.end, out.buffer);
+        Ok(())
+    }
+
+    /// Writes the frames that are put aside, then what comes behind all frames and before them, and makes everything durable.
+    pub(super) fn finish(&self, draft: &mut Draft) -> Result<WrittenFile> {
+        let damaged = std::mem::take(&mut draft.damaged);
+        self.add_frames(draft, damaged.iter().map(Ok))?;
+        let file = draft.file.clone();
+        let out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
         let new = std::mem::take(&mut draft.new);
         let written = self.write_lists(out, new, draft.header.clone());
         written.map_err(write_error(self.disk, "write", self.name))
@@ -361,7 +388,7 @@ impl NewFile<'_> {
     }
 
     /// Creates a file with some frames. It must not be there.
-    pub(crate) fn create(&self, change: &Change) -> Result<()> {
+    pub(crate) fn create(&self, change: &FrameChange) -> Result<()> {
         let _lock = take_lock(self.disk, self.name)?;
         if self.disk.open(self.name, Access::Read).is_ok() {
             return Err(Error::conflict(format!("`{}` is there already", self.name)));
@@ -379,7 +406,7 @@ pub(super) struct PublishError {
 }
 
 /// The frames of a file that a change leaves as they are, in the order in which a new file has them.
-pub(super) fn frames_to_keep(indices: &Indices, change: &Change) -> Vec<(FrameKey, FramePlace)> {
+pub(super) fn frames_to_keep(indices: &Indices, change: &FrameChange) -> Vec<(FrameKey, FramePlace)> {
     let changed: HashSet<FrameKey> =
         change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
     let mut kept: Vec<(FrameKey, FramePlace)> =

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use bonfire::Result;
 use bonfire_store::disk::{Disk, DiskFile};
 
-use super::change::Change;
 use super::checkpoint_state::CheckpointState;
 use super::commit_file::{CommitFile, State};
 use super::file_check::FileCheck;
@@ -28,6 +27,7 @@ use super::seal::Seal;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{FrameKey, FramePlace, Header};
+use crate::frames::FrameChange;
 
 /// Copied bytes that are made durable together: a save whose sync comes at the same time has no more to wait for.
 const SYNC_BYTES: u64 = 1 << 20;
@@ -98,7 +98,7 @@ impl NextFile {
     }
 
     /// Notes the keys of a commit, and makes the same commit in the new file if it catches up already.
-    pub(super) fn note_commit(&mut self, change: &Change) {
+    pub(super) fn note_commit(&mut self, change: &FrameChange) {
         if !self.is_under_way() {
             return;
         }
@@ -163,7 +163,7 @@ impl CompactionPass {
     /// Creates the new file.
     pub(super) fn begin(commits: &CommitFile, capacity_min: u32) -> Result<Self> {
         let mut old = FileSnapshot::of(commits);
-        let kept = frames_to_keep(&old.indices, &Change::default());
+        let kept = frames_to_keep(&old.indices, &FrameChange::default());
         // They take much memory, and the list of what is copied has all that is needed of them.
         old.indices = Indices::default();
         let seal = old.next_seal(&commits.name)?;
@@ -178,7 +178,7 @@ impl CompactionPass {
             seal: seal.clone(),
         };
         let frames = kept.len() as u64;
-        let draft = new.begin(kept, &Change::default())?;
+        let draft = new.begin(kept, 0)?;
         Ok(Self {
             disk: commits.disk.clone(),
             name: commits.name.clone(),
@@ -245,7 +245,7 @@ impl CompactionPass {
             Phase::Copy(mut draft) if draft.is_copied() => {
                 let generation = commits.state().generation.saturating_add(1);
                 let new = self.new_file(generation);
-                let written = new.finish(&mut draft, &Change::default())?;
+                let written = new.finish(&mut draft)?;
                 let file = draft.into_file();
                 let check = new.begin_check(&*file, &written)?;
                 self.phase = Phase::Check(Box::new(written), file, check);
@@ -342,7 +342,7 @@ impl Successor {
     }
 
     /// Appends a commit. It is durable after the next [`sync`](Self::sync).
-    pub(super) fn commit(&mut self, change: &Change) -> Result<()> {
+    pub(super) fn commit(&mut self, change: &FrameChange) -> Result<()> {
         self.commits.write_commit(&mut self.writer, change, None, Durability::Buffered).map(drop)
     }
 

@@ -2,7 +2,6 @@
 
 use bonfire::Result;
 
-use super::change::{Change, DATA_BYTES_MAX, NewFrame};
 use super::chunk_file::ChunkFile;
 use super::frame_writer::WRITE_BYTES;
 use super::names::{read_error, write_error};
@@ -11,6 +10,7 @@ use super::report::{DamagedFrame, OpenReport};
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::FrameKey;
+use crate::frames::{DATA_BYTES_MAX, FrameChange, NewFrame};
 
 impl ChunkFile {
     /// Makes the file one that saves can be appended to.
@@ -56,10 +56,10 @@ impl ChunkFile {
     }
 
     /// The change that puts aside what is damaged, so that it is not taken for something that was never there.
-    fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<Change> {
+    fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<FrameChange> {
         let file = self.state().file.clone();
         let len = file.len().map_err(read_error(&*self.disk, "read", &self.name))?;
-        let mut change = Change::default();
+        let mut change = FrameChange::default();
         // A hostile file may claim all of itself for each of many frames.
         let mut room = len;
         for DamagedFrame { key, place } in damaged {

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use bonfire::Result;
 use bonfire_store::disk::{Access, Disk};
 
-use super::change::Change;
 use super::checkpoint_state::CheckpointState;
 use super::chunk_file::ChunkFile;
 use super::commit_file::State;
@@ -16,6 +15,7 @@ use super::names::{TemporaryName, take_lock, write_error};
 use super::new_file::FrameProgress;
 use super::writer_state::WriterState;
 use crate::format::{FrameKey, FrameKind, Header};
+use crate::frames::FrameChange;
 
 impl ChunkFile {
     /// The document's entity section: the bodies of all chunks.
@@ -40,7 +40,7 @@ impl ChunkFile {
     }
 
     /// Writes the file anew with a change, and without what is dead.
-    pub(super) fn compact_with(&self, change: &Change, progress: FrameProgress<'_>) -> Result<()> {
+    pub(super) fn compact_with(&self, change: &FrameChange, progress: FrameProgress<'_>) -> Result<()> {
         self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
     }
 
@@ -63,7 +63,7 @@ impl ChunkFile {
     pub(super) fn rewrite_in_place(
         &self,
         writer: &mut WriterState,
-        change: &Change,
+        change: &FrameChange,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
         self.next_file().abandon();
@@ -141,7 +141,7 @@ impl FileCopy {
         self,
         disk: &dyn Disk,
         name: &str,
-        change: &Change,
+        change: &FrameChange,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
         let _lock = take_lock(disk, name)?;

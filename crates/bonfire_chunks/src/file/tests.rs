@@ -9,6 +9,7 @@ use bonfire_testkit::disk::{CrashDisk, Explorer, Random};
 
 use super::*;
 use crate::format::{FrameKey, FrameKind, FrameTag, Header, encode_head};
+use crate::frames::{FrameChange, NewFrame, conformance};
 use crate::{ChunkPos, Durability};
 
 const NAME: &str = "world.save";
@@ -43,7 +44,7 @@ fn create(disk: &dyn Disk) -> Model {
         tag: FrameTag::default(),
         data: encode_head(&header()).to_vec(),
     };
-    let change = Change { frames: vec![settings(0), settings(1)], removed: Vec::new() };
+    let change = FrameChange { frames: vec![settings(0), settings(1)], removed: Vec::new() };
     let new = NewFile {
         disk,
         name: NAME,
@@ -68,8 +69,8 @@ fn contents(file: &ChunkFile) -> Result<Model> {
     keys.into_iter().map(read).collect()
 }
 
-fn random_change(random: &mut Random, model: &mut Model) -> Change {
-    let mut change = Change::default();
+fn random_change(random: &mut Random, model: &mut Model) -> FrameChange {
+    let mut change = FrameChange::default();
     for _ in 0..1 + random.below(5) {
         let kind = *random.pick(&[
             FrameKind::Chunk,
@@ -261,4 +262,24 @@ fn a_closed_file_opens_without_any_repair() {
     let (file, report) = open(disk, false).expect("it was closed");
     assert_eq!(report, OpenReport::default());
     assert_eq!(contents(&file).expect("all is whole"), model);
+}
+
+#[test]
+fn the_file_keeps_the_rules_of_stores() {
+    for eager in [false, true] {
+        conformance::check(|| {
+            let disk = MemoryDisk::new();
+            let new = NewFile {
+                disk: &disk,
+                name: NAME,
+                temporary: TemporaryName::InOneGo,
+                header: header(),
+                capacity_min: 4,
+                generation: 1,
+                seal: None,
+            };
+            new.create(&FrameChange::default()).expect("a disk in memory");
+            move || open(disk.clone(), eager).expect("a healthy disk").0
+        });
+    }
 }

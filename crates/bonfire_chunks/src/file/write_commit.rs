@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
-use super::change::{Change, NewFrame};
 use super::checkpoint_frames::{CheckpointWriter, NewCheckpoint, WrittenCheckpoint};
 use super::commit_file::{CommitFile, State};
 use super::counter;
@@ -16,14 +15,8 @@ use super::replay::digest;
 use super::seal::{FrameIdentity, Seal};
 use super::writer_state::WriterState;
 use crate::format::{Commit, FrameKey, FrameKind, FramePlace, FrameTag};
+use crate::frames::{Committed, FrameChange, NewFrame};
 use crate::{ChunkPos, Durability};
-
-/// The result of a save.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Committed {
-    pub(crate) generation: u64,
-    pub(crate) bytes: u64,
-}
 
 /// A commit that is in the file.
 pub(super) struct WrittenCommit {
@@ -38,11 +31,11 @@ impl CommitFile {
     pub(super) fn write_commit(
         &self,
         writer: &mut WriterState,
-        change: &Change,
+        change: &FrameChange,
         checkpoint: Option<&NewCheckpoint>,
         durability: Durability,
     ) -> Result<WrittenCommit> {
-        change.check_sizes()?;
+        change.check()?;
         let target = CommitTarget::new(&self.state(), writer.chain)?;
         let written = self.write_buffered(writer, &target, change, checkpoint).map_err(|error| {
             writer.cut_off(&*target.file);
@@ -63,7 +56,7 @@ impl CommitFile {
         &self,
         writer: &mut WriterState,
         target: &CommitTarget,
-        change: &Change,
+        change: &FrameChange,
         checkpoint: Option<&NewCheckpoint>,
     ) -> std::io::Result<CommitFrames> {
         let mut out = FrameWriter::new(&*target.file, writer.end, std::mem::take(&mut writer.buffer));
@@ -79,7 +72,7 @@ impl CommitFile {
         writer: &WriterState,
         target: &CommitTarget,
         out: &mut FrameWriter<'_>,
-        change: &Change,
+        change: &FrameChange,
         checkpoint: Option<&NewCheckpoint>,
     ) -> std::io::Result<CommitFrames> {
         let ChangedFrames { entries, digest } = target.write_change(out, change)?;
@@ -164,7 +157,11 @@ impl CommitTarget {
     }
 
     /// Writes the frames of a change, and a frame without data for each key that is removed.
-    fn write_change(&self, out: &mut FrameWriter<'_>, change: &Change) -> std::io::Result<ChangedFrames> {
+    fn write_change(
+        &self,
+        out: &mut FrameWriter<'_>,
+        change: &FrameChange,
+    ) -> std::io::Result<ChangedFrames> {
         let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
         let mut crcs = Vec::with_capacity(change.frames.len());
         for NewFrame { key, tag, data } in &change.frames {

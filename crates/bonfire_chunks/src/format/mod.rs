@@ -19,7 +19,8 @@ use crate::ChunkPos;
 /// The content of a frame. A number is never used again for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum FrameKind {
+#[non_exhaustive]
+pub enum FrameKind {
     /// The cells of a chunk.
     Chunk = 1,
     /// The document's entity section. The save that writes a checkpoint ends with it.
@@ -48,7 +49,7 @@ pub(crate) enum FrameKind {
 
 impl FrameKind {
     /// The kinds that hold something of the game's. Each has an index of its own.
-    pub(crate) const CONTENT: [Self; 8] = [
+    pub const CONTENT: [Self; 8] = [
         Self::Chunk,
         Self::Bodies,
         Self::Snapshot,
@@ -59,12 +60,14 @@ impl FrameKind {
         Self::DamagedSnapshot,
     ];
 
-    pub(crate) fn from_number(number: u8) -> Option<Self> {
+    /// Returns the kind with this number: `kind as u8`.
+    pub fn from_number(number: u8) -> Option<Self> {
         let others = [Self::EntitySection, Self::Commit, Self::TableImage, Self::SideIndex];
         Self::CONTENT.into_iter().chain(others).find(|kind| *kind as u8 == number)
     }
 
-    pub(crate) fn is_content(self) -> bool {
+    /// Returns true for the kinds of [`CONTENT`](Self::CONTENT).
+    pub fn is_content(self) -> bool {
         Self::CONTENT.contains(&self)
     }
 
@@ -79,7 +82,7 @@ impl FrameKind {
     }
 
     /// What it is called in messages.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
             Self::Bodies => "bodies",
@@ -97,13 +100,16 @@ impl FrameKind {
 
 /// The key of a frame in the indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FrameKey {
-    pub(crate) kind: FrameKind,
-    pub(crate) pos: ChunkPos,
+pub struct FrameKey {
+    /// What the frame holds.
+    pub kind: FrameKind,
+    /// The chunk that it belongs to. Settings and schemas use the numbers for themselves.
+    pub pos: ChunkPos,
 }
 
 impl FrameKey {
-    pub(crate) fn new(kind: FrameKind, pos: ChunkPos) -> Self {
+    /// The key of a frame of this kind.
+    pub fn new(kind: FrameKind, pos: ChunkPos) -> Self {
         Self { kind, pos }
     }
 
@@ -118,12 +124,13 @@ impl FrameKey {
 
 /// How the data of a frame is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FrameTag {
+pub struct FrameTag {
     /// Of chunks: 0 empty, 1 delta, 2 full.
-    pub(crate) storage: u8,
-    pub(crate) codec: u8,
+    pub storage: u8,
+    /// The codec of its data.
+    pub codec: u8,
     /// The number of the layer set.
-    pub(crate) layers: u8,
+    pub layers: u8,
 }
 
 impl FrameTag {

@@ -8,8 +8,8 @@ use bonfire::{Error, Result};
 use super::cells::Encoder;
 use super::edit::PendingChange;
 use super::{ChunkWorld, SaveState, World};
-use crate::file::NewFrame;
 use crate::format::{FrameKey, FrameKind, FrameTag};
+use crate::frames::NewFrame;
 use crate::{Body, BodyId, BodyIds, ChunkPos, ChunkRect, decode_bodies, encode_bodies};
 
 impl ChunkWorld {
@@ -31,8 +31,7 @@ impl ChunkWorld {
 
     /// The chunks of a rectangle that have bodies, row by row.
     pub fn chunks_with_bodies(&self, rect: ChunkRect) -> Vec<ChunkPos> {
-        let state = self.inner.file.state();
-        state.indices.of(FrameKind::Bodies).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        self.inner.frames.positions(FrameKind::Bodies, &rect)
     }
 
     /// Gives out ids for new bodies that no session of this world has given out, or will. What is split off a body takes new
@@ -50,7 +49,7 @@ impl World {
     fn stored_bodies(&self, pos: ChunkPos) -> Result<Option<Vec<Body>>> {
         let key = FrameKey::new(FrameKind::Bodies, pos);
         let here = |error: Error| error.in_field(format_args!("bodies of chunk {pos}"));
-        self.file.read(key, |tag, data| {
+        self.frames.read(key, |tag, data| {
             let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
             let list = decode_bodies(data, set_bytes, self.options.body_limits).map_err(here)?;
             if let Some(lost) = list.lost.into_iter().next() {
@@ -179,7 +178,7 @@ impl World {
         let homes = lists.values().flatten().filter_map(|body| saving.homes.get(&body.id));
         let places: BTreeSet<ChunkPos> = lists.keys().chain(homes).copied().collect();
         for pos in places {
-            let read = self.file.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
+            let read = self.frames.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
                 let (conversion, set_bytes) = self.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
                     if saving.homes.get(&body.id).is_none_or(|home| *home == pos) {

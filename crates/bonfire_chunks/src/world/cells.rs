@@ -8,8 +8,8 @@ use bonfire::{Error, Result};
 
 use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
-use crate::file::NewFrame;
 use crate::format::{FrameKey, FrameKind, FrameTag};
+use crate::frames::NewFrame;
 use crate::{ChunkPos, Conversion, LayerSet, StoredLayer};
 
 /// How chunks are stored: numbers of the document.
@@ -43,7 +43,7 @@ impl World {
     /// Puts a chunk into `cells`, which have the right size. False if it is not in the file.
     pub(super) fn read_cells(&self, pos: ChunkPos, cells: &mut [u8]) -> Result<bool> {
         let key = FrameKey::new(FrameKind::Chunk, pos);
-        Ok(self.file.read(key, |tag, data| self.decode_cells(pos, tag, data, cells))?.is_some())
+        Ok(self.frames.read(key, |tag, data| self.decode_cells(pos, tag, data, cells))?.is_some())
     }
 
     pub(super) fn decode_cells(
@@ -334,7 +334,7 @@ impl<'w> Encoder<'w> {
         let cells = self.world.options.cells_per_chunk();
         let default = || CarriedCells { bytes: self.carried_default.repeat(cells), is_whole: false };
         let key = FrameKey::new(FrameKind::Chunk, pos);
-        let found = self.world.file.read(key, |tag, data| {
+        let found = self.world.frames.read(key, |tag, data| {
             let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
             let mut carried = default();
             if tag.storage == FULL {

@@ -7,8 +7,8 @@ use bonfire::Result;
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
 use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
-use crate::file::{Change, NewFrame};
 use crate::format::{FrameKey, FrameKind};
+use crate::frames::{FrameChange, NewFrame};
 use crate::{Body, ChunkPos, Durability};
 
 /// Collects changes of a world. Nothing happens before [`commit`](Self::commit); of several calls for one chunk the last
@@ -176,9 +176,9 @@ impl World {
         let mut saving = self.saving();
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
-            let (state, current) = (self.file.state(), saving.settings.current);
+            let current = saving.settings.current;
             let is_old = |kind: FrameKind, pos: ChunkPos| {
-                state.indices.get(FrameKey::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
+                self.frames.tag(FrameKey::new(kind, pos)).is_some_and(|tag| tag.layers != current)
             };
             encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
             edit.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
@@ -187,12 +187,12 @@ impl World {
         if change.is_empty() {
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
-                self.file.flush_buffered()?;
+                self.frames.store().commit(change, durability)?;
             }
             return Ok(report);
         }
-        self.file.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
-        let committed = self.file.commit(change, durability)?;
+        self.frames.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
+        let committed = self.frames.store().commit(change, durability)?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
         effects.apply(&mut saving);
         Ok(report)
@@ -229,7 +229,7 @@ impl World {
         encoded: Vec<(ChunkPos, Encoded)>,
         saving: &mut SaveState,
         report: &mut CommitReport,
-    ) -> Result<(Change, CommitEffects)> {
+    ) -> Result<(FrameChange, CommitEffects)> {
         let mut pending = PendingChange::default();
         let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
@@ -262,12 +262,11 @@ impl World {
         // What was set aside as damaged is replaced, or removed.
         let touched: Vec<FrameKey> = frames.keys().chain(&removed).copied().collect();
         removed.extend(touched.iter().filter_map(|key| Some(FrameKey::new(key.kind.damaged()?, key.pos))));
-        let mut change = Change { frames: frames.into_values().collect(), removed: Vec::new() };
-        let state = self.file.state();
-        change.removed = removed.into_iter().filter(|key| state.indices.get(*key).is_some()).collect();
+        let removed = removed.into_iter().filter(|key| self.frames.tag(*key).is_some()).collect();
+        let mut change = FrameChange { frames: frames.into_values().collect(), removed };
         if saving.settings_changed && !change.is_empty() {
             let cell_bytes = u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX);
-            let header = crate::format::Header { cell_bytes, ..state.header.clone() };
+            let header = crate::format::Header { cell_bytes, ..self.frames.header() };
             change.frames.extend(settings_frames(&saving.settings, &header));
             effects.settings_written = true;
         }

@@ -9,8 +9,8 @@ use bonfire::{Error, Result, Snapshot};
 
 use super::edit::PendingChange;
 use super::{ChunkWorld, World};
-use crate::file::NewFrame;
 use crate::format::{FrameKey, FrameKind, FrameTag, take};
+use crate::frames::NewFrame;
 use crate::{ChunkPos, ChunkRect};
 
 /// The number of the section in the core's format.
@@ -26,13 +26,12 @@ impl ChunkWorld {
         let pos = pos.into();
         let here = |error: Error| error.in_field(format_args!("entities of chunk {pos}"));
         let read = |_, data: &[u8]| self.inner.join(data).map_err(here);
-        self.inner.file.read(FrameKey::new(FrameKind::Snapshot, pos), read)
+        self.inner.frames.read(FrameKey::new(FrameKind::Snapshot, pos), read)
     }
 
     /// The chunks of a rectangle that have entities, row by row.
     pub fn chunks_with_entities(&self, rect: ChunkRect) -> Vec<ChunkPos> {
-        let state = self.inner.file.state();
-        state.indices.of(FrameKind::Snapshot).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        self.inner.frames.positions(FrameKind::Snapshot, &rect)
     }
 }
 
@@ -56,7 +55,7 @@ impl World {
                 for place in places(*hash) {
                     let key = FrameKey::new(FrameKind::Schema, place);
                     let is_there =
-                        self.file.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
+                        self.frames.read(key, |_, data| Ok(data == *section)).ok().flatten() == Some(true);
                     if !is_there {
                         frames.entry(key).or_insert_with(|| NewFrame {
                             key,
@@ -100,7 +99,7 @@ impl World {
     fn append_section(&self, cut: &SchemaCut, out: &mut Vec<u8>) -> Result<()> {
         let mut lost = None;
         for place in places(cut.hash) {
-            let found = self.file.read(FrameKey::new(FrameKind::Schema, place), |_, data| {
+            let found = self.frames.read(FrameKey::new(FrameKind::Schema, place), |_, data| {
                 let is_it = data.len() == cut.len as usize && hash(data) == cut.hash;
                 if is_it {
                     out.extend_from_slice(data);

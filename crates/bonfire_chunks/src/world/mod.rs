@@ -6,17 +6,24 @@
 //! | `cells` | from cells to frames and back |
 //! | `edit` | what is saved together |
 //! | `bodies`, `entities` | what else a chunk has |
-//! | `maintain` | checks, compaction, copies, upgrades |
+//! | `world_frames` | the frames: a file, or another store |
+//! | `info`, `check`, `copies` | what there is; a look at everything; copies |
+//! | `maintain`, `upgrade` | compaction, worlds that others write to; chunks of earlier releases |
 //! | `stored` | chunks as they lie in the file |
 
 mod bodies;
 mod cells;
+mod check;
+mod copies;
 mod edit;
 mod entities;
+mod info;
 mod maintain;
 mod options;
 mod settings;
 mod stored;
+mod upgrade;
+mod world_frames;
 
 use std::collections::{BTreeMap, HashMap};
 #[cfg(not(target_arch = "wasm32"))]
@@ -26,18 +33,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk};
 
+pub use self::check::CheckReport;
 pub use self::edit::{CommitReport, Edit, StoredChunk};
-pub use self::maintain::{CheckReport, Storage, WorldInfo};
+pub use self::info::{Storage, WorldInfo};
 pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
+pub use self::upgrade::Upgrade;
+use self::world_frames::WorldFrames;
 use crate::codec::Choice;
-use crate::file::{
-    Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, TemporaryName, newest_counted,
-};
-use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};
-use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, LayerSet, Layers};
+use crate::file::{ChunkFile, FileOptions, NewFile, OpenReport, Seal, TemporaryName, newest_counted};
+use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header, decode_head};
+use crate::frames::{FrameChange, FrameStore, NewFrame};
+use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, Durability, LayerSet, Layers};
 
 /// A world of chunks in one file. Clones are the same world, and any of them may be used from any thread.
 ///
@@ -72,7 +81,7 @@ pub struct ChunkWorld {
 }
 
 struct World {
-    file: ChunkFile,
+    frames: WorldFrames,
     options: ChunkOptions,
     report: OpenReport,
     /// The layer sets of the file, by their number.
@@ -117,18 +126,28 @@ impl ChunkWorld {
         ChunkOptions::as_is().open_on(disk, name, access)
     }
 
-    fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, mut options: ChunkOptions) -> Result<Self> {
+    fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
         let (file, report) = ChunkFile::open(disk, name, access, options.file.clone())?;
-        let settings = read_settings(&file)?;
-        let header = file.state().header.clone();
-        let set = settings.current();
+        let frames = WorldFrames::File(Box::new(file));
+        let settings = read_settings(&frames)?;
+        Self::with_stored_layers(frames, options, report, settings)
+    }
+
+    /// A world with the layers and sizes that it was saved with.
+    fn with_stored_layers(
+        frames: WorldFrames,
+        mut options: ChunkOptions,
+        report: OpenReport,
+        settings: Settings,
+    ) -> Result<Self> {
+        let (header, set) = (frames.header(), settings.current());
         options.layers = Layers::of_set(set);
         (options.chunk_size, options.tile_size, options.seed) =
             (header.chunk_size, header.tile_size, header.seed);
         options.generator_version = set.generator_version();
         // Nobody has made a world of sizes that no game can have.
         options.check().map_err(|error| Error::corrupt(format!("this world cannot be: {error}")))?;
-        Ok(Self::of_file(file, options, report, settings, false))
+        Ok(Self::of_frames(frames, options, report, settings, false))
     }
 
     fn open_with(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
@@ -137,24 +156,57 @@ impl ChunkWorld {
         }
         options.check()?;
         let open = || ChunkFile::open(disk.clone(), name, access, options.file.clone());
-        let (file, mut report) = match open() {
+        let (file, report) = match open() {
             Err(error) if error.is_not_found() && access == Access::Write => {
                 create(&*disk, name, &options)?;
                 open()?
             }
             opened => opened?,
         };
-        let header = file.state().header.clone();
-        check_sizes(&header, &options)?;
-        let mut settings = read_settings(&file)?;
-        report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
-        let mut changed = settings.adopt_layers(&options, &file)?;
-        changed |= file.state().indices.of(FrameKind::Settings).len() != SETTINGS_PLACES.len();
-        Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
+        let frames = WorldFrames::File(Box::new(file));
+        let settings = read_settings(&frames)?;
+        Self::with_layers_of_game(frames, options, report, settings)
     }
 
-    fn of_file(
-        file: ChunkFile,
+    fn open_in(store: Arc<dyn FrameStore>, options: ChunkOptions) -> Result<Self> {
+        options.check_without_file()?;
+        if store.count(FrameKind::Settings) == 0 && store.is_writable() && !options.as_is {
+            options.check()?;
+            let header = first_header(&options);
+            let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
+            let frames = settings_frames(&settings, &header).collect();
+            store.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced)?;
+        }
+        let (frames, report) = (WorldFrames::of_store(store, first_header(&options)), OpenReport::default());
+        let settings = read_settings(&frames)?;
+        let header = read_first(&frames, |data| {
+            decode_head(data).ok_or_else(|| Error::corrupt("the settings of this world are cut"))
+        })?;
+        let frames = frames.with_header(header);
+        match options.as_is {
+            true => Self::with_stored_layers(frames, options, report, settings),
+            false => Self::with_layers_of_game(frames, options, report, settings),
+        }
+    }
+
+    /// A world with the layers that the game has today.
+    fn with_layers_of_game(
+        frames: WorldFrames,
+        options: ChunkOptions,
+        mut report: OpenReport,
+        mut settings: Settings,
+    ) -> Result<Self> {
+        options.check()?;
+        check_sizes(&frames.header(), &options)?;
+        report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
+        let mut changed = settings.adopt_layers(&options, &frames)?;
+        changed |= frames.store().count(FrameKind::Settings) != SETTINGS_PLACES.len();
+        let is_writable = frames.store().is_writable();
+        Ok(Self::of_frames(frames, options, report, settings, changed && is_writable))
+    }
+
+    fn of_frames(
+        frames: WorldFrames,
         options: ChunkOptions,
         report: OpenReport,
         settings: Settings,
@@ -169,7 +221,7 @@ impl ChunkWorld {
         };
         Self {
             inner: Arc::new(World {
-                file,
+                frames,
                 options,
                 report,
                 sets,
@@ -187,7 +239,7 @@ impl ChunkWorld {
 
     /// What its chunks are generated from.
     pub fn seed(&self) -> u64 {
-        self.inner.file.state().header.seed
+        self.inner.frames.header().seed
     }
 
     /// Cells along an edge of a chunk.
@@ -207,7 +259,7 @@ impl ChunkWorld {
 
     /// The number of chunks in the file.
     pub fn len(&self) -> usize {
-        self.inner.file.state().indices.of(FrameKind::Chunk).len()
+        self.inner.frames.store().count(FrameKind::Chunk)
     }
 
     /// Whether there are no chunks in the file.
@@ -217,16 +269,14 @@ impl ChunkWorld {
 
     /// Whether a chunk is in the file, damaged or not.
     pub fn contains(&self, pos: impl Into<ChunkPos>) -> bool {
-        let (pos, state) = (pos.into(), self.inner.file.state());
-        [FrameKind::Chunk, FrameKind::DamagedChunk]
-            .iter()
-            .any(|kind| state.indices.get(FrameKey::new(*kind, pos)).is_some())
+        let pos = pos.into();
+        let kinds = [FrameKind::Chunk, FrameKind::DamagedChunk];
+        kinds.iter().any(|kind| self.inner.frames.tag(FrameKey::new(*kind, pos)).is_some())
     }
 
     /// The chunks of a rectangle that are in the file, row by row.
     pub fn range(&self, rect: ChunkRect) -> Vec<ChunkPos> {
-        let state = self.inner.file.state();
-        state.indices.of(FrameKind::Chunk).range(&rect).into_iter().map(|(pos, _)| pos).collect()
+        self.inner.frames.positions(FrameKind::Chunk, &rect)
     }
 
     /// All chunks in the file, row by row, as they are now.
@@ -260,7 +310,7 @@ impl ChunkWorld {
         let places = self.range(rect);
         crate::parallel::map(&places, self.inner.options.threads, |pos| {
             // Whoever reads it hears what is wrong with it.
-            let _ = self.inner.file.read(FrameKey::new(FrameKind::Chunk, *pos), |_, _| Ok(()));
+            let _ = self.inner.frames.read(FrameKey::new(FrameKind::Chunk, *pos), |_, _| Ok(()));
         });
         places.len()
     }
@@ -286,7 +336,13 @@ impl ChunkWorld {
 
     /// Makes what was [buffered](crate::Durability::Buffered) durable.
     pub fn flush(&self) -> Result<()> {
-        self.inner.file.flush()
+        match self.inner.frames.file() {
+            Some(file) => file.flush(),
+            None => {
+                let flushed = self.inner.frames.store().commit(FrameChange::default(), Durability::Synced);
+                flushed.map(drop)
+            }
+        }
     }
 
     /// Brings the file up to date and lets go of it: the next open has nothing to replay. Other clones cannot write any more.
@@ -313,7 +369,7 @@ impl World {
     }
 
     fn is_compat(&self) -> bool {
-        self.file.flags().has(Flags::COMPAT)
+        self.frames.has(Flags::COMPAT)
     }
 
     /// The codecs that chunks of this file may have.
@@ -322,31 +378,39 @@ impl World {
     }
 
     fn close(&self) -> Result<()> {
-        if self.is_closed.swap(true, std::sync::atomic::Ordering::AcqRel) || !self.file.is_writable() {
+        let store = self.frames.store();
+        if self.is_closed.swap(true, std::sync::atomic::Ordering::AcqRel) || !store.is_writable() {
             return Ok(());
         }
-        let compaction = self.file.compaction_status();
+        match self.frames.file() {
+            Some(file) => self.close_file(file),
+            None => store.close(),
+        }
+    }
+
+    fn close_file(&self, file: &ChunkFile) -> Result<()> {
+        let compaction = file.compaction_status();
         if (compaction.is_due || compaction.is_under_way)
             && !compaction.is_paused
-            && let Err(error) = self.file.compact(&mut |_, _| {})
+            && let Err(error) = file.compact(&mut |_, _| {})
         {
             tracing::warn!(%error, "a chunk world could not be compacted");
         }
-        let parted = self.part_settings();
-        let (entities, listed) = match self.is_compat().then(|| self.file.entity_section()).transpose() {
+        let parted = self.part_settings(file);
+        let (entities, listed) = match self.is_compat().then(|| file.entity_section()).transpose() {
             Ok(entities) => (entities, Ok(())),
             Err(error) => (None, Err(error)),
         };
         // Whatever went wrong before: what was saved is to be durable, and the file to be let go of.
-        self.file.close(entities).and(parted).and(listed)
+        file.close(entities).and(parted).and(listed)
     }
 
     /// Both copies of the settings are written with a new world, side by side. Once there is room between them, the second one is
     /// written again, so that one piece of damage does not meet both.
-    fn part_settings(&self) -> Result<()> {
+    fn part_settings(&self, file: &ChunkFile) -> Result<()> {
         const APART_BYTES: u64 = 16 << 10;
         let (places, header, end) = {
-            let state = self.file.state();
+            let state = file.state();
             let places =
                 SETTINGS_PLACES.map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
             (places, state.header.clone(), state.file_bytes())
@@ -356,7 +420,7 @@ impl World {
             return Ok(());
         }
         let frames = settings_frames(&self.saving().settings, &header).skip(1).collect();
-        self.file.commit(Change { frames, removed: Vec::new() }, crate::Durability::Synced).map(drop)
+        file.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced).map(drop)
     }
 }
 
@@ -371,11 +435,16 @@ impl Drop for World {
 /// Settings are there twice.
 const SETTINGS_PLACES: [ChunkPos; 2] = [ChunkPos::new(0, 0), ChunkPos::new(0, 1)];
 
-fn read_settings(file: &ChunkFile) -> Result<Settings> {
+fn read_settings(frames: &WorldFrames) -> Result<Settings> {
+    read_first(frames, Settings::decode)
+}
+
+/// Reads the first copy of the settings that is whole.
+fn read_first<T>(frames: &WorldFrames, decode: impl Fn(&[u8]) -> Result<T>) -> Result<T> {
     let mut first_error = None;
     for pos in SETTINGS_PLACES {
-        match file.read(FrameKey::new(FrameKind::Settings, pos), |_, data| Settings::decode(data)) {
-            Ok(Some(settings)) => return Ok(settings),
+        match frames.read(FrameKey::new(FrameKind::Settings, pos), |_, data| decode(data)) {
+            Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
             Err(error) => drop(first_error.get_or_insert(error)),
         }
@@ -394,13 +463,14 @@ fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item =
     })
 }
 
-fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
+/// The header of a new world, without places.
+fn first_header(options: &ChunkOptions) -> Header {
     let now = crate::clock::unix_seconds();
-    let seal = options.file.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
     let sealed = Flags::SEALED | Flags::PROVEN;
-    let flags = [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (seal.is_some(), sealed)];
+    let flags =
+        [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (options.file.key.is_some(), sealed)];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
-    let header = Header {
+    Header {
         flags: Flags(flags),
         seed: options.seed,
         created: options.created.unwrap_or(now),
@@ -412,9 +482,14 @@ fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
         tile_size: options.tile_size,
         cell_bytes: u8::try_from(options.layers.stored_bytes()).unwrap_or(u8::MAX),
         entities: 0,
-    };
+    }
+}
+
+fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
+    let seal = options.file.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
+    let header = first_header(options);
     let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
-    let change = Change { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
+    let change = FrameChange { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
     let FileOptions { capacity_min, counter, .. } = &options.file;
     // A world that was there before had smaller numbers.
     let generation = newest_counted(counter.as_ref(), name)?.saturating_add(1);

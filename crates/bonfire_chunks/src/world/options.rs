@@ -10,6 +10,7 @@ use bonfire_store::disk::{Access, Disk};
 use super::ChunkWorld;
 use crate::codec::Choice;
 use crate::file::FileOptions;
+use crate::frames::FrameStore;
 use crate::{BodyLimits, Generator, Layers};
 
 /// What a world is made of, and how it is kept. Start with [`ChunkOptions::new`].
@@ -239,6 +240,25 @@ impl ChunkOptions {
     /// Opens a world on a disk of your own. To write means to make it if it is not there.
     pub fn open_on(&self, disk: impl Disk + 'static, name: &str, access: Access) -> Result<ChunkWorld> {
         ChunkWorld::open_with(Arc::new(disk), name, access, self.clone())
+    }
+
+    /// Opens a world whose frames are in a store of another kind than a file: in memory, or in a store of your own. To write
+    /// means to make the world if the store is empty.
+    ///
+    /// Seals, counters and the plain layout are those of files, and are refused here.
+    pub fn open_in(&self, store: impl FrameStore + 'static) -> Result<ChunkWorld> {
+        ChunkWorld::open_in(Arc::new(store), self.clone())
+    }
+
+    /// Refuses what only a file can do.
+    pub(super) fn check_without_file(&self) -> Result<()> {
+        let what = match self {
+            _ if self.compat => "the plain layout",
+            _ if self.file.key.is_some() => "a seal",
+            _ if self.file.counter.is_some() => "a counter",
+            _ => return Ok(()),
+        };
+        Err(Error::misuse(format!("only a world in a file can have {what}")))
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bonfire::{Error, Result};
 
 use super::ChunkOptions;
-use crate::file::ChunkFile;
+use super::world_frames::WorldFrames;
 use crate::format::{FrameKind, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
-use crate::{Conversion, LayerSet};
+use crate::{ChunkRect, Conversion, LayerSet};
 
 /// A frame names its set with one byte.
 const SETS_MAX: usize = 256;
@@ -71,15 +71,14 @@ impl Settings {
     }
 
     /// Makes the layers of the game those that are written with, and tells whether they are new.
-    pub(super) fn adopt_layers(&mut self, options: &ChunkOptions, file: &ChunkFile) -> Result<bool> {
+    pub(super) fn adopt_layers(&mut self, options: &ChunkOptions, frames: &WorldFrames) -> Result<bool> {
         let carried = Conversion::new(self.current(), &options.layers)?.carried_layers().to_vec();
         let set = options.layers.set(options.generator_version, &carried)?;
         self.adopt(set, || {
-            let state = file.state();
             let kinds =
                 [FrameKind::Chunk, FrameKind::Bodies, FrameKind::DamagedChunk, FrameKind::DamagedBodies];
-            let places = kinds.into_iter().flat_map(|kind| state.indices.of(kind).iter());
-            places.map(|(_, place)| place.tag.layers).collect()
+            let all = kinds.into_iter().flat_map(|kind| frames.store().list(kind, &ChunkRect::ALL));
+            all.map(|(_, tag)| tag.layers).collect()
         })
     }
 

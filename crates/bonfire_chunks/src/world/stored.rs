@@ -5,8 +5,8 @@ use bonfire::Result;
 use super::cells::{DELTA, EMPTY, Encoder, FULL, codec};
 use super::{ChunkWorld, StoredChunk, World};
 use crate::codec::{Delta, decode_delta, decode_full};
-use crate::file::Change;
 use crate::format::{FrameKey, FrameKind, FrameTag};
+use crate::frames::FrameChange;
 use crate::{ChunkPos, ChunkRect, Durability};
 
 impl ChunkWorld {
@@ -16,22 +16,23 @@ impl ChunkWorld {
         let pos = pos.into();
         let key = FrameKey::new(FrameKind::Chunk, pos);
         let here = |error: bonfire::Error| error.in_field(format_args!("chunk {pos}"));
-        self.inner.file.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
+        self.inner.frames.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
     }
 
     /// Gives up what is damaged and was set aside: such chunks are as the generator makes them again, without the bodies or the
     /// entities that were lost. Returns how many parts there were.
     pub fn drop_set_aside(&self) -> Result<usize> {
         let aside = |kind: FrameKind| {
-            let all = self.inner.file.state().indices.of(kind).range(&ChunkRect::ALL);
-            all.into_iter().map(move |(pos, _)| FrameKey::new(kind, pos))
+            let all = self.inner.frames.positions(kind, &ChunkRect::ALL);
+            all.into_iter().map(move |pos| FrameKey::new(kind, pos))
         };
         let kinds = [FrameKind::DamagedChunk, FrameKind::DamagedBodies, FrameKind::DamagedSnapshot];
         let removed: Vec<FrameKey> = kinds.into_iter().flat_map(aside).collect();
         let count = removed.len();
         if count > 0 {
             let _saving = self.inner.saving();
-            self.inner.file.commit(Change { frames: Vec::new(), removed }, Durability::Synced)?;
+            let change = FrameChange { frames: Vec::new(), removed };
+            self.inner.frames.store().commit(change, Durability::Synced)?;
         }
         Ok(count)
     }

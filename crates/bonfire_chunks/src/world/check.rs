@@ -1,0 +1,74 @@
+//! A look at everything that a world holds.
+
+use std::collections::HashSet;
+
+use bonfire::Error;
+
+use super::ChunkWorld;
+use super::cells::DELTA;
+use crate::file::DamagedFrame;
+use crate::format::{FrameKey, FrameKind};
+
+/// What a look at everything has found.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Frames that were looked at.
+    pub frames: u64,
+    /// What cannot be read, and why.
+    pub damaged: Vec<(DamagedFrame, Error)>,
+    /// Frames whose checksum is right and whose content could not be looked at: a key, the generator or an upgrade of the
+    /// game would be needed. Deltas are counted only if nothing of them can be decoded.
+    pub unchecked: u64,
+}
+
+impl ChunkWorld {
+    /// Reads everything: checksums, and what is behind them. `progress` hears how many frames of how many are done.
+    pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> CheckReport {
+        let frames = &self.inner.frames;
+        let keys = frames.keys();
+        let mut report = CheckReport { frames: keys.len() as u64, ..CheckReport::default() };
+        match frames.file() {
+            Some(file) => {
+                report.damaged = file.check(&mut |done, total| {
+                    report.frames = total;
+                    progress(done, total);
+                });
+            }
+            None => progress(report.frames, report.frames),
+        }
+        let known: HashSet<FrameKey> = report.damaged.iter().map(|(frame, _)| frame.key).collect();
+        let all: Vec<FrameKey> = keys.into_iter().filter(|key| !known.contains(key)).collect();
+        let look = |key: &FrameKey| self.look_at(*key).err().map(|error| (*key, error));
+        for (key, error) in crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten()
+        {
+            // What only lacks a key, a generator or an upgrade is not damaged.
+            if error.is_wrong_key() || error.is_unsupported() || error.is_newer_format() {
+                report.unchecked += 1;
+            } else {
+                report.damaged.push((DamagedFrame::new(key, frames.place(key)), error));
+            }
+        }
+        let aside = self.info().set_aside;
+        report
+            .damaged
+            .extend(aside.into_iter().map(|frame| (frame, Error::corrupt("it was found damaged earlier"))));
+        report
+    }
+
+    /// Reads what is behind the checksum of a frame.
+    fn look_at(&self, key: FrameKey) -> bonfire::Result<()> {
+        let frames = &self.inner.frames;
+        let is_delta = || frames.tag(key).is_some_and(|tag| tag.storage == DELTA);
+        match key.kind {
+            FrameKind::Chunk if self.inner.options.generator.is_none() && is_delta() => {
+                self.delta_entries(key.pos).map(drop)
+            }
+            FrameKind::Chunk => self.read(key.pos).map(drop),
+            FrameKind::Bodies => self.read_bodies(key.pos).map(drop),
+            FrameKind::Snapshot => self.read_entities(key.pos).map(drop),
+            _ if frames.file().is_some() => Ok(()),
+            _ => frames.read(key, |_, _| Ok(())).map(drop),
+        }
+    }
+}

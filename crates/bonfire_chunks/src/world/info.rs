@@ -1,0 +1,121 @@
+//! What a world is, and how it lies in its store.
+
+use bonfire::Result;
+
+use super::ChunkWorld;
+use super::cells::{DELTA, EMPTY};
+use crate::codec::{Codec, decode_delta};
+use crate::file::DamagedFrame;
+use crate::format::{Flags, FrameKey, FrameKind};
+use crate::{ChunkPos, ChunkRect, LayerSet};
+
+/// How a chunk is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Every cell has its default.
+    Empty,
+    /// As what differs from the generated chunk.
+    Delta,
+    /// As a whole.
+    Full,
+}
+
+/// What a world is and how it lies in its store.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorldInfo {
+    /// What its chunks are generated from.
+    pub seed: u64,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When its header was written last, in seconds since 1970.
+    pub modified: u64,
+    /// Cells along an edge of a chunk.
+    pub chunk_size: u16,
+    /// Cells along an edge of a tile.
+    pub tile_size: u16,
+    /// Readers of the plain layout understand it.
+    pub compat: bool,
+    /// What chunks hold is sealed.
+    pub sealed: bool,
+    /// Chunks whose cells are in the file.
+    pub chunks: usize,
+    /// Chunks that have bodies.
+    pub chunks_with_bodies: usize,
+    /// Chunks that have entities.
+    pub chunks_with_entities: usize,
+    /// Parts that are damaged and were set aside.
+    pub set_aside: Vec<DamagedFrame>,
+    /// Bytes up to the last save.
+    pub file_bytes: u64,
+    /// Bytes of those that nothing needs any more.
+    pub dead_bytes: u64,
+    /// Bytes of memory that know where everything is.
+    pub index_bytes: usize,
+    /// How many saves there were.
+    pub generation: u64,
+    /// The layers that chunks are written with.
+    pub layers: LayerSet,
+}
+
+impl ChunkWorld {
+    /// What the world is and how it lies in its file.
+    pub fn info(&self) -> WorldInfo {
+        let layers = self.inner.saving().settings.current().clone();
+        let frames = &self.inner.frames;
+        let (header, stats) = (frames.header(), frames.store().stats());
+        let count = |kind: FrameKind| frames.store().count(kind);
+        WorldInfo {
+            seed: header.seed,
+            created: header.created,
+            modified: header.modified,
+            chunk_size: header.chunk_size,
+            tile_size: header.tile_size,
+            compat: frames.has(Flags::COMPAT),
+            sealed: frames.has(Flags::SEALED),
+            chunks: count(FrameKind::Chunk),
+            chunks_with_bodies: count(FrameKind::Bodies),
+            chunks_with_entities: count(FrameKind::Snapshot),
+            set_aside: self.set_aside(),
+            file_bytes: stats.bytes,
+            dead_bytes: stats.dead_bytes,
+            index_bytes: stats.index_bytes,
+            generation: stats.generation,
+            layers,
+        }
+    }
+
+    /// The parts that are damaged and were set aside.
+    fn set_aside(&self) -> Vec<DamagedFrame> {
+        let kinds = [FrameKind::DamagedChunk, FrameKind::DamagedBodies, FrameKind::DamagedSnapshot];
+        let of = |kind: FrameKind| {
+            let all = self.inner.frames.positions(kind, &ChunkRect::ALL).into_iter();
+            all.map(move |pos| FrameKey::new(kind, pos))
+        };
+        let place = |key| self.inner.frames.place(key);
+        kinds.into_iter().flat_map(of).map(|key| DamagedFrame::new(key, place(key))).collect()
+    }
+
+    /// How a chunk is stored; `None` if it is not in the file.
+    pub fn storage(&self, pos: impl Into<ChunkPos>) -> Option<Storage> {
+        let tag = self.inner.frames.tag(FrameKey::new(FrameKind::Chunk, pos.into()))?;
+        Some(match tag.storage {
+            EMPTY => Storage::Empty,
+            DELTA => Storage::Delta,
+            _ => Storage::Full,
+        })
+    }
+
+    /// How many cells of a chunk differ from the generated one, if it is stored as a delta.
+    pub fn delta_entries(&self, pos: impl Into<ChunkPos>) -> Result<Option<usize>> {
+        let pos = pos.into();
+        let entries = self.inner.frames.read(FrameKey::new(FrameKind::Chunk, pos), |tag, data| {
+            let codec = Codec::from_number(tag.codec).filter(|_| tag.storage == DELTA);
+            let Some(codec) = codec else { return Ok(None) };
+            let (_, set_bytes) = self.inner.conversion(tag.layers)?;
+            let delta = decode_delta(codec, data, set_bytes, self.inner.options.cells_per_chunk() as u32)?;
+            Ok(Some(delta.count()))
+        })?;
+        Ok(entries.flatten())
+    }
+}
