@@ -11,7 +11,7 @@ use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, layers, noise, options};
 
 const NAME: &str = "w";
-const CONTENT: [u8; 8] = [1, 5, 6, 7, 8, 9, 11, 12];
+const CONTENT: [u8; 9] = [1, 5, 6, 7, 8, 9, 11, 12, 13];
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap())
@@ -201,6 +201,43 @@ fn compare(disk: &MemoryDisk, world: &ChunkWorld) {
     assert_eq!(places(5), pairs(world.chunks_with_bodies(everywhere)));
     assert_eq!(places(6), pairs(world.chunks_with_entities(everywhere)));
     assert_eq!(places(7), [(0, 0), (0, 1)]);
+    let parts: Vec<(Place, Vec<u8>)> = places(13)
+        .into_iter()
+        .map(|place| (place, data(&bytes, &frame(&bytes, all[&(13, place)].0)).to_vec()))
+        .collect();
+    compare_ids(&parts, world);
+}
+
+/// The hash of an id in the index of ids.
+fn hash_of_id(kind: u8, id: u64) -> u32 {
+    let mixed = (id ^ u64::from(kind) << 63).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
+}
+
+/// The parts of the index list every body once, where the world has it, and cover every hash once.
+fn compare_ids(parts: &[(Place, Vec<u8>)], world: &ChunkWorld) {
+    let mut found = BTreeMap::new();
+    for ((bits, depth), data) in parts {
+        let mask = (1_u64 << depth) - 1;
+        assert_eq!(data.len(), 4 + 17 * u32_at(data, 0) as usize);
+        assert!(u32_at(data, 0) <= 64 && u64::from(bits.cast_unsigned()) <= mask);
+        let entries: Vec<&[u8]> = data[4..].chunks_exact(17).collect();
+        assert!(entries.is_sorted_by_key(|entry| (entry[0], u64_at(entry, 1))));
+        for entry in entries {
+            let (kind, id) = (entry[0], u64_at(entry, 1));
+            assert_eq!(u64::from(hash_of_id(kind, id)) & mask, u64::from(bits.cast_unsigned()));
+            let pos = (u32_at(entry, 9).cast_signed(), u32_at(entry, 13).cast_signed());
+            assert!(found.insert((kind, id), pos).is_none(), "an id is listed once");
+        }
+    }
+    let shares: u64 = parts.iter().map(|((_, depth), _)| 1_u64 << (32 - depth)).sum();
+    assert!(parts.is_empty() || shares == 1 << 32, "every hash has a part");
+    let mut expected = BTreeMap::new();
+    for pos in world.chunks_with_bodies(bonfire_chunks::ChunkRect::ALL) {
+        let bodies = world.read_bodies(pos).unwrap();
+        expected.extend(bodies.iter().map(|body| ((0, body.id.0), (pos.x, pos.y))));
+    }
+    assert_eq!(found, expected);
 }
 
 fn walk_through(options: &ChunkOptions) {
@@ -215,6 +252,8 @@ fn walk_through(options: &ChunkOptions) {
         }
         let at = [step as f32 * SIZE as f32 + 1.0, 1.0];
         edit.put_bodies((step, 0), [body(step as u64 % 7 + 1, at)]);
+        // So many that a part of the index of ids is split.
+        (0..5).for_each(|n| _ = edit.put_body(body(100 + step as u64 * 5 + n, [at[0], 20.0])));
         edit.put_entities((step, 5), snapshot(step as u32));
         if step % 3 == 0 {
             edit.remove((step * 2, -step / 3)).remove_entities((step / 2, 5));

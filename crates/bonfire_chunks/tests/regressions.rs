@@ -464,9 +464,9 @@ fn a_reader_does_not_take_moved_chunks_for_damaged_ones_in_a_backup() {
 #[test]
 fn an_id_of_the_last_session_does_not_make_sessions_begin_again() {
     let world = open(&MemoryDisk::default(), &options());
-    let first = world.body_ids().next_id();
+    let first = world.body_ids().unwrap().next_id();
     world.edit().put_bodies((0, 0), [body(u64::MAX, [1.0, 1.0])]).commit(Durability::Synced).unwrap();
-    assert_ne!(world.body_ids().next_id(), first);
+    assert_ne!(world.body_ids().unwrap().next_id(), first);
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn ids_of_bodies_never_repeat() {
     let mut seen = std::collections::HashSet::new();
     for session in 0..4 {
         let world = open(&disk);
-        let (mut ids, mut others) = (world.body_ids(), world.body_ids());
+        let (mut ids, mut others) = (world.body_ids().unwrap(), world.body_ids().unwrap());
         for _ in 0..10 {
             assert!(seen.insert(ids.next_id()) && seen.insert(others.next_id()));
         }

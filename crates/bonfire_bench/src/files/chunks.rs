@@ -85,7 +85,7 @@ fn body(world: &ChunkWorld, pos: ChunkPos, id: bonfire_chunks::BodyId, number: u
 
 /// One save: cells, and in some chunks bodies and entities.
 fn save(world: &ChunkWorld, turn: u64, durability: Durability) -> Result {
-    let mut ids = world.body_ids();
+    let mut ids = world.body_ids()?;
     let mut edit = world.edit();
     for number in 0..12 {
         let pos = ChunkPos::new(number + turn as i32 - 6, number % 3 - 1);

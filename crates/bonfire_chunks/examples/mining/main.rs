@@ -240,7 +240,7 @@ fn compare(world: &ChunkWorld, done: &BTreeMap<(i32, i32), u8>, release: u32) ->
 
 fn play(path: &Path, crashed: &Path) -> Outcome<BTreeMap<(i32, i32), u8>> {
     let world = options(1).open(path)?;
-    let mut ids = world.body_ids();
+    let mut ids = world.body_ids()?;
     let mut game = Game::new(world.clone());
     let mut after_crash = BTreeMap::new();
     let (mut before, mut shaft) = ((0, 0), 0);

@@ -11,6 +11,7 @@ use bonfire::{Error, Result};
 use crate::ChunkPos;
 
 pub use self::id::{BodyId, BodyIds};
+pub(crate) use self::record::stored_ids;
 pub use self::record::{BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub(crate) use self::record::{Checksum, RecordHeader, decode_record_with};
 

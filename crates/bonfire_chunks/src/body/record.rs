@@ -261,6 +261,18 @@ pub fn encode_bodies(bodies: &[Body], cell_bytes: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// The ids in a list, as far as its headers can be read. Nothing is decompressed.
+pub(crate) fn stored_ids(bytes: &[u8]) -> Vec<BodyId> {
+    let mut rest = bytes.get(LIST_HEADER_BYTES..).unwrap_or_default();
+    let mut ids = Vec::new();
+    while let Some(header) = RecordHeader::at(rest).filter(|header| header.checksum_holds(Checksum::Whole)) {
+        ids.push(header.id());
+        let next = usize::try_from(header.record_bytes()).ok().and_then(|next| rest.get(next..));
+        rest = next.unwrap_or_default();
+    }
+    ids
+}
+
 /// The bodies of a list that [`encode_bodies`] made. One that is damaged costs only itself, unless the damage is in its
 /// header: then nobody knows where the next one begins. Bytes behind the list are an error.
 pub fn decode_bodies(bytes: &[u8], cell_bytes: usize, limits: BodyLimits) -> Result<DecodedBodies> {

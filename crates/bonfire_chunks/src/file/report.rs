@@ -56,10 +56,11 @@ impl DamagedFrame {
 
     /// The chunk that it belongs to; `None` if it belongs to the world as a whole.
     pub fn chunk(&self) -> Option<ChunkPos> {
-        (!matches!(self.key.kind, FrameKind::Settings | FrameKind::Schema)).then_some(self.key.pos)
+        let is_of_world = matches!(self.key.kind, FrameKind::Settings | FrameKind::Schema | FrameKind::Ids);
+        (!is_of_world).then_some(self.key.pos)
     }
 
-    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings` or `schema`.
+    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings`, `schema` or `index of ids`.
     pub fn kind_name(&self) -> &'static str {
         match self.key.kind {
             FrameKind::DamagedChunk => FrameKind::Chunk.name(),

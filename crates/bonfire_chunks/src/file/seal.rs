@@ -77,7 +77,7 @@ impl Seal {
 
     /// Returns true if nobody reads frames of this kind without the key.
     pub(super) fn hides(kind: FrameKind) -> bool {
-        matches!(kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot)
+        matches!(kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot | FrameKind::Ids)
     }
 
     /// The data as it is to be in the file.

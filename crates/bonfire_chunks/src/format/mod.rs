@@ -5,6 +5,7 @@ mod crc8;
 mod entry;
 mod frame;
 mod header;
+mod ids;
 mod settings;
 
 pub(crate) use self::commit::{Commit, CommitProof, Proof, SideIndex, decode_image, encode_image};
@@ -12,6 +13,7 @@ pub(crate) use self::crc8::{crc8, crc8_append};
 pub(crate) use self::entry::{ENTRY_BYTES, Entry, EntryList};
 pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};
 pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
+pub(crate) use self::ids::{Resident, decode_residents, encode_residents};
 pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
 
 use crate::ChunkPos;
@@ -45,11 +47,13 @@ pub enum FrameKind {
     DamagedBodies = 11,
     /// What was left of a damaged [`Snapshot`](Self::Snapshot), until it is saved again.
     DamagedSnapshot = 12,
+    /// A part of the index that says which chunk a body, or an entity with a stable id, is in.
+    Ids = 13,
 }
 
 impl FrameKind {
     /// The kinds that hold something of the game's. Each has an index of its own.
-    pub const CONTENT: [Self; 8] = [
+    pub const CONTENT: [Self; 9] = [
         Self::Chunk,
         Self::Bodies,
         Self::Snapshot,
@@ -58,6 +62,7 @@ impl FrameKind {
         Self::DamagedChunk,
         Self::DamagedBodies,
         Self::DamagedSnapshot,
+        Self::Ids,
     ];
 
     /// Returns the kind with this number: `kind as u8`.
@@ -94,6 +99,7 @@ impl FrameKind {
             Self::Commit => "commit",
             Self::TableImage => "table image",
             Self::SideIndex => "side index",
+            Self::Ids => "index of ids",
         }
     }
 }
@@ -116,7 +122,7 @@ impl FrameKey {
     /// The frame for messages: what it holds, and of which chunk if it belongs to one.
     pub(crate) fn describe(self) -> String {
         match self.kind {
-            FrameKind::Settings | FrameKind::Schema => self.kind.name().to_owned(),
+            FrameKind::Settings | FrameKind::Schema | FrameKind::Ids => self.kind.name().to_owned(),
             kind => format!("{} at {}", kind.name(), self.pos),
         }
     }
@@ -125,7 +131,7 @@ impl FrameKey {
 /// How the data of a frame is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameTag {
-    /// Of chunks: 0 empty, 1 delta, 2 full.
+    /// Of chunks: 0 empty, 1 delta, 2 full. Of entities: 1 if none of them has a stable id.
     pub storage: u8,
     /// The codec of its data.
     pub codec: u8,

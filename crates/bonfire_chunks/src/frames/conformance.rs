@@ -256,7 +256,7 @@ fn random_changes(open: &dyn Fn() -> Box<dyn FrameStore>) {
     for step in 0..300 {
         let mut change = FrameChange::default();
         for _ in 0..1 + random.below(6) {
-            let kind = FrameKind::CONTENT[random.below(8) as usize];
+            let kind = FrameKind::CONTENT[random.below(FrameKind::CONTENT.len() as u64) as usize];
             let key = key(kind, random.below(4) as i32 - 2, random.below(4) as i32 - 2);
             if change.frames.iter().any(|frame| frame.key == key) || change.removed.contains(&key) {
                 continue;

@@ -65,7 +65,11 @@ impl ChunkWorld {
                 self.delta_entries(key.pos).map(drop)
             }
             FrameKind::Chunk => self.read(key.pos).map(drop),
-            FrameKind::Bodies => self.read_bodies(key.pos).map(drop),
+            FrameKind::Bodies => match self.read_body_list(key.pos)?.lost.into_iter().next() {
+                Some(lost) => Err(lost.error),
+                None => Ok(()),
+            },
+            FrameKind::Ids => self.inner.check_ids(key.pos),
             FrameKind::Snapshot => self.read_entities(key.pos).map(drop),
             _ if frames.file().is_some() => Ok(()),
             _ => frames.read(key, |_, _| Ok(())).map(drop),

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::Result;
 
+use super::body_changes::BodyChange;
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
+use super::identity::IdEffects;
 use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
-use crate::format::{FrameKey, FrameKind};
+use crate::format::{FrameKey, FrameKind, Resident};
 use crate::frames::{FrameChange, NewFrame};
-use crate::{Body, ChunkPos, Durability};
+use crate::{Body, BodyId, ChunkPos, Durability};
 
 /// Collects changes of a world. Nothing happens before [`commit`](Self::commit); of several calls for one chunk the last
 /// one counts.
@@ -19,6 +21,8 @@ pub struct Edit {
     pub(super) cells: BTreeMap<ChunkPos, Vec<u8>>,
     pub(super) stored: BTreeMap<ChunkPos, StoredChunk>,
     pub(super) bodies: BTreeMap<ChunkPos, Vec<Body>>,
+    /// Changes of single bodies, which come after those of whole lists.
+    pub(super) single_bodies: BTreeMap<BodyId, BodyChange>,
     pub(super) entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
     pub(super) removed: BTreeSet<ChunkPos>,
     /// Only what still has another layer set than the current one is written.
@@ -52,6 +56,8 @@ pub struct CommitReport {
     pub empty: usize,
     /// Chunks that are as the generator makes them: not stored, and removed if they were.
     pub same_as_generated: usize,
+    /// Bodies that could not be read, and that went with the lists that this commit has replaced.
+    pub bodies_lost: usize,
 }
 
 impl Edit {
@@ -61,6 +67,7 @@ impl Edit {
             cells: BTreeMap::new(),
             stored: BTreeMap::new(),
             bodies: BTreeMap::new(),
+            single_bodies: BTreeMap::new(),
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
             is_upgrade: false,
@@ -83,8 +90,28 @@ impl Edit {
         self
     }
 
-    /// Saves the bodies of a chunk in the place of those that it has. Empty ones are left out. A body that this session has read
-    /// from another chunk, or saved in it, is taken out of that one.
+    /// Saves a body in the chunk that its centre lies in, beside the others there. It is taken out of the chunk that it was in.
+    /// An empty one is removed. Calls for single bodies come after those for whole lists, whatever their order.
+    pub fn put_body(&mut self, body: Body) -> &mut Self {
+        self.single_bodies.insert(body.id, BodyChange::Put(Box::new(body)));
+        self
+    }
+
+    /// Moves a body that is saved to another place, and into the chunk that its centre then lies in. Everything else of it
+    /// stays as it is. The commit fails if no chunk has it.
+    pub fn move_body(&mut self, id: BodyId, position: [f32; 2]) -> &mut Self {
+        self.single_bodies.insert(id, BodyChange::Move(position));
+        self
+    }
+
+    /// Removes a body, whichever chunk it is in.
+    pub fn remove_body(&mut self, id: BodyId) -> &mut Self {
+        self.single_bodies.insert(id, BodyChange::Remove);
+        self
+    }
+
+    /// Saves the bodies of a chunk in the place of those that it has. Empty ones are left out. A body of another chunk is taken
+    /// out of that one.
     ///
     /// Each must have its centre in the chunk: see [`Body::chunk`].
     pub fn put_bodies(&mut self, pos: impl Into<ChunkPos>, bodies: impl Into<Vec<Body>>) -> &mut Self {
@@ -122,6 +149,7 @@ impl Edit {
         self.cells.is_empty()
             && self.stored.is_empty()
             && self.bodies.is_empty()
+            && self.single_bodies.is_empty()
             && self.entities.is_empty()
             && self.removed.is_empty()
     }
@@ -149,7 +177,9 @@ impl Edit {
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn touched(&self) -> BTreeSet<ChunkPos> {
         let others = self.stored.keys().chain(self.bodies.keys()).chain(self.entities.keys());
-        self.cells.keys().chain(others).chain(&self.removed).copied().collect()
+        let of_bodies =
+            self.single_bodies.values().filter_map(|change| change.target(self.world.chunk_size()));
+        self.cells.keys().chain(others).chain(&self.removed).copied().chain(of_bodies).collect()
     }
 }
 
@@ -194,7 +224,7 @@ impl World {
         self.frames.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
         let committed = self.frames.store().commit(change, durability)?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
-        effects.apply(&mut saving);
+        effects.apply(self, &mut saving);
         Ok(report)
     }
 
@@ -230,6 +260,8 @@ impl World {
         saving: &mut SaveState,
         report: &mut CommitReport,
     ) -> Result<(FrameChange, CommitEffects)> {
+        let mut edit = edit;
+        self.resolve_single_bodies(&mut edit)?;
         let mut pending = PendingChange::default();
         let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
@@ -256,18 +288,17 @@ impl World {
                 }
             }
         }
-        self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
-        self.change_entities(edit.entities, &mut pending)?;
-        let PendingChange { frames, mut removed, mut effects } = pending;
+        report.bodies_lost += self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
+        self.change_entities(edit.entities, &edit.removed, &mut pending)?;
+        self.change_ids(&mut pending)?;
+        let PendingChange { frames, mut removed, mut effects, .. } = pending;
         // What was set aside as damaged is replaced, or removed.
         let touched: Vec<FrameKey> = frames.keys().chain(&removed).copied().collect();
         removed.extend(touched.iter().filter_map(|key| Some(FrameKey::new(key.kind.damaged()?, key.pos))));
         let removed = removed.into_iter().filter(|key| self.frames.tag(*key).is_some()).collect();
         let mut change = FrameChange { frames: frames.into_values().collect(), removed };
         if saving.settings_changed && !change.is_empty() {
-            let cell_bytes = u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX);
-            let header = crate::format::Header { cell_bytes, ..self.frames.header() };
-            change.frames.extend(settings_frames(&saving.settings, &header));
+            change.frames.extend(settings_frames(&saving.settings, &self.header_of(&saving.settings)));
             effects.settings_written = true;
         }
         Ok((change, effects))
@@ -279,28 +310,27 @@ impl World {
 pub(super) struct PendingChange {
     pub(super) frames: BTreeMap<FrameKey, NewFrame>,
     pub(super) removed: BTreeSet<FrameKey>,
+    /// Who is in which chunk after the change, if the change may say something new.
+    pub(super) ids: BTreeMap<Resident, Option<ChunkPos>>,
     pub(super) effects: CommitEffects,
 }
 
 /// The changes of the state in memory once a change is in the file.
 #[derive(Default)]
 pub(super) struct CommitEffects {
-    pub(super) homes: Vec<(crate::BodyId, Option<ChunkPos>)>,
+    pub(super) ids: IdEffects,
     pub(super) bodies_written: Vec<ChunkPos>,
     pub(super) settings_written: bool,
 }
 
 impl CommitEffects {
-    pub(super) fn apply(self, saving: &mut SaveState) {
-        for (id, home) in self.homes {
-            match home {
-                Some(pos) => drop(saving.homes.insert(id, pos)),
-                None => drop(saving.homes.remove(&id)),
-            }
-        }
+    pub(super) fn apply(self, world: &World, saving: &mut SaveState) {
+        world.ids.apply(self.ids);
+        let mut stale = world.stale_bodies();
         for pos in self.bodies_written {
-            saving.with_empty_bodies.remove(&pos);
+            stale.remove(&pos);
         }
+        drop(stale);
         if self.settings_written {
             saving.settings_changed = false;
         }

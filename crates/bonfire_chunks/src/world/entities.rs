@@ -3,13 +3,14 @@
 //! A small snapshot is mostly schemas, and all chunks have the same ones. So those sections are cut out, stored once under
 //! their hash, and put back when the snapshot is read: what comes back is what was put in, byte for byte.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::{Error, Result, Snapshot};
 
 use super::edit::PendingChange;
+use super::identity::{WITHOUT_STABLE_IDS, stable_ids};
 use super::{ChunkWorld, World};
-use crate::format::{FrameKey, FrameKind, FrameTag, take};
+use crate::format::{FrameKey, FrameKind, FrameTag, Resident, take};
 use crate::frames::NewFrame;
 use crate::{ChunkPos, ChunkRect};
 
@@ -39,9 +40,11 @@ impl World {
     pub(super) fn change_entities(
         &self,
         entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
         pending: &mut PendingChange,
     ) -> Result<()> {
-        let PendingChange { frames, removed, .. } = pending;
+        self.note_entities_gone(entities.keys().chain(removed_chunks), pending)?;
+        let PendingChange { frames, removed, ids, .. } = pending;
         for (pos, snapshot) in entities {
             let key = FrameKey::new(FrameKind::Snapshot, pos);
             let Some(snapshot) = snapshot else {
@@ -65,7 +68,27 @@ impl World {
                     }
                 }
             }
-            frames.insert(key, NewFrame { key, tag: FrameTag::default(), data: split.encode() });
+            let storage = if split.stable_ids.is_empty() { WITHOUT_STABLE_IDS } else { 0 };
+            ids.extend(split.stable_ids.iter().map(|id| (Resident::Entity(*id), Some(pos))));
+            let tag = FrameTag { storage, ..FrameTag::default() };
+            frames.insert(key, NewFrame { key, tag, data: split.encode() });
+        }
+        Ok(())
+    }
+
+    /// Notes that the entities of some chunks are there no more, as far as they were there. Those that come again are noted
+    /// after that.
+    fn note_entities_gone<'p>(
+        &self,
+        chunks: impl Iterator<Item = &'p ChunkPos>,
+        pending: &mut PendingChange,
+    ) -> Result<()> {
+        for pos in chunks {
+            for id in self.stable_ids_of(*pos)? {
+                if self.home(Resident::Entity(id))? == Some(*pos) {
+                    pending.ids.insert(Resident::Entity(id), None);
+                }
+            }
         }
         Ok(())
     }
@@ -144,13 +167,15 @@ struct SplitSnapshot<'s> {
     cuts: Vec<SchemaCut>,
     sections: Vec<(u64, &'s [u8])>,
     rest: Vec<&'s [u8]>,
+    stable_ids: Vec<u64>,
 }
 
 impl<'s> SplitSnapshot<'s> {
     fn of(snapshot: &'s [u8]) -> Result<Self> {
         let opened = Snapshot::open(snapshot)?;
         let sections = opened.sections();
-        let mut split = Self { cuts: Vec::new(), sections: Vec::new(), rest: Vec::new() };
+        let stable_ids = stable_ids(&opened)?;
+        let mut split = Self { cuts: Vec::new(), sections: Vec::new(), rest: Vec::new(), stable_ids };
         let mut at = 0;
         for (number, section) in sections.iter().enumerate().filter(|(_, section)| section.kind == SCHEMAS) {
             let start = usize::try_from(section.offset).unwrap_or(usize::MAX);

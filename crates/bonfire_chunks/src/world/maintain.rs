@@ -84,8 +84,8 @@ impl ChunkWorld {
         world.conversions.lock().unwrap_or_else(PoisonError::into_inner).clear();
         saving.settings = settings;
         // Bodies may have gone anywhere.
-        saving.homes.clear();
-        saving.with_empty_bodies.clear();
+        world.ids.forget();
+        world.stale_bodies().clear();
         Ok(())
     }
 

@@ -5,18 +5,21 @@
 //! | `options`, `settings` | what the game says of its world, and what the file says |
 //! | `cells` | from cells to frames and back |
 //! | `edit` | what is saved together |
-//! | `bodies`, `entities` | what else a chunk has |
+//! | `bodies`, `body_changes`, `entities` | what else a chunk has |
+//! | `identity` | which chunk a body or an entity is in |
 //! | `world_frames` | the frames: a file, or another store |
 //! | `info`, `check`, `copies` | what there is; a look at everything; copies |
 //! | `maintain`, `upgrade` | compaction, worlds that others write to; chunks of earlier releases |
 //! | `stored` | chunks as they lie in the file |
 
 mod bodies;
+mod body_changes;
 mod cells;
 mod check;
 mod copies;
 mod edit;
 mod entities;
+mod identity;
 mod info;
 mod maintain;
 mod options;
@@ -25,7 +28,7 @@ mod stored;
 mod upgrade;
 mod world_frames;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -35,6 +38,7 @@ use bonfire_store::disk::{Access, Disk};
 
 pub use self::check::CheckReport;
 pub use self::edit::{CommitReport, Edit, StoredChunk};
+use self::identity::IdIndex;
 pub use self::info::{Storage, WorldInfo};
 pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
@@ -46,7 +50,7 @@ use crate::codec::Choice;
 use crate::file::{ChunkFile, FileOptions, NewFile, OpenReport, Seal, TemporaryName, newest_counted};
 use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header, decode_head};
 use crate::frames::{FrameChange, FrameStore, NewFrame};
-use crate::{BodyId, Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, Durability, LayerSet, Layers};
+use crate::{Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, Durability, LayerSet, Layers};
 
 /// A world of chunks in one file. Clones are the same world, and any of them may be used from any thread.
 ///
@@ -88,6 +92,10 @@ struct World {
     sets: RwLock<BTreeMap<u8, LayerSet>>,
     /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
+    /// Which chunk each body and each entity with a stable id is in.
+    ids: IdIndex,
+    /// Chunks whose bodies are to be written again, without the empty ones and those of other chunks.
+    stale_bodies: Mutex<BTreeSet<ChunkPos>>,
     /// Held while something is saved that depends on what is there.
     saving: Mutex<SaveState>,
     is_closed: std::sync::atomic::AtomicBool,
@@ -97,10 +105,6 @@ struct SaveState {
     settings: Settings,
     /// Whether the file does not have them yet.
     settings_changed: bool,
-    /// Where bodies are that this session has seen.
-    homes: HashMap<BodyId, ChunkPos>,
-    /// Chunks whose bodies are to be written again without the empty ones.
-    with_empty_bodies: std::collections::BTreeSet<ChunkPos>,
 }
 
 impl ChunkWorld {
@@ -213,12 +217,11 @@ impl ChunkWorld {
         settings_changed: bool,
     ) -> Self {
         let sets = RwLock::new(settings.sets.clone());
-        let saving = SaveState {
-            settings,
-            settings_changed,
-            homes: HashMap::new(),
-            with_empty_bodies: Default::default(),
-        };
+        let saving = SaveState { settings, settings_changed };
+        let ids = IdIndex::default();
+        if !report.is_fine() {
+            ids.distrust();
+        }
         Self {
             inner: Arc::new(World {
                 frames,
@@ -226,6 +229,8 @@ impl ChunkWorld {
                 report,
                 sets,
                 conversions: Mutex::default(),
+                ids,
+                stale_bodies: Mutex::default(),
                 saving: Mutex::new(saving),
                 is_closed: false.into(),
             }),
@@ -364,8 +369,18 @@ impl World {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn stale_bodies(&self) -> MutexGuard<'_, BTreeSet<ChunkPos>> {
+        self.stale_bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sets(&self) -> RwLockReadGuard<'_, BTreeMap<u8, LayerSet>> {
         self.sets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The header of a world with these settings.
+    fn header_of(&self, settings: &Settings) -> Header {
+        let cell_bytes = u8::try_from(settings.current().stored_bytes()).unwrap_or(u8::MAX);
+        Header { cell_bytes, ..self.frames.header() }
     }
 
     fn is_compat(&self) -> bool {

@@ -277,7 +277,7 @@ pub fn random_edit(random: &mut Random, world: &ChunkWorld, shape: Shape, model:
         }
     }
     if random.chance(5) {
-        let _ = world.body_ids();
+        world.body_ids().expect("a disk in memory");
     }
     edit
 }

@@ -1,0 +1,105 @@
+//! A part of the index of ids: which chunk a body, or an entity with a stable id, belongs to.
+
+use bonfire::{Error, Result};
+
+use super::take;
+use crate::{BodyId, ChunkPos};
+
+/// Something that belongs to one chunk at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Resident {
+    Body(BodyId),
+    /// An entity, by the bits of its stable id.
+    Entity(u64),
+}
+
+const ENTRY_BYTES: usize = 17;
+
+impl Resident {
+    fn parts(self) -> (u8, u64) {
+        match self {
+            Self::Body(id) => (0, id.0),
+            Self::Entity(id) => (1, id),
+        }
+    }
+
+    fn of_parts(kind: u8, id: u64) -> Option<Self> {
+        match kind {
+            0 => Some(Self::Body(BodyId(id))),
+            1 => Some(Self::Entity(id)),
+            _ => None,
+        }
+    }
+
+    /// Mixes all bits, so that ids which count up are spread over the parts of the index.
+    pub(crate) fn hash(self) -> u32 {
+        let (kind, id) = self.parts();
+        let mixed = (id ^ u64::from(kind) << 63).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
+    }
+}
+
+/// The entries of one part of the index, sorted.
+pub(crate) fn encode_residents(entries: impl ExactSizeIterator<Item = (Resident, ChunkPos)>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(4 + entries.len() * ENTRY_BYTES);
+    bytes.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    for (resident, pos) in entries {
+        let (kind, id) = resident.parts();
+        bytes.push(kind);
+        bytes.extend_from_slice(&id.to_le_bytes());
+        bytes.extend_from_slice(&pos.x.to_le_bytes());
+        bytes.extend_from_slice(&pos.y.to_le_bytes());
+    }
+    bytes
+}
+
+pub(crate) fn decode_residents(mut data: &[u8]) -> Result<Vec<(Resident, ChunkPos)>> {
+    let corrupt = || Error::corrupt("a part of the index of ids is not one");
+    let bytes = &mut data;
+    let count = u32::from_le_bytes(take(bytes).ok_or_else(corrupt)?) as usize;
+    if count.checked_mul(ENTRY_BYTES) != Some(bytes.len()) {
+        return Err(corrupt());
+    }
+    let entry = |bytes: &[u8; ENTRY_BYTES]| {
+        let mut rest = &bytes[..];
+        let rest = &mut rest;
+        let kind = u8::from_le_bytes(take(rest)?);
+        let resident = Resident::of_parts(kind, u64::from_le_bytes(take(rest)?))?;
+        Some((resident, ChunkPos::new(i32::from_le_bytes(take(rest)?), i32::from_le_bytes(take(rest)?))))
+    };
+    let entries: Option<Vec<_>> = bytes.as_chunks::<ENTRY_BYTES>().0.iter().map(entry).collect();
+    let entries = entries.ok_or_else(corrupt)?;
+    if entries.is_sorted_by(|one, next| one.0 < next.0) { Ok(entries) } else { Err(corrupt()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_and_others_are_refused() {
+        let entries = [
+            (Resident::Body(BodyId(1)), ChunkPos::new(-1, 2)),
+            (Resident::Body(BodyId(u64::MAX)), ChunkPos::new(i32::MIN, i32::MAX)),
+            (Resident::Entity(1), ChunkPos::new(0, 0)),
+        ];
+        let bytes = encode_residents(entries.into_iter());
+        assert_eq!(decode_residents(&bytes).unwrap(), entries);
+        for len in 0..bytes.len() {
+            assert!(decode_residents(&bytes[..len]).unwrap_err().is_corrupt());
+        }
+        let twice = encode_residents([entries[0], entries[0]].into_iter());
+        assert!(decode_residents(&twice).unwrap_err().is_corrupt(), "an id is in one chunk");
+        let mut other = bytes.clone();
+        other[4] = 9;
+        assert!(decode_residents(&other).unwrap_err().is_corrupt());
+        assert!(decode_residents(&u32::MAX.to_le_bytes()).unwrap_err().is_corrupt());
+    }
+
+    #[test]
+    fn ids_that_count_up_are_spread() {
+        let mut parts = [0; 16];
+        (0..16_000).for_each(|id| parts[Resident::Body(BodyId(id)).hash() as usize % 16] += 1);
+        assert!(parts.iter().all(|count| (800..1200).contains(count)), "{parts:?}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Changes of bodies: of whole lists, and of single bodies. A body is in one chunk afterwards.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bonfire::{Error, Result};
+
+use super::cells::Encoder;
+use super::edit::{Edit, PendingChange};
+use super::{SaveState, World};
+use crate::format::{FrameKey, FrameKind, FrameTag, Resident};
+use crate::frames::NewFrame;
+use crate::{Body, BodyId, ChunkPos, decode_bodies, encode_bodies};
+
+/// The change of a single body.
+pub(super) enum BodyChange {
+    Put(Box<Body>),
+    Move([f32; 2]),
+    Remove,
+}
+
+impl BodyChange {
+    /// Returns the chunk that the body is in after the change, as far as the change says so.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn target(&self, chunk_size: u32) -> Option<ChunkPos> {
+        match self {
+            Self::Put(body) => body.chunk(chunk_size),
+            Self::Move(position) => ChunkPos::containing(*position, chunk_size),
+            Self::Remove => None,
+        }
+    }
+}
+
+impl World {
+    /// Turns changes of single bodies into changes of lists.
+    pub(super) fn resolve_single_bodies(&self, edit: &mut Edit) -> Result<()> {
+        for (id, change) in std::mem::take(&mut edit.single_bodies) {
+            let home = self.home_in(edit, id)?;
+            let before = match home {
+                Some(home) => self.take_from_list(edit, home, id)?,
+                None => None,
+            };
+            let body = match (change, before) {
+                (BodyChange::Put(body), _) => *body,
+                (BodyChange::Move(position), Some(body)) => Body { position, ..body },
+                (BodyChange::Move(_), None) => {
+                    return Err(Error::misuse(format!("body {id} cannot be moved: no chunk has it")));
+                }
+                (BodyChange::Remove, _) => continue,
+            };
+            let target = body.chunk(u32::from(self.options.chunk_size));
+            let target = target.ok_or_else(|| nowhere(&body))?;
+            self.list_of(edit, target)?.push(body);
+        }
+        Ok(())
+    }
+
+    /// Returns the chunk that a body is in, as far as the edit has come.
+    fn home_in(&self, edit: &Edit, id: BodyId) -> Result<Option<ChunkPos>> {
+        let listed = edit.bodies.iter().find(|(_, bodies)| bodies.iter().any(|body| body.id == id));
+        if let Some((pos, _)) = listed {
+            return Ok(Some(*pos));
+        }
+        let home = self.home(Resident::Body(id))?;
+        // A list that the edit replaces without it, or a chunk that it removes.
+        Ok(home.filter(|pos| !edit.bodies.contains_key(pos) && !edit.removed.contains(pos)))
+    }
+
+    /// Returns the list that the edit saves for a chunk. If it has none, it begins with what is there.
+    fn list_of<'e>(&self, edit: &'e mut Edit, pos: ChunkPos) -> Result<&'e mut Vec<Body>> {
+        if !edit.bodies.contains_key(&pos) {
+            let stored = if edit.removed.contains(&pos) { None } else { self.stored_bodies(pos)? };
+            let mut here = Vec::new();
+            for body in stored.map(|list| list.bodies).unwrap_or_default() {
+                if self.home(Resident::Body(body.id))?.is_none_or(|home| home == pos) {
+                    here.push(body);
+                }
+            }
+            edit.bodies.insert(pos, here);
+        }
+        Ok(edit.bodies.entry(pos).or_default())
+    }
+
+    fn take_from_list(&self, edit: &mut Edit, pos: ChunkPos, id: BodyId) -> Result<Option<Body>> {
+        let list = self.list_of(edit, pos)?;
+        let found = list.iter().position(|body| body.id == id);
+        Ok(found.map(|number| list.remove(number)))
+    }
+
+    /// Adds the lists of bodies that an edit changes, directly or by taking a body from another chunk. Returns how many bodies
+    /// go with them because they cannot be read.
+    pub(super) fn change_bodies(
+        &self,
+        lists: BTreeMap<ChunkPos, Vec<Body>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
+        saving: &mut SaveState,
+        pending: &mut PendingChange,
+    ) -> Result<usize> {
+        let new_homes = self.homes_of(&lists)?;
+        // Ids of the game's own, or of another program, are not given out by later sessions either.
+        let sessions = new_homes.keys().map(|id| id.session());
+        // After the last session they would begin again.
+        let highest = sessions.filter(|session| *session < u32::MAX).max().unwrap_or(0);
+        if highest > saving.settings.session {
+            saving.settings.session = highest;
+            saving.settings_changed = true;
+        }
+        let all = self.with_other_lists(lists, removed_chunks, &new_homes)?;
+        self.note_residents(&all, removed_chunks, pending)?;
+        let carried = self.carried_by_bodies(&all, saving)?;
+        let mut lost = 0;
+        let PendingChange { frames, removed, effects, .. } = pending;
+        for (pos, bodies) in all {
+            let key = FrameKey::new(FrameKind::Bodies, pos);
+            effects.bodies_written.push(pos);
+            lost += self.count_lost(pos);
+            if bodies.iter().all(Body::is_empty) {
+                removed.insert(key);
+            } else {
+                removed.remove(&key);
+                let tag = FrameTag { layers: saving.settings.current, ..FrameTag::default() };
+                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Returns how many bodies of a list cannot be read, and says so.
+    fn count_lost(&self, pos: ChunkPos) -> usize {
+        let list = self.stored_bodies(pos).ok().flatten().unwrap_or_default();
+        for lost in &list.lost {
+            let (count, error) = (lost.count, &lost.error);
+            tracing::warn!(%pos, count, %error, "bodies that cannot be read go with the list that is replaced");
+        }
+        list.lost.iter().map(|lost| lost.count as usize).sum()
+    }
+
+    /// Notes where bodies are after a change of these lists, and which ones are gone.
+    fn note_residents(
+        &self,
+        lists: &BTreeMap<ChunkPos, Vec<Body>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
+        pending: &mut PendingChange,
+    ) -> Result<()> {
+        for pos in lists.keys().chain(removed_chunks) {
+            for id in self.body_ids_of(*pos)? {
+                if self.home(Resident::Body(id))? == Some(*pos) {
+                    pending.ids.insert(Resident::Body(id), None);
+                }
+            }
+        }
+        for (pos, bodies) in lists {
+            let here = bodies.iter().filter(|body| !body.is_empty());
+            pending.ids.extend(here.map(|body| (Resident::Body(body.id), Some(*pos))));
+        }
+        Ok(())
+    }
+
+    /// The chunk of each body in these lists. A body has one, which is where its list is.
+    fn homes_of(&self, lists: &BTreeMap<ChunkPos, Vec<Body>>) -> Result<HashMap<BodyId, ChunkPos>> {
+        let mut homes = HashMap::new();
+        for (pos, bodies) in lists {
+            for body in bodies.iter().filter(|body| !body.is_empty()) {
+                self.check_body(*pos, body)?;
+                if let Some(other) = homes.insert(body.id, *pos) {
+                    return Err(Error::misuse(format!("body {} is saved in {other} and in {pos}", body.id)));
+                }
+            }
+        }
+        Ok(homes)
+    }
+
+    /// Adds the lists of chunks that lose a body to another chunk, or have empty bodies.
+    fn with_other_lists(
+        &self,
+        lists: BTreeMap<ChunkPos, Vec<Body>>,
+        removed_chunks: &BTreeSet<ChunkPos>,
+        new_homes: &HashMap<BodyId, ChunkPos>,
+    ) -> Result<BTreeMap<ChunkPos, Vec<Body>>> {
+        let mut others: BTreeSet<ChunkPos> = self.stale_bodies().clone();
+        for (id, pos) in new_homes {
+            others.extend(self.home(Resident::Body(*id))?.filter(|home| home != pos));
+        }
+        others.retain(|pos| !lists.contains_key(pos) && !removed_chunks.contains(pos));
+        let mut all = lists;
+        for pos in others {
+            let bodies = match self.stored_bodies(pos) {
+                Ok(list) => list.unwrap_or_default().bodies,
+                // It is damaged: nobody will read the body there.
+                Err(error) if error.is_corrupt() => continue,
+                Err(error) => return Err(error),
+            };
+            let mut here = Vec::new();
+            for body in bodies {
+                let home = match new_homes.get(&body.id) {
+                    Some(home) => Some(*home),
+                    None => self.home(Resident::Body(body.id))?,
+                };
+                if home.is_none_or(|home| home == pos) {
+                    here.push(body);
+                }
+            }
+            all.insert(pos, here);
+        }
+        Ok(all)
+    }
+
+    fn check_body(&self, pos: ChunkPos, body: &Body) -> Result<()> {
+        match body.chunk(u32::from(self.options.chunk_size)) {
+            Some(home) if home == pos => Ok(()),
+            Some(home) => Err(Error::misuse(format!(
+                "body {} is saved in {pos}, but its centre lies in {home}",
+                body.id
+            ))),
+            None => Err(nowhere(body)),
+        }
+    }
+
+    /// What the file has of layers that the game does not have any more: it stays with bodies that have kept their size.
+    fn carried_by_bodies(
+        &self,
+        lists: &BTreeMap<ChunkPos, Vec<Body>>,
+        saving: &SaveState,
+    ) -> Result<HashMap<BodyId, CarriedBody>> {
+        let mut carried = HashMap::new();
+        let set = saving.settings.current();
+        if set.stored_bytes() == self.options.layers.stored_bytes() {
+            return Ok(carried);
+        }
+        let encoder = Encoder::new(self, set.clone(), saving.settings.current);
+        let mut places: BTreeSet<ChunkPos> = lists.keys().copied().collect();
+        for body in lists.values().flatten() {
+            places.extend(self.home(Resident::Body(body.id))?);
+        }
+        for pos in places {
+            let read = self.frames.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
+                let (conversion, set_bytes) = self.conversion(tag.layers)?;
+                for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
+                    if self.home(Resident::Body(body.id))?.is_none_or(|home| home == pos) {
+                        let bytes = encoder.carried_of(&conversion, &body.cells)?;
+                        carried.insert(body.id, CarriedBody { size: [body.width, body.height], bytes });
+                    }
+                }
+                Ok(())
+            });
+            match read {
+                Err(error) if !error.is_corrupt() => return Err(error),
+                // What is damaged is about to be replaced.
+                _ => {}
+            }
+        }
+        Ok(carried)
+    }
+
+    fn encode_list(
+        &self,
+        mut bodies: Vec<Body>,
+        carried: &HashMap<BodyId, CarriedBody>,
+        saving: &SaveState,
+    ) -> Result<Vec<u8>> {
+        let layers = &self.options.layers;
+        let set = saving.settings.current();
+        let carried_bytes = set.stored_bytes() - layers.stored_bytes();
+        if !layers.is_plain() || carried_bytes > 0 {
+            let defaults: Vec<u8> =
+                set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
+            for body in &mut bodies {
+                let cells = body.cells.len() / layers.cell_bytes().max(1);
+                let known = carried.get(&body.id).filter(|known| known.size == [body.width, body.height]);
+                let carried = match known.filter(|known| known.bytes.len() == cells * carried_bytes) {
+                    Some(known) => Cow::Borrowed(&known.bytes),
+                    None => Cow::Owned(defaults[defaults.len() - carried_bytes..].repeat(cells)),
+                };
+                let mut stored = Vec::new();
+                layers.to_stored(&body.cells, (carried_bytes > 0).then_some(&carried[..]), &mut stored)?;
+                body.cells = stored;
+            }
+        }
+        encode_bodies(&bodies, set.stored_bytes())
+    }
+}
+
+/// What a body has of layers that the game does not have any more, cell by cell.
+struct CarriedBody {
+    size: [u32; 2],
+    bytes: Vec<u8>,
+}
+
+fn nowhere(body: &Body) -> Error {
+    Error::misuse(format!("body {} is nowhere: {:?}", body.id, body.position))
+}
