@@ -3,12 +3,13 @@
 use bonfire::{Error, Result};
 
 use super::take;
-use crate::{BodyId, ChunkPos};
+use crate::ChunkPos;
 
 /// Something that belongs to one chunk at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Resident {
-    Body(BodyId),
+    /// A body, by the bits of its id.
+    Body(u64),
     /// An entity, by the bits of its stable id.
     Entity(u64),
 }
@@ -18,14 +19,14 @@ const ENTRY_BYTES: usize = 17;
 impl Resident {
     fn parts(self) -> (u8, u64) {
         match self {
-            Self::Body(id) => (0, id.0),
+            Self::Body(id) => (0, id),
             Self::Entity(id) => (1, id),
         }
     }
 
     fn of_parts(kind: u8, id: u64) -> Option<Self> {
         match kind {
-            0 => Some(Self::Body(BodyId(id))),
+            0 => Some(Self::Body(id)),
             1 => Some(Self::Entity(id)),
             _ => None,
         }
@@ -79,8 +80,8 @@ mod tests {
     #[test]
     fn entries_come_back_and_others_are_refused() {
         let entries = [
-            (Resident::Body(BodyId(1)), ChunkPos::new(-1, 2)),
-            (Resident::Body(BodyId(u64::MAX)), ChunkPos::new(i32::MIN, i32::MAX)),
+            (Resident::Body(1), ChunkPos::new(-1, 2)),
+            (Resident::Body(u64::MAX), ChunkPos::new(i32::MIN, i32::MAX)),
             (Resident::Entity(1), ChunkPos::new(0, 0)),
         ];
         let bytes = encode_residents(entries.into_iter());
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn ids_that_count_up_are_spread() {
         let mut parts = [0; 16];
-        (0..16_000).for_each(|id| parts[Resident::Body(BodyId(id)).hash() as usize % 16] += 1);
+        (0..16_000).for_each(|id| parts[Resident::Body(id).hash() as usize % 16] += 1);
         assert!(parts.iter().all(|count| (800..1200).contains(count)), "{parts:?}");
     }
 }

@@ -28,7 +28,7 @@ impl ChunkWorld {
         list.bodies.retain(|body| !body.is_empty());
         let mut here = Vec::with_capacity(list.bodies.len());
         for body in list.bodies {
-            if self.inner.home(Resident::Body(body.id))?.is_none_or(|home| home == pos) {
+            if self.inner.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
                 here.push(body);
             }
         }

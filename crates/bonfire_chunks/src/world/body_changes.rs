@@ -61,7 +61,7 @@ impl World {
         if let Some((pos, _)) = listed {
             return Ok(Some(*pos));
         }
-        let home = self.home(Resident::Body(id))?;
+        let home = self.home(Resident::Body(id.0))?;
         // A list that the edit replaces without it, or a chunk that it removes.
         Ok(home.filter(|pos| !edit.bodies.contains_key(pos) && !edit.removed.contains(pos)))
     }
@@ -72,7 +72,7 @@ impl World {
             let stored = if edit.removed.contains(&pos) { None } else { self.stored_bodies(pos)? };
             let mut here = Vec::new();
             for body in stored.map(|list| list.bodies).unwrap_or_default() {
-                if self.home(Resident::Body(body.id))?.is_none_or(|home| home == pos) {
+                if self.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
                     here.push(body);
                 }
             }
@@ -144,14 +144,14 @@ impl World {
     ) -> Result<()> {
         for pos in lists.keys().chain(removed_chunks) {
             for id in self.body_ids_of(*pos)? {
-                if self.home(Resident::Body(id))? == Some(*pos) {
-                    pending.ids.insert(Resident::Body(id), None);
+                if self.home(Resident::Body(id.0))? == Some(*pos) {
+                    pending.ids.insert(Resident::Body(id.0), None);
                 }
             }
         }
         for (pos, bodies) in lists {
             let here = bodies.iter().filter(|body| !body.is_empty());
-            pending.ids.extend(here.map(|body| (Resident::Body(body.id), Some(*pos))));
+            pending.ids.extend(here.map(|body| (Resident::Body(body.id.0), Some(*pos))));
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl World {
     ) -> Result<BTreeMap<ChunkPos, Vec<Body>>> {
         let mut others: BTreeSet<ChunkPos> = self.stale_bodies().clone();
         for (id, pos) in new_homes {
-            others.extend(self.home(Resident::Body(*id))?.filter(|home| home != pos));
+            others.extend(self.home(Resident::Body(id.0))?.filter(|home| home != pos));
         }
         others.retain(|pos| !lists.contains_key(pos) && !removed_chunks.contains(pos));
         let mut all = lists;
@@ -194,7 +194,7 @@ impl World {
             for body in bodies {
                 let home = match new_homes.get(&body.id) {
                     Some(home) => Some(*home),
-                    None => self.home(Resident::Body(body.id))?,
+                    None => self.home(Resident::Body(body.id.0))?,
                 };
                 if home.is_none_or(|home| home == pos) {
                     here.push(body);
@@ -230,13 +230,13 @@ impl World {
         let encoder = Encoder::new(self, set.clone(), saving.settings.current);
         let mut places: BTreeSet<ChunkPos> = lists.keys().copied().collect();
         for body in lists.values().flatten() {
-            places.extend(self.home(Resident::Body(body.id))?);
+            places.extend(self.home(Resident::Body(body.id.0))?);
         }
         for pos in places {
             let read = self.frames.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
                 let (conversion, set_bytes) = self.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
-                    if self.home(Resident::Body(body.id))?.is_none_or(|home| home == pos) {
+                    if self.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
                         let bytes = encoder.carried_of(&conversion, &body.cells)?;
                         carried.insert(body.id, CarriedBody { size: [body.width, body.height], bytes });
                     }

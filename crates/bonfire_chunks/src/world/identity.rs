@@ -89,7 +89,7 @@ impl IdIndex {
 impl ChunkWorld {
     /// Returns the chunk that a body is in. `None` if no chunk has it.
     pub fn chunk_of_body(&self, id: BodyId) -> Result<Option<ChunkPos>> {
-        self.inner.home(Resident::Body(id))
+        self.inner.home(Resident::Body(id.0))
     }
 
     /// Returns the chunk whose entities have one with this stable id, by its bits. `None` if no chunk has it. If several have,
@@ -164,7 +164,7 @@ impl World {
         let (mut all, mut twice) = (Part::new(), BTreeSet::new());
         for pos in self.frames.positions(FrameKind::Bodies, &ChunkRect::ALL) {
             for id in self.body_ids_of(pos)? {
-                match all.entry(Resident::Body(id)) {
+                match all.entry(Resident::Body(id.0)) {
                     std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(pos)),
                     std::collections::btree_map::Entry::Occupied(_) => drop(twice.insert(pos)),
                 }
@@ -196,7 +196,7 @@ impl World {
     pub(super) fn check_ids(&self, pos: ChunkPos) -> Result<()> {
         for (resident, home) in self.read_part(pos)?.unwrap_or_default() {
             let is_there = match resident {
-                Resident::Body(id) => self.body_ids_of(home)?.contains(&id),
+                Resident::Body(id) => self.body_ids_of(home)?.contains(&BodyId(id)),
                 Resident::Entity(id) => self.stable_ids_of(home)?.contains(&id),
             };
             if !is_there && !self.is_damaged(resident, home) {
