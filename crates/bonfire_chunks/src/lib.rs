@@ -11,7 +11,8 @@
 //! | [`Generator`] | creates chunks that were never changed |
 //! | [`Layers`] | the content of a cell, and how it changes between releases |
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
-//! | [`ChunkWorker`] | reads and saves on a background thread |
+//! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
+//! | [`ChunkWorker`] | reads and saves on background threads |
 //! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
 //! | [`import`] | worlds written by other programs |
 //! | [`codec`] | cells as bytes, for tools |
@@ -61,8 +62,13 @@ pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
-pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
-pub use world::{CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WorldInfo};
+pub use worker::{
+    BodiesHandle, ChunkLoadHandle, ChunkWorker, CommitHandle, EntitiesHandle, Priority, ReadHandle, RefusedSave,
+    RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
+};
+pub use world::{
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WholeChunk, WorldInfo,
+};
 
 /// The code of the README, compiled and run.
 #[cfg(doctest)]

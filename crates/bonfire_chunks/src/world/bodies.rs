@@ -25,7 +25,7 @@ impl ChunkWorld {
             saving.with_empty_bodies.insert(pos);
         }
         // A body of which two chunks know is where this session has met it first, or saved it.
-        bodies.retain(|body| *saving.homes.entry(body.id).or_insert(pos) == pos);
+        bodies.retain(|body| saving.is_home(body.id, pos));
         Ok(bodies)
     }
 
@@ -42,6 +42,13 @@ impl ChunkWorld {
         saving.settings.session = saving.settings.session.wrapping_add(1).max(1);
         saving.settings_changed = true;
         BodyIds::new(saving.settings.session)
+    }
+}
+
+impl SaveState {
+    /// Returns true if this session takes a body to be in a chunk. It notes the chunk if it has not met the body yet.
+    fn is_home(&mut self, id: BodyId, pos: ChunkPos) -> bool {
+        *self.homes.entry(id).or_insert(pos) == pos || self.arriving.get(&id) == Some(&pos)
     }
 }
 

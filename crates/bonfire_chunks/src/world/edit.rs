@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bonfire::Result;
 
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
+use super::settings::Settings;
 use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
 use crate::file::{Change, NewFrame};
@@ -126,7 +127,8 @@ impl Edit {
             && self.removed.is_empty()
     }
 
-    /// Saves everything, or nothing if there is an error. Afterwards the edit is empty.
+    /// Saves everything, or nothing if there is an error. Afterwards the edit is empty. After an error it still has
+    /// everything, so that it may be committed again, or written elsewhere with [`ChunkWorld::save_to`].
     ///
     /// If more of the file is dead than it may be, it is compacted before this returns.
     pub fn commit(&mut self, durability: Durability) -> Result<CommitReport> {
@@ -143,8 +145,20 @@ impl Edit {
 
     /// Without a compaction.
     pub(crate) fn commit_only(&mut self, durability: Durability) -> Result<CommitReport> {
-        let edit = std::mem::replace(self, Self::new(self.world.clone()));
-        self.world.inner.commit(edit, durability)
+        let report = self.world.inner.commit(self, durability)?;
+        self.clear();
+        Ok(report)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.world.clone());
+    }
+
+    /// Returns true if it has lists of bodies, so that it may take bodies out of other chunks.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn has_bodies(&self) -> bool {
+        !self.bodies.is_empty()
     }
 
     /// All chunks that it changes.
@@ -172,9 +186,12 @@ impl std::fmt::Debug for Edit {
 }
 
 impl World {
-    pub(super) fn commit(&self, mut edit: Edit, durability: Durability) -> Result<CommitReport> {
+    /// The edit keeps what it has: a commit that fails loses nothing.
+    pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
-        let mut encoded = self.encode_all(&edit)?;
+        let mut encoded = self.encode_all(edit)?;
+        let mut bodies = edit.bodies.clone();
+        let _turn = self.commit_turn();
         let mut saving = self.saving();
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
@@ -183,10 +200,11 @@ impl World {
                 state.indices.get(FrameKey::new(kind, pos)).is_some_and(|place| place.tag.layers != current)
             };
             encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
-            edit.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
+            bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
-        let (change, effects) = self.change_of(edit, encoded, &mut saving, &mut report)?;
+        let (change, effects) = self.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
+            drop(saving);
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
                 self.file.flush_buffered()?;
@@ -194,7 +212,12 @@ impl World {
             return Ok(report);
         }
         self.file.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
-        let committed = self.file.commit(change, durability)?;
+        saving.arriving = effects.homes.iter().filter_map(|(id, home)| Some((*id, (*home)?))).collect();
+        drop(saving);
+        let committed = self.file.commit(change, durability);
+        let mut saving = self.saving();
+        saving.arriving.clear();
+        let committed = committed?;
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
         effects.apply(&mut saving);
         Ok(report)
@@ -227,7 +250,8 @@ impl World {
     /// The change of the file that an edit makes, and its effects in memory.
     pub(super) fn change_of(
         &self,
-        edit: Edit,
+        edit: &Edit,
+        bodies: BTreeMap<ChunkPos, Vec<Body>>,
         encoded: Vec<(ChunkPos, Encoded)>,
         saving: &mut SaveState,
         report: &mut CommitReport,
@@ -258,8 +282,8 @@ impl World {
                 }
             }
         }
-        self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
-        self.change_entities(edit.entities, &mut pending)?;
+        self.change_bodies(bodies, &edit.removed, saving, &mut pending)?;
+        self.change_entities(&edit.entities, &mut pending)?;
         let PendingChange { frames, mut removed, mut effects } = pending;
         // What was set aside as damaged is replaced, or removed.
         let touched: Vec<FrameKey> = frames.keys().chain(&removed).copied().collect();
@@ -271,7 +295,7 @@ impl World {
             let cell_bytes = u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX);
             let header = crate::format::Header { cell_bytes, ..state.header.clone() };
             change.frames.extend(settings_frames(&saving.settings, &header));
-            effects.settings_written = true;
+            effects.settings_written = Some(saving.settings.clone());
         }
         Ok((change, effects))
     }
@@ -290,7 +314,8 @@ pub(super) struct PendingChange {
 pub(super) struct CommitEffects {
     pub(super) homes: Vec<(crate::BodyId, Option<ChunkPos>)>,
     pub(super) bodies_written: Vec<ChunkPos>,
-    pub(super) settings_written: bool,
+    /// The settings that the change has.
+    pub(super) settings_written: Option<Settings>,
 }
 
 impl CommitEffects {
@@ -304,7 +329,8 @@ impl CommitEffects {
         for pos in self.bodies_written {
             saving.with_empty_bodies.remove(&pos);
         }
-        if self.settings_written {
+        // Ids of bodies may have been given out meanwhile.
+        if self.settings_written.as_ref() == Some(&saving.settings) {
             saving.settings_changed = false;
         }
     }

@@ -39,18 +39,18 @@ impl ChunkWorld {
 impl World {
     pub(super) fn change_entities(
         &self,
-        entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
+        entities: &BTreeMap<ChunkPos, Option<Vec<u8>>>,
         pending: &mut PendingChange,
     ) -> Result<()> {
         let PendingChange { frames, removed, .. } = pending;
         for (pos, snapshot) in entities {
-            let key = FrameKey::new(FrameKind::Snapshot, pos);
+            let key = FrameKey::new(FrameKind::Snapshot, *pos);
             let Some(snapshot) = snapshot else {
                 removed.insert(key);
                 continue;
             };
             removed.remove(&key);
-            let split = SplitSnapshot::of(&snapshot)
+            let split = SplitSnapshot::of(snapshot)
                 .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {

@@ -216,16 +216,18 @@ impl ChunkWorld {
     /// The same on a disk of your own.
     pub fn save_on(&self, disk: &dyn Disk, name: &str, edit: &mut Edit) -> Result<CommitReport> {
         self.check_own(edit)?;
-        let edit = std::mem::replace(edit, Edit::new(self.clone()));
         let mut report = CommitReport::default();
-        let encoded = self.inner.encode_all(&edit)?;
+        let encoded = self.inner.encode_all(edit)?;
         let (change, copy) = {
+            let _turn = self.inner.commit_turn();
             let mut saving = self.inner.saving();
-            let (change, _) = self.inner.change_of(edit, encoded, &mut saving, &mut report)?;
+            let bodies = edit.bodies.clone();
+            let (change, _) = self.inner.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
             // The game does not wait for what is written from here on.
             (change, self.inner.file.copy())
         };
         copy.write(disk, name, &change, &mut |_, _| {})?;
+        edit.clear();
         Ok(report)
     }
 

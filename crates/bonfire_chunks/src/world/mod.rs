@@ -6,6 +6,7 @@
 //! | `cells` | from cells to frames and back |
 //! | `edit` | what is saved together |
 //! | `bodies`, `entities` | what else a chunk has |
+//! | `whole` | chunks with all of that, as of one moment |
 //! | `maintain` | checks, compaction, copies, upgrades |
 //! | `stored` | chunks as they lie in the file |
 
@@ -17,6 +18,7 @@ mod maintain;
 mod options;
 mod settings;
 mod stored;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap};
 #[cfg(not(target_arch = "wasm32"))]
@@ -29,6 +31,7 @@ use bonfire_store::disk::{Access, Disk};
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 pub use self::maintain::{CheckReport, Storage, WorldInfo};
 pub use self::options::ChunkOptions;
+pub use self::whole::WholeChunk;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
@@ -77,7 +80,9 @@ struct World {
     sets: RwLock<BTreeMap<u8, LayerSet>>,
     /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
-    /// Held while something is saved that depends on what is there.
+    /// Held from the look at what is there until the save is in the file: saves come one after the other.
+    commit_turn: Mutex<()>,
+    /// Never held while the disk syncs, so that reads of bodies do not wait for it.
     saving: Mutex<SaveState>,
     is_closed: std::sync::atomic::AtomicBool,
 }
@@ -88,6 +93,8 @@ struct SaveState {
     settings_changed: bool,
     /// Where bodies are that this session has seen.
     homes: HashMap<BodyId, ChunkPos>,
+    /// Where bodies will be once the save that is being written is in the file.
+    arriving: HashMap<BodyId, ChunkPos>,
     /// Chunks whose bodies are to be written again without the empty ones.
     with_empty_bodies: std::collections::BTreeSet<ChunkPos>,
 }
@@ -163,6 +170,7 @@ impl ChunkWorld {
             settings,
             settings_changed,
             homes: HashMap::new(),
+            arriving: HashMap::new(),
             with_empty_bodies: Default::default(),
         };
         Self {
@@ -172,6 +180,7 @@ impl ChunkWorld {
                 report,
                 sets,
                 conversions: Mutex::default(),
+                commit_turn: Mutex::default(),
                 saving: Mutex::new(saving),
                 is_closed: false.into(),
             }),
@@ -304,6 +313,10 @@ impl std::fmt::Debug for ChunkWorld {
 impl World {
     fn saving(&self) -> MutexGuard<'_, SaveState> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit_turn(&self) -> MutexGuard<'_, ()> {
+        self.commit_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sets(&self) -> RwLockReadGuard<'_, BTreeMap<u8, LayerSet>> {

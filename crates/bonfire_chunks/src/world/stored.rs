@@ -30,7 +30,7 @@ impl ChunkWorld {
         let removed: Vec<FrameKey> = kinds.into_iter().flat_map(aside).collect();
         let count = removed.len();
         if count > 0 {
-            let _saving = self.inner.saving();
+            let _turn = self.inner.commit_turn();
             self.inner.file.commit(Change { frames: Vec::new(), removed }, Durability::Synced)?;
         }
         Ok(count)
