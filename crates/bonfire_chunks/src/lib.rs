@@ -63,8 +63,8 @@ pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLaye
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
 pub use worker::{
-    BodiesHandle, ChunkLoadHandle, ChunkWorker, CommitHandle, EntitiesHandle, Priority, ReadHandle, RefusedSave,
-    RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
+    BodiesHandle, ChunkLoadHandle, ChunkWorker, CommitHandle, EntitiesHandle, Priority, ReadHandle,
+    RefusedSave, RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
 };
 pub use world::{
     CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, WholeChunk, WorldInfo,

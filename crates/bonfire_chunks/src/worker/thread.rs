@@ -71,7 +71,7 @@ impl Shared {
             self.complete(kind, finished);
             let mut queue = self.lock();
             queue.end_load();
-            self.look_for_rest(&queue);
+            self.look_for_rest(&mut queue);
         }
     }
 
@@ -83,6 +83,7 @@ impl Shared {
 
     /// Saves and compacts until the worker has ended and all saves are done.
     pub(super) fn write_until_end(&self) {
+        self.look_for_rest(&mut self.lock());
         while let Some(write) = self.next_write() {
             match write {
                 Write::Request(write) => self.write(write),
@@ -90,7 +91,7 @@ impl Shared {
                     self.compact_when_idle();
                     let mut queue = self.lock();
                     queue.is_compacting = false;
-                    self.look_for_rest(&queue);
+                    self.look_for_rest(&mut queue);
                 }
             }
         }
@@ -103,12 +104,14 @@ impl Shared {
                 return Some(Write::Request(write));
             }
             if queue.is_ending {
+                queue.is_compacting = false;
+                self.idle.notify_all();
                 return None;
             }
-            if queue.is_still() && self.world.is_compaction_due() {
-                queue.is_compacting = true;
+            if queue.is_compacting && queue.is_still() {
                 return Some(Write::Compaction);
             }
+            queue.is_compacting = false;
             queue = self.write_ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -121,7 +124,7 @@ impl Shared {
         self.complete(kind, finished);
         let mut queue = self.lock();
         let released = queue.end_write();
-        self.look_for_rest(&queue);
+        self.look_for_rest(&mut queue);
         drop(queue);
         for _ in 0..released {
             self.load_ready.notify_one();
@@ -137,10 +140,16 @@ impl Shared {
         }
     }
 
-    /// Wakes those that wait for the end of all work, and the writing thread, which may have to compact.
-    fn look_for_rest(&self, queue: &Queue) {
-        if queue.is_still() {
+    /// If nothing is left to do, has the writing thread compact the file if that is due, or wakes those that wait for the end
+    /// of all work.
+    fn look_for_rest(&self, queue: &mut Queue) {
+        if !queue.is_still() || queue.is_compacting {
+            return;
+        }
+        if !queue.is_ending && self.world.is_compaction_due() {
+            queue.is_compacting = true;
             self.write_ready.notify_one();
+        } else {
             self.idle.notify_all();
         }
     }
@@ -173,7 +182,7 @@ impl Shared {
             let kind = write.kind;
             self.complete(kind, write.fail(error.clone()));
         }
-        self.look_for_rest(&self.lock());
+        self.look_for_rest(&mut self.lock());
     }
 
     /// Makes an event of a request that failed or was slow.

@@ -31,10 +31,10 @@ use bonfire_store::disk::{Access, Disk};
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 pub use self::maintain::{CheckReport, Storage, WorldInfo};
 pub use self::options::ChunkOptions;
-pub use self::whole::WholeChunk;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
 use self::settings::Settings;
+pub use self::whole::WholeChunk;
 use crate::codec::Choice;
 use crate::file::{Change, ChunkFile, FileOptions, NewFile, NewFrame, OpenReport, Seal, newest_counted};
 use crate::format::{Flags, FrameKey, FrameKind, FrameTag, Header};

@@ -73,3 +73,29 @@ pub fn body(id: u64, position: [f32; 2]) -> Body {
         extension: b"golden".to_vec(),
     }
 }
+
+/// The entities of a chunk: one, with a number.
+pub fn snapshot(number: u32) -> Vec<u8> {
+    use bonfire::engine::SnapshotWriter;
+    let mut writer = SnapshotWriter::new(registry());
+    let id = bonfire::EntityId::new(number, 0);
+    writer.archetype(&[id]).unwrap().column(&[Creature { number, name: format!("goat {number}") }]).unwrap();
+    writer.finish().unwrap().encode(&bonfire::EncodeOptions::default()).unwrap().to_vec()
+}
+
+/// The number of the entity in a [`snapshot`].
+pub fn number_of(snapshot: &[u8]) -> u32 {
+    bonfire::Snapshot::open(snapshot).unwrap().archetypes().next().unwrap().ids()[0].index()
+}
+
+#[derive(bonfire::Persist)]
+#[persist(key = "game.goat")]
+struct Creature {
+    number: u32,
+    name: String,
+}
+
+fn registry() -> &'static bonfire::Registry {
+    static REGISTRY: std::sync::OnceLock<bonfire::Registry> = std::sync::OnceLock::new();
+    REGISTRY.get_or_init(|| bonfire::Registry::new().with::<Creature>().unwrap())
+}
