@@ -8,7 +8,7 @@
 //! | [`ChunkWorld`], [`ChunkOptions`] | a world in a file |
 //! | [`Edit`], [`Durability`] | changes that are saved together, and when they count as done |
 //! | [`Chunk`], [`ChunkState`] | a chunk in memory, and whether it must be saved |
-//! | [`Generator`] | creates chunks that were never changed |
+//! | [`Generator`], [`WorldShape`] | creates chunks that were never changed |
 //! | [`Layers`] | the content of a cell, and how it changes between releases |
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
@@ -57,7 +57,7 @@ pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decod
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
 pub use file::{DamagedFrame, OpenReport};
-pub use generator::Generator;
+pub use generator::{Generator, WorldShape};
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};
 pub use position::{ChunkPos, ChunkRect};

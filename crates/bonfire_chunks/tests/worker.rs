@@ -233,7 +233,7 @@ fn an_edit_of_another_world_is_refused() {
 fn a_generator_that_panics_fails_its_request_alone() {
     struct Bomb(Arc<AtomicBool>);
     impl bonfire_chunks::Generator for Bomb {
-        fn generate(&self, pos: ChunkPos, _: &mut [u8]) {
+        fn generate(&self, _: &bonfire_chunks::WorldShape<'_>, pos: ChunkPos, _: &mut [u8]) {
             assert!(!self.0.load(Ordering::Relaxed) || pos.x != 0, "boom");
         }
     }

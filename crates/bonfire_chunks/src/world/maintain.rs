@@ -60,6 +60,8 @@ pub struct WorldInfo {
     pub index_bytes: usize,
     /// How many saves there were.
     pub generation: u64,
+    /// The name of the generator that chunks were made by, if it has one.
+    pub generator: Option<String>,
     /// The layers that chunks are written with.
     pub layers: LayerSet,
 }
@@ -80,7 +82,10 @@ pub struct CheckReport {
 impl ChunkWorld {
     /// What the world is and how it lies in its file.
     pub fn info(&self) -> WorldInfo {
-        let layers = self.inner.saving().settings.current().clone();
+        let (layers, generator) = {
+            let saving = self.inner.saving();
+            (saving.settings.current().clone(), saving.settings.generator.clone())
+        };
         let state = self.inner.file.state();
         let count = |kind: FrameKind| state.indices.of(kind).len();
         let aside =
@@ -109,6 +114,7 @@ impl ChunkWorld {
             dead_bytes: state.dead_bytes(),
             index_bytes: state.indices.memory_bytes(),
             generation: state.generation,
+            generator: Some(generator).filter(|name| !name.is_empty()),
             layers,
         }
     }
@@ -275,6 +281,7 @@ impl ChunkWorld {
         }
         world.file.refresh()?;
         let mut settings = super::read_settings(&world.file)?;
+        settings.adopt_generator(&world.options)?;
         settings.adopt_layers(&world.options, &world.file)?;
         let mut saving = world.saving();
         *world.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();

@@ -74,6 +74,7 @@ pub struct ChunkWorld {
 
 struct World {
     file: ChunkFile,
+    seed: u64,
     options: ChunkOptions,
     report: OpenReport,
     /// The layer sets of the file, by their number.
@@ -128,8 +129,8 @@ impl ChunkWorld {
         let header = file.state().header.clone();
         let set = settings.current();
         options.layers = Layers::of_set(set);
-        (options.chunk_size, options.tile_size, options.seed) =
-            (header.chunk_size, header.tile_size, header.seed);
+        (options.chunk_size, options.tile_size) = (header.chunk_size, header.tile_size);
+        options.generator_name.clone_from(&settings.generator);
         options.generator_version = set.generator_version();
         // Nobody has made a world of sizes that no game can have.
         options.check().map_err(|error| Error::corrupt(format!("this world cannot be: {error}")))?;
@@ -151,9 +152,11 @@ impl ChunkWorld {
         };
         let header = file.state().header.clone();
         check_sizes(&header, &options)?;
+        check_seed(&header, &options)?;
         let mut settings = read_settings(&file)?;
+        let mut changed = settings.adopt_generator(&options)?;
         report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
-        let mut changed = settings.adopt_layers(&options, &file)?;
+        changed |= settings.adopt_layers(&options, &file)?;
         changed |= file.state().indices.of(FrameKind::Settings).len() != SETTINGS_PLACES.len();
         Ok(Self::of_file(file, options, report, settings, changed && access == Access::Write))
     }
@@ -165,6 +168,7 @@ impl ChunkWorld {
         settings: Settings,
         settings_changed: bool,
     ) -> Self {
+        let seed = file.state().header.seed;
         let sets = RwLock::new(settings.sets.clone());
         let saving = SaveState {
             settings,
@@ -176,6 +180,7 @@ impl ChunkWorld {
         Self {
             inner: Arc::new(World {
                 file,
+                seed,
                 options,
                 report,
                 sets,
@@ -194,7 +199,7 @@ impl ChunkWorld {
 
     /// What its chunks are generated from.
     pub fn seed(&self) -> u64 {
-        self.inner.file.state().header.seed
+        self.inner.seed
     }
 
     /// Cells along an edge of a chunk.
@@ -411,7 +416,7 @@ fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
     let header = Header {
         flags: Flags(flags),
-        seed: options.seed,
+        seed: options.seed.unwrap_or(options.new_world_seed),
         created: options.created.unwrap_or(now),
         modified: now,
         count: 0,
@@ -422,7 +427,8 @@ fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
         cell_bytes: u8::try_from(options.layers.stored_bytes()).unwrap_or(u8::MAX),
         entities: 0,
     };
-    let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
+    let set = options.layers.set(options.generator_version, &[])?;
+    let settings = Settings::new(set, options.generator_name.clone());
     let change = Change { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
     let FileOptions { capacity_min, counter, .. } = &options.file;
     // A world that was there before had smaller numbers.
@@ -440,5 +446,17 @@ fn check_sizes(header: &Header, options: &ChunkOptions) -> Result<()> {
             Err(Error::misuse(format!("this world has {found} {what}, and the game has {expected}")))
         }
         None => Ok(()),
+    }
+}
+
+/// A generator with another seed makes other chunks, and deltas would land on them.
+fn check_seed(header: &Header, options: &ChunkOptions) -> Result<()> {
+    match options.seed {
+        Some(seed) if seed != header.seed => Err(Error::misuse(format!(
+            "this world has the seed {}, and the game has {seed}: leave the seed to the file, and give one for new worlds with \
+             `ChunkOptions::new_world_seed`",
+            header.seed
+        ))),
+        _ => Ok(()),
     }
 }

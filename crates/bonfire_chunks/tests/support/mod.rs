@@ -1,7 +1,9 @@
 //! What the tests of worlds have in common.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use bonfire_chunks::{Body, BodyId, ChunkOptions, ChunkPos, Generator, Layer, Layers, Persistence};
+use bonfire_chunks::{
+    Body, BodyId, ChunkOptions, ChunkPos, Generator, Layer, Layers, Persistence, WorldShape,
+};
 
 pub const SIZE: usize = 16;
 
@@ -30,7 +32,17 @@ pub struct Hills {
 }
 
 impl Generator for Hills {
-    fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
+    fn generate(&self, _: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
+        self.fill(pos, cells);
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Hills {
+    pub fn fill(&self, pos: ChunkPos, cells: &mut [u8]) {
         for (number, cell) in cells.chunks_exact_mut(4).enumerate() {
             let (x, y) = ((number % SIZE) as i32, (number / SIZE) as i32);
             let (x, y) = (
@@ -42,10 +54,6 @@ impl Generator for Hills {
                 cell.copy_from_slice(&[3, (x ^ y) as u8 & 3, 0, 0]);
             }
         }
-    }
-
-    fn version(&self) -> u32 {
-        self.version
     }
 }
 

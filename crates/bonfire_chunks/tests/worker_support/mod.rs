@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bonfire_chunks::{ChunkPos, ChunkWorld, Durability, Edit, Generator};
+use bonfire_chunks::{ChunkPos, ChunkWorld, Durability, Edit, Generator, WorldShape};
 use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 
 use crate::support::*;
@@ -57,7 +57,7 @@ impl Gate {
 }
 
 impl Generator for Gate {
-    fn generate(&self, pos: ChunkPos, _: &mut [u8]) {
+    fn generate(&self, _: &WorldShape<'_>, pos: ChunkPos, _: &mut [u8]) {
         let mut state = self.0.0.lock().unwrap();
         state.passed.push(pos);
         drop(self.0.1.wait_while(state, |state| !state.is_open).unwrap());
