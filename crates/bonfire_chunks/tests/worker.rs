@@ -132,7 +132,7 @@ fn loads_and_saves_have_their_own_bounds_and_a_refused_save_gives_its_edit_back(
     assert_eq!((worker.statistics().loads().refused, worker.statistics().saves().refused), (1, 1));
     gate.open();
     loads.iter().chain([&blocking]).for_each(|load| drop(load.wait().unwrap()));
-    saves.iter().chain([&writing]).for_each(|save| drop(save.wait().unwrap()));
+    saves.iter().chain([&writing]).for_each(|save| _ = save.wait().unwrap());
     worker.save(refused.into_edit()).unwrap().wait().unwrap();
     assert_eq!(world.read((5, 0)).unwrap(), Some(noise(5)), "nothing was lost");
 }
@@ -162,7 +162,7 @@ fn what_is_cancelled_gives_up_its_place_at_once() {
     assert!(saves[0].take_edit().is_none());
     gate.open();
     assert!(third.wait().is_ok() && loads[1].wait().is_ok() && blocking.wait().is_ok());
-    [writing, saves[1].clone(), last].iter().for_each(|save| drop(save.wait().unwrap()));
+    [writing, saves[1].clone(), last].iter().for_each(|save| _ = save.wait().unwrap());
     assert_eq!(world.read((2, 0)).unwrap(), None, "it was cancelled");
     worker.save(edit).unwrap().wait().unwrap();
     assert_eq!(world.read((2, 0)).unwrap(), Some(noise(2)));

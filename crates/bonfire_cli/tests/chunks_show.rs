@@ -59,7 +59,7 @@ fn large_chunks_are_sampled_and_entities_are_tables() {
     world.close().unwrap();
     let run = run_on("show", &path, &["--chunk", "0,0"]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stdout.contains("every 4th cell"), "{run:?}");
+    assert!(run.stdout.contains("one cell of 4 x 4"), "{run:?}");
     assert_eq!(run.stdout.lines().filter(|line| *line == "a".repeat(25)).count(), 25);
     assert!(run.stdout.contains("archetype 0:"), "{run:?}");
 }

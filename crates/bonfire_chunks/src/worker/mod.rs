@@ -128,12 +128,12 @@ impl ChunkWorker {
 
     /// Reads a chunk as the game needs it, or makes it with the generator: see [`ChunkWorld::load`].
     pub fn load(&self, pos: impl Into<ChunkPos>, priority: Priority) -> ChunkLoadHandle {
-        self.push_load(RequestKind::Load, pos.into(), priority, |world, pos| world.load(pos))
+        self.push_load(RequestKind::Load, pos.into(), priority, ChunkWorld::load)
     }
 
     /// Loads a chunk with its bodies and entities, all three of one moment: see [`ChunkWorld::load_whole`].
     pub fn load_whole(&self, pos: impl Into<ChunkPos>, priority: Priority) -> WholeChunkHandle {
-        self.push_load(RequestKind::LoadWhole, pos.into(), priority, |world, pos| world.load_whole(pos))
+        self.push_load(RequestKind::LoadWhole, pos.into(), priority, ChunkWorld::load_whole)
     }
 
     /// Reads the bodies of a chunk: see [`ChunkWorld::read_bodies`].

@@ -142,7 +142,7 @@ impl Cells {
         let lowest = "the first row is at the bottom";
         out.title(match step {
             1 => format!("{lowest}, {UNKNOWN} is as generated"),
-            step => format!("every {step}th cell, {lowest}, {UNKNOWN} is as generated"),
+            step => format!("one cell of {step} x {step}, {lowest}, {UNKNOWN} is as generated"),
         })?;
         let ranks: HashMap<u32, usize> =
             self.values.iter().enumerate().map(|(rank, (value, _, _))| (*value, rank)).collect();

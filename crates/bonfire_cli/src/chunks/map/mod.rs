@@ -218,7 +218,8 @@ impl Drawn {
         let Picture { width, height, .. } = picture;
         out.line(format_args!("{}: {width} x {height} pixels", escaped_path(&arguments.picture)))?;
         let chunks = count(self.whole + self.deltas, "chunk", "chunks");
-        out.line(format_args!("{chunks} of {min} to {max}, {} pixels each", picture.scale))?;
+        let pixels = count(picture.scale, "pixel", "pixels");
+        out.line(format_args!("{chunks} of {min} to {max}, {pixels} each"))?;
         if self.deltas > 0 {
             let deltas = self.deltas;
             out.line(format_args!(
