@@ -198,7 +198,7 @@ fn every_read_shows_one_state_that_has_all_saves_requested_before_it() {
         });
         assert!(trial.worker.finish(LONG));
         let model = trial.model.into_inner().unwrap();
-        model.handles.iter().for_each(|save| drop(save.wait().unwrap()));
+        model.handles.iter().for_each(|save| _ = save.wait().unwrap());
         let statistics = trial.worker.statistics();
         assert_eq!(statistics.saves().done, model.handles.len() as u64);
         assert_eq!(
