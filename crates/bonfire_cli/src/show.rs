@@ -25,10 +25,6 @@ use crate::verify::print_salvage;
 pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     match (FileKind::of(&arguments.file), arguments.chunk) {
         (FileKind::ChunkWorld, Some(pos)) => return show_chunk(arguments, pos, keys, out),
-        (FileKind::ChunkWorld, None) => {
-            let message = "this is a chunk world: `bonfire show --chunk X,Y` shows one of its chunks, `info` and `map` all of it";
-            return Err(Failure::file(&arguments.file, message));
-        }
         (_, Some(_)) => return Err(Failure::Arguments("--chunk is for chunk worlds".to_owned())),
         _ => {}
     }
