@@ -8,10 +8,11 @@
 //! | [`ChunkWorld`], [`ChunkOptions`] | a world in a file |
 //! | [`Edit`], [`Durability`] | changes that are saved together, and when they count as done |
 //! | [`Chunk`], [`ChunkState`] | a chunk in memory, and whether it must be saved |
-//! | [`Generator`] | creates chunks that were never changed |
+//! | [`Generator`], [`WorldShape`] | creates chunks that were never changed |
 //! | [`Layers`] | the content of a cell, and how it changes between releases |
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
-//! | [`ChunkWorker`] | reads and saves on a background thread |
+//! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
+//! | [`ChunkWorker`] | reads and saves on background threads |
 //! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
 //! | [`frames`] | the seam below a world: worlds in memory, or in a store of your own |
 //! | [`import`] | worlds written by other programs |
@@ -59,14 +60,18 @@ pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decod
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
 pub use file::{CompactionStatus, DamagedFrame, OpenReport};
-pub use generator::Generator;
+pub use generator::{Generator, WorldShape};
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};
 pub use position::{ChunkPos, ChunkRect};
 #[cfg(not(target_arch = "wasm32"))]
-pub use worker::{ChunkLoadHandle, ChunkWorker, CommitHandle, Priority, ReadHandle};
+pub use worker::{
+    BodiesHandle, ChunkLoadHandle, ChunkWorker, CommitHandle, EntitiesHandle, Priority, ReadHandle,
+    RefusedSave, RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
+};
 pub use world::{
-    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, Upgrade, WorldInfo,
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, Upgrade, WholeChunk,
+    WorldInfo,
 };
 
 /// The code of the README, compiled and run.

@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bonfire_chunks::{Body, ChunkPos, ChunkWorld, Durability, Generator};
+use bonfire_chunks::{Body, ChunkPos, ChunkWorld, Durability};
 use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, cells, noise};
 
@@ -196,7 +196,7 @@ struct Model {
 
 fn generated(pos: ChunkPos) -> Vec<u8> {
     let mut cells = vec![0; SIZE * SIZE * 4];
-    Hills { version: 1 }.generate(pos, &mut cells);
+    Hills { version: 1 }.fill(pos, &mut cells);
     cells
 }
 

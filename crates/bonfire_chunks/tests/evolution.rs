@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use bonfire_chunks::{
     ChunkOptions, ChunkPos, ChunkWorld, Durability, Generator, Layer, LayerChanges, Layers, Persistence,
-    RemovedLayers, Storage,
+    RemovedLayers, Storage, WorldShape,
 };
 use bonfire_store::disk::{Access, MemoryDisk};
 
@@ -78,7 +78,7 @@ struct Ground {
 }
 
 impl Generator for Ground {
-    fn generate(&self, _: ChunkPos, cells: &mut [u8]) {
+    fn generate(&self, _: &WorldShape<'_>, _: ChunkPos, cells: &mut [u8]) {
         let (bytes, rows) = (cells.len() / CELLS, if self.version == 1 { SIZE / 2 } else { 2 });
         for cell in cells.chunks_exact_mut(bytes).take(rows * SIZE) {
             cell[..self.stone.len()].copy_from_slice(&self.stone);
@@ -87,8 +87,8 @@ impl Generator for Ground {
     fn version(&self) -> u32 {
         self.version
     }
-    fn generate_as(&self, version: u32, pos: ChunkPos, cells: &mut [u8]) -> bool {
-        Self { version, ..self.clone() }.generate(pos, cells);
+    fn generate_as(&self, version: u32, world: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) -> bool {
+        Self { version, ..self.clone() }.generate(world, pos, cells);
         version >= self.knows
     }
 }

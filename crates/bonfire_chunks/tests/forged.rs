@@ -348,7 +348,7 @@ fn a_world_of_the_old_version_cannot_be_made_of_a_sealed_one() {
     let mut seal = saved.file.0[commit.start + 84..][..64].to_vec();
     assert_eq!(std::mem::replace(&mut seal[0], 1), 2);
     let disk = MemoryDisk::new();
-    let own = support::options().seed(666).open_on(disk.clone(), NAME, Access::Write).unwrap();
+    let own = support::options().open_on(disk.clone(), NAME, Access::Write).unwrap();
     own.close().unwrap();
     drop(own);
     let mut forged = File::of(&disk);

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use bonfire_chunks::{ChunkPos, ChunkState, ChunkWorker, Priority};
+use bonfire_chunks::{ChunkPos, ChunkState, ChunkWorker, Priority, WorldShape};
 use bonfire_store::disk::{Access, MemoryDisk};
 use support::*;
 
@@ -24,7 +24,7 @@ fn a_load_sees_the_save_that_was_asked_for_before_it() {
     // The worker is busy with a chunk at (9, 9) until the gate opens, so that all requests wait.
     let (gate, generated) = (Arc::new((Mutex::new(false), Condvar::new())), Arc::new(AtomicUsize::new(0)));
     let (door, count) = (gate.clone(), generated.clone());
-    let slow = move |pos: ChunkPos, _: &mut [u8]| {
+    let slow = move |_: &WorldShape<'_>, pos: ChunkPos, _: &mut [u8]| {
         count.fetch_add(1, Ordering::Relaxed);
         if pos == ChunkPos::new(9, 9) {
             let open = door.1.wait_while(door.0.lock().unwrap(), |open| !*open);
@@ -32,11 +32,11 @@ fn a_load_sees_the_save_that_was_asked_for_before_it() {
         }
     };
     let world = options().generator(slow).open_on(MemoryDisk::new(), "world.save", Access::Write).unwrap();
-    let worker = ChunkWorker::new(world.clone());
+    let worker = ChunkWorker::options().reading_threads(1).start(world.clone());
     let first = worker.load((9, 9), Priority::High);
     let mut edit = world.edit();
     edit.put((0, 0), noise(3));
-    let save = worker.save(edit);
+    let save = worker.save(edit).unwrap();
     let load = worker.load((0, 0), Priority::High);
     let unwanted = worker.load((5, 5), Priority::Low);
     unwanted.cancel();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bonfire_chunks::{
     ChunkOptions, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld, Durability, Layer, Layers, Persistence,
-    RemovedLayers, StoredChunk,
+    RemovedLayers, StoredChunk, WorldShape,
 };
 use bonfire_store::disk::{Access, Disk, DiskFile, DiskLock, MemoryDisk};
 use support::{Hills, SIZE, body, cells, noise, options};
@@ -92,7 +92,7 @@ fn carried_layers_are_not_taken_for_each_other() {
 fn carried_layers_stay_with_cells_that_are_as_generated() {
     let disk = MemoryDisk::default();
     let of = |names: &[&str]| {
-        named(names, RemovedLayers::Keep).generator(|_: ChunkPos, cells: &mut [u8]| {
+        named(names, RemovedLayers::Keep).generator(|_: &WorldShape<'_>, _: ChunkPos, cells: &mut [u8]| {
             let bytes = cells.len() / CELLS;
             cells.chunks_exact_mut(bytes).for_each(|cell| cell[0] = 1);
         })
@@ -311,7 +311,7 @@ fn a_worker_does_not_compact_again_what_it_has_just_compacted() {
     let worker = ChunkWorker::new(world.clone());
     let mut edit = world.edit();
     edit.put((0, 0), noise(1));
-    worker.save(edit).wait().unwrap();
+    worker.save(edit).unwrap().wait().unwrap();
     assert!(worker.finish(std::time::Duration::from_secs(20)), "it is never done");
     let renames = disk.renames.load(Ordering::SeqCst);
     std::thread::sleep(std::time::Duration::from_millis(50));
@@ -328,7 +328,7 @@ fn an_edit_of_another_world_is_refused() {
     let worker = ChunkWorker::new(other);
     let mut edit = one.edit();
     edit.put((0, 0), cells(|_, _| [1; 4]));
-    assert!(worker.save(edit).wait().unwrap_err().is_misuse());
+    assert!(worker.save(edit).unwrap_err().error().is_misuse());
     assert!(one.is_empty());
 }
 
@@ -537,7 +537,8 @@ fn what_an_edit_says_last_of_a_chunk_counts() {
 #[test]
 fn a_generator_that_panics_leaves_a_world_that_goes_on() {
     let disk = MemoryDisk::default();
-    let options = options().generator(|pos: ChunkPos, _: &mut [u8]| assert!(pos.x != 13, "no luck"));
+    let options = options()
+        .generator(|_: &WorldShape<'_>, pos: ChunkPos, _: &mut [u8]| assert!(pos.x != 13, "no luck"));
     let world = open(&disk, &options);
     let save = || world.edit().put((1, 0), noise(1)).put((13, 0), noise(1)).commit(Durability::Synced);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(save)).unwrap_err();

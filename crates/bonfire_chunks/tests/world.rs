@@ -3,7 +3,7 @@
 mod support;
 
 use bonfire_chunks::{
-    Body, BodyId, ChunkPos, ChunkRect, ChunkState, ChunkWorld, Durability, OpenReport, Storage,
+    Body, BodyId, ChunkPos, ChunkRect, ChunkState, ChunkWorld, Durability, OpenReport, Storage, WorldShape,
 };
 use bonfire_store::disk::{Access, MemoryDisk};
 use support::*;
@@ -120,14 +120,14 @@ fn another_generator_is_refused_or_asked_for_the_old_one() {
     drop(newer);
     struct Both;
     impl bonfire_chunks::Generator for Both {
-        fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
-            Hills { version: 2 }.generate(pos, cells);
+        fn generate(&self, _: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
+            Hills { version: 2 }.fill(pos, cells);
         }
         fn version(&self) -> u32 {
             2
         }
-        fn generate_as(&self, version: u32, pos: ChunkPos, cells: &mut [u8]) -> bool {
-            Hills { version }.generate(pos, cells);
+        fn generate_as(&self, version: u32, _: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) -> bool {
+            Hills { version }.fill(pos, cells);
             version == 1
         }
     }

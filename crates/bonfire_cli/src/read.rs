@@ -109,7 +109,8 @@ impl FileKind {
                 None => "its save is not beside it; `bonfire info` tells what the journal holds".to_owned(),
             },
             Self::ChunkWorld => {
-                "`bonfire info` and `verify` read it, `map` draws it, `diff` compares two".to_owned()
+                "`bonfire show --chunk X,Y` shows a chunk, `info` and `verify` read all, `map` draws it, `diff` compares two"
+                    .to_owned()
             }
             Self::PixelWorld => "`bonfire import pixel-world` makes a chunk world out of it".to_owned(),
             Self::Recording => "`bonfire replay` reads it".to_owned(),

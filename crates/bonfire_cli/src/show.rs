@@ -4,10 +4,14 @@
 
 use bonfire::inspect::ColumnView;
 use bonfire::{DataEntry, EntityId, Limits, Snapshot, Value};
+use bonfire_chunks::ChunkPos;
 use bonfire_store::SealKey;
+use bonfire_store::disk::Access;
 use serde_json::{Map, Value as Json, json};
 
 use crate::arguments::ShowArguments;
+use crate::chunks::open_or_fail;
+use crate::chunks::show::ShownChunk;
 use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
 use crate::file::{OnDamage, OpenedSave, SaveFile};
@@ -15,9 +19,15 @@ use crate::journal::Journal;
 use crate::json;
 use crate::leaf::{Leaf, MISSING, UNREADABLE};
 use crate::output::{Output, Table, cell, entities};
+use crate::read::FileKind;
 use crate::verify::print_salvage;
 
 pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
+    match (FileKind::of(&arguments.file), arguments.chunk) {
+        (FileKind::ChunkWorld, Some(pos)) => return show_chunk(arguments, pos, keys, out),
+        (_, Some(_)) => return Err(Failure::Arguments("--chunk is for chunk worlds".to_owned())),
+        _ => {}
+    }
     let file = SaveFile::read_sealed(&arguments.file, keys)?;
     let opened = file.open(OnDamage::of_flag(arguments.salvage));
     let OpenedSave { snapshot, journal, damage, .. } =
@@ -37,6 +47,50 @@ pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output)
         show.print(out)?;
     }
     Ok(show.exit())
+}
+
+/// Cells, bodies and entities of one chunk.
+fn show_chunk(
+    arguments: &ShowArguments,
+    pos: ChunkPos,
+    keys: &[SealKey],
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let world = open_or_fail(&arguments.file, Access::Read, keys)?;
+    let chunk = ShownChunk::of(&world, pos);
+    if let Some(error) = chunk.errors().find(|error| !error.is_corrupt()) {
+        return Err(Failure::text(&arguments.file, error));
+    }
+    let exit = chunk.errors().next().map_or(Exit::Fine, |_| Exit::Damaged);
+    let opened = match chunk.entities.as_ref() {
+        Ok(Some(bytes)) => Some(Snapshot::open(bytes)),
+        Ok(None) => None,
+        Err(error) => Some(Err(error.clone())),
+    };
+    let limits = Limits::default();
+    let show_entities =
+        |snapshot| Show { arguments, snapshot, journal: None, damage: None, limits, unreadable: Vec::new() };
+    if arguments.json {
+        let mut document = chunk.to_json();
+        document["entities"] = match &opened {
+            None => Json::Null,
+            Some(Ok(snapshot)) => show_entities(snapshot).document()?,
+            Some(Err(error)) => json!({ "error": error.to_string() }),
+        };
+        out.json(&document)?;
+    } else {
+        chunk.print(out)?;
+        match &opened {
+            None => out.title("no entities")?,
+            Some(Ok(snapshot)) => {
+                out.title(entities(snapshot.entity_count()))?;
+                show_entities(snapshot).print(out)?;
+            }
+            Some(Err(error)) => out.title(format_args!("entities: {}", visible(&error.to_string())))?,
+        }
+    }
+    let damaged = opened.is_some_and(|opened| opened.is_err());
+    Ok(if damaged { Exit::Damaged } else { exit })
 }
 
 struct Show<'s> {

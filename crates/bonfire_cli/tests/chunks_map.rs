@@ -186,3 +186,78 @@ fn a_world_that_was_not_closed_is_drawn_as_it_is() {
     assert_eq!((run.code, picture.at(16, 16)), (Some(0), STONE_COLOUR));
     assert_eq!(world.bytes(), before);
 }
+
+const BODY: [u8; 3] = [0xff, 0x4f, 0xd8];
+const ENTITIES: [u8; 3] = [0xff, 0xe0, 0x3b];
+
+#[test]
+fn bodies_and_entities_have_marks() {
+    let world = World::new();
+    let (run, picture) = map(&world, &["--json"]);
+    assert_eq!((&run.json()["bodies"], &run.json()["chunks_with_entities"]), (&json!(1), &json!(1)));
+    // The body is at (4, 3) of the chunk (0, 0), whose lowest row is the last one.
+    for (x, y) in [(20, 28), (19, 28), (21, 28), (20, 27), (20, 29)] {
+        assert_eq!(picture.at(x, y), BODY, "({x}, {y})");
+    }
+    assert_eq!(picture.at(19, 27), STONE_COLOUR, "a plus, and not a square");
+    assert_eq!(
+        (picture.at(31, 31), picture.at(30, 30), picture.at(29, 31)),
+        (ENTITIES, ENTITIES, WATER_COLOUR)
+    );
+    let (_, down) = map(&world, &["--y-down"]);
+    assert_eq!(down.at(20, 3), BODY);
+    let (_, bare) = map(&world, &["--no-marks"]);
+    assert_eq!((bare.at(20, 28), bare.at(31, 31)), (STONE_COLOUR, WATER_COLOUR));
+    let (run, _) = map(&world, &["--region", "1,0,2,0"]);
+    assert!(!run.stdout.contains("body"), "none of them is in this part: {run:?}");
+}
+
+#[test]
+fn zoomed_out_every_chunk_is_a_pixel() {
+    let world = World::new();
+    let (run, picture) = map(&world, &["--zoom", "out"]);
+    assert_eq!((run.code, picture.width, picture.height), (Some(0), 4, 2));
+    assert_eq!(picture.at(0, 0), AIR_COLOUR, "the empty chunk at (-1, 1)");
+    let mean = picture.at(1, 1);
+    assert!(
+        ![STONE_COLOUR, WATER_COLOUR, BODY, ENTITIES].contains(&mean),
+        "the mean of both halves, without marks"
+    );
+    assert!(run.stdout.contains("1 body"), "they are counted all the same: {run:?}");
+    let path = world.beside("no.png");
+    let both = run_on("map", &world.path, &[path.to_str().unwrap(), "--zoom", "out", "--scale", "2"]);
+    assert_eq!(both.code, Some(2));
+}
+
+#[test]
+fn palettes_have_names() {
+    let world = World::new();
+    let (_, grey) = map(&world, &["--palette", "grey", "--no-marks"]);
+    assert_eq!((grey.at(16, 16), grey.at(31, 16)), ([STONE; 3], [WATER; 3]));
+    let (_, distinct) = map(&world, &["--palette", "distinct"]);
+    assert!(distinct.at(16, 16) != STONE_COLOUR && distinct.at(16, 16) != distinct.at(31, 16));
+    let (_, names) = map(&world, &["--palette", "names"]);
+    assert_eq!(names.at(16, 16), STONE_COLOUR);
+}
+
+/// A band of a hundred thousand chunks is drawn row by row.
+#[test]
+fn a_wide_world_fits_into_a_picture() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("world.save");
+    let world = options().open(&path).unwrap();
+    let mut edit = world.edit();
+    for at in [(0, 0), (999, 0), (0, 99), (999, 99)] {
+        edit.put(at, [WATER, 0].repeat(SIZE * SIZE));
+    }
+    edit.commit(bonfire_chunks::Durability::Synced).unwrap();
+    world.close().unwrap();
+    let picture = directory.path().join("map.png");
+    let run = run_on("map", &path, &[picture.to_str().unwrap(), "--zoom", "out"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let picture = Picture::read(&picture);
+    assert_eq!((picture.width, picture.height), (1000, 100));
+    for (x, y) in [(0, 0), (999, 0), (0, 99), (999, 99)] {
+        assert_eq!(picture.at(x, y), WATER_COLOUR);
+    }
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bevy_bonfire::{SaveOptions, WorldSaveExt};
 use bonfire_chunks::codec::{Choice, Codec, Delta};
 use bonfire_chunks::{
-    Body, ChunkOptions, ChunkPos, ChunkWorld, Durability, Layer, Layers, Persistence, StoredChunk,
+    Body, ChunkOptions, ChunkPos, ChunkWorld, Durability, Layer, Layers, Persistence, StoredChunk, WorldShape,
 };
 
 use super::{Result, passphrase_key, seal_key};
@@ -24,8 +24,8 @@ pub(super) fn write(directory: &Path) -> Result {
     life(directory, "compat", &options().compat())?;
     life(directory, "eager", &options().eager())?;
     life(directory, "growing", &options().table_capacity(4))?;
-    life(directory, "generated", &options().generator(ground))?;
-    life(directory, "compat-generated", &options().compat().generator(ground))?;
+    life(directory, "generated", &options().generator(generator))?;
+    life(directory, "compat-generated", &options().compat().generator(generator))?;
     life(directory, "raw", &options().compression(Choice::none().with(Codec::Raw)))?;
     let sealed = options().sealed(seal_key());
     life(directory, "sealed", &sealed)?;
@@ -40,6 +40,10 @@ pub(super) fn write(directory: &Path) -> Result {
 
 fn options() -> ChunkOptions {
     ChunkOptions::new(layers()).chunk_size(SIZE as u16).seed(77).created(1_700_000_000).compact_above(None)
+}
+
+fn generator(_: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
+    ground(pos, cells);
 }
 
 /// The ground of a world that nobody has changed.

@@ -6,7 +6,7 @@
 
 mod terrain;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,10 @@ struct Game {
     loaded: HashMap<ChunkPos, Chunk>,
     coming: HashMap<ChunkPos, ChunkLoadHandle>,
     saves: Vec<(CommitHandle, Vec<(ChunkPos, ChunkRevision)>)>,
+    /// Chunks that have left, for the next save. A full queue gives its edit back to this place.
+    leaving: Edit,
+    left: HashSet<ChunkPos>,
+    refused: usize,
     /// Everything that the player has done, to hold the file against it.
     done: BTreeMap<(i32, i32), u8>,
     loads: usize,
@@ -63,18 +67,34 @@ struct Game {
 impl Game {
     fn new(world: ChunkWorld) -> Self {
         let terrain = Terrain { seed: SEED, cell_bytes: 2, numbers: numbers(1) };
-        let worker = ChunkWorker::new(world.clone());
+        // Few saves may wait here, so that the queue is full now and then.
+        let worker = ChunkWorker::options().saves_max(2).start(world.clone());
+        let leaving = world.edit();
         let (loaded, coming, saves, done) = Default::default();
-        Self { world, worker, terrain, loaded, coming, saves, done, loads: 0, unloads: 0 }
+        Self {
+            world,
+            worker,
+            terrain,
+            loaded,
+            coming,
+            saves,
+            leaving,
+            left: HashSet::new(),
+            refused: 0,
+            done,
+            loads: 0,
+            unloads: 0,
+        }
     }
 
     /// Once a frame: chunks near the player come, those far away go, and nothing waits for the disk.
     fn stream(&mut self, at: (i32, i32)) -> Outcome {
+        self.save_leaving();
         let here = chunk_of(at.0, at.1).0;
         for y in here.y - REACH as i32..=here.y + REACH as i32 {
             for x in here.x - REACH as i32..=here.x + REACH as i32 {
                 let pos = ChunkPos::new(x, y);
-                if !self.loaded.contains_key(&pos) && !self.coming.contains_key(&pos) {
+                if !self.loaded.contains_key(&pos) && !self.coming.contains_key(&pos) && !self.has_left(pos) {
                     let far = x.abs_diff(here.x).max(y.abs_diff(here.y));
                     let priority = [Priority::High, Priority::Normal, Priority::Low][far as usize];
                     self.coming.insert(pos, self.worker.load(pos, priority));
@@ -92,34 +112,69 @@ impl Game {
             self.loads += 1;
         }
         let near = ChunkRect::around(here, REACH + 1);
-        let mut edit = self.world.edit();
         for (pos, chunk) in self.loaded.extract_if(|pos, _| !near.contains(*pos)) {
             self.unloads += 1;
             if chunk.state().needs_save() {
-                edit.put(pos, chunk.into_cells()); // a later load of it comes after this save
+                self.left.insert(pos);
+                self.leaving.put(pos, chunk.into_cells());
             }
         }
+        self.save_leaving();
         self.coming.retain(|pos, handle| {
             near.contains(*pos) || {
                 handle.cancel();
                 false
             }
         });
-        if !edit.is_empty() {
-            self.saves.push((self.worker.save(edit), Vec::new()));
-        }
         self.hear_of_saves(false)
     }
 
-    /// Saves every chunk in memory that has changed; the game goes on meanwhile.
-    fn autosave(&mut self) {
-        let mut edit = self.world.edit();
-        let mut revisions = Vec::new();
-        for (pos, chunk) in self.loaded.iter().filter(|(_, chunk)| chunk.state().needs_save()) {
-            edit.put(*pos, chunk.cells());
-            revisions.push((*pos, chunk.revision()));
+    /// A chunk that has left, and whose save was not accepted yet: a load would show what it was before.
+    fn has_left(&self, pos: ChunkPos) -> bool {
+        self.left.contains(&pos)
+    }
+
+    /// Saves what has left. If the queue is full, it stays for the next frame: nothing is lost.
+    fn save_leaving(&mut self) {
+        if self.leaving.is_empty() {
+            return;
         }
-        self.saves.push((self.worker.save(edit), revisions));
+        match self.worker.save(std::mem::replace(&mut self.leaving, self.world.edit())) {
+            Ok(handle) => {
+                self.saves.push((handle, Vec::new()));
+                self.left.clear(); // a load from now on comes after this save
+            }
+            Err(refused) => {
+                self.refused += 1;
+                self.leaving = refused.into_edit();
+            }
+        }
+    }
+
+    /// Saves chunks in memory that have changed, one by one, while the game goes on. If the queue is full, the rest stay dirty,
+    /// and a later call saves them.
+    fn autosave(&mut self) {
+        for (pos, chunk) in self.loaded.iter().filter(|(_, chunk)| chunk.state().needs_save()) {
+            let mut edit = self.world.edit();
+            edit.put(*pos, chunk.cells());
+            match self.worker.save(edit) {
+                Ok(handle) => self.saves.push((handle, vec![(*pos, chunk.revision())])),
+                Err(_) => {
+                    self.refused += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Saves everything, however long it takes.
+    fn save_all(&mut self) -> Outcome {
+        while !self.leaving.is_empty() || self.loaded.values().any(|chunk| chunk.state().needs_save()) {
+            self.save_leaving();
+            self.autosave();
+            self.hear_of_saves(true)?;
+        }
+        Ok(())
     }
 
     /// Marks chunks whose save is durable.
@@ -269,26 +324,25 @@ fn play(path: &Path, crashed: &Path) -> Outcome<BTreeMap<(i32, i32), u8>> {
         if [11, 19].contains(&step) {
             game.build(x)?;
         }
-        if step % 30 == 29 {
+        if step % 10 == 9 {
             game.autosave();
         }
         if step == 150 {
             // Everything that was asked for is durable, and the game goes on: then somebody pulls the plug.
-            game.autosave();
-            game.hear_of_saves(true)?;
+            game.save_all()?;
             after_crash = game.done.clone();
             std::fs::copy(path, crashed)?;
         }
     }
-    game.autosave();
+    game.save_all()?;
     assert!(game.worker.finish(Duration::from_secs(60)));
-    game.hear_of_saves(true)?;
     assert!(game.loaded.values().all(|chunk| !chunk.state().needs_save()), "nothing is left to save");
     println!(
-        "walked 960 cells, changed {}; {} chunks came, {} went",
+        "walked 960 cells, changed {}; {} chunks came, {} went; {} saves were refused and came later",
         game.done.len(),
         game.loads,
-        game.unloads
+        game.unloads,
+        game.refused
     );
 
     // Crates in front of the house, and a boulder that rolls into the next chunk.

@@ -1,6 +1,6 @@
 //! The generated world: hills with trees and lakes, caves, ores, and something hot at the bottom.
 
-use bonfire_chunks::{ChunkPos, Generator};
+use bonfire_chunks::{ChunkPos, Generator, WorldShape};
 
 pub(crate) const SIZE: i32 = 64;
 
@@ -56,13 +56,18 @@ pub(crate) struct Terrain {
 }
 
 impl Generator for Terrain {
-    fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
+    fn generate(&self, world: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
+        assert_eq!(world.seed, self.seed, "the file has the seed of the game");
         for (number, cell) in (0..).zip(cells.chunks_exact_mut(self.cell_bytes)) {
             let (x, y) = (pos.x * SIZE + number % SIZE, pos.y * SIZE + number / SIZE);
             let material = self.material(x, y);
             cell[0] = self.numbers[usize::from(material)];
             cell[1] = self.shade(material, x, y);
         }
+    }
+
+    fn name(&self) -> &str {
+        "mine.hills"
     }
 
     fn version(&self) -> u32 {

@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(super) first_bytes: [u8; HEADER_BYTES as usize],
     pub(crate) generation: u64,
     /// Counts how often frames were moved.
-    pub(super) moves: u64,
+    pub(crate) moves: u64,
     /// `None` if the file is not sealed, or if there is no key.
     pub(super) seal: Option<Arc<Seal>>,
     /// Bytes of the file up to the last save.

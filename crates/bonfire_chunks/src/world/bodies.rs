@@ -28,7 +28,7 @@ impl ChunkWorld {
         list.bodies.retain(|body| !body.is_empty());
         let mut here = Vec::with_capacity(list.bodies.len());
         for body in list.bodies {
-            if self.inner.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
+            if self.inner.is_home(Resident::Body(body.id.0), pos)? {
                 here.push(body);
             }
         }
@@ -52,14 +52,16 @@ impl ChunkWorld {
     /// Gives out ids for new bodies that no session of this world has given out, or will. What is split off a body takes new
     /// ids from it, too. The number of the session is saved before this returns, so that the ids may go anywhere.
     pub fn body_ids(&self) -> Result<BodyIds> {
-        let mut saving = self.inner.saving();
-        let mut settings = saving.settings.clone();
+        let _turn = self.inner.commit_turn();
+        let mut settings = self.inner.saving().settings.clone();
         settings.session = settings.session.wrapping_add(1).max(1);
         let frames = settings_frames(&settings, &self.inner.header_of(&settings)).collect();
         let change = FrameChange { frames, removed: Vec::new() };
         self.inner.frames.store().commit(change, Durability::Synced)?;
+        let session = settings.session;
+        let mut saving = self.inner.saving();
         (saving.settings, saving.settings_changed) = (settings, false);
-        Ok(BodyIds::new(saving.settings.session))
+        Ok(BodyIds::new(session))
     }
 }
 

@@ -12,6 +12,9 @@ use crate::format::{FrameKey, FrameKind, FrameTag, Resident};
 use crate::frames::NewFrame;
 use crate::{Body, BodyId, ChunkPos, decode_bodies, encode_bodies};
 
+/// The lists of bodies that an edit saves.
+pub(super) type BodyLists = BTreeMap<ChunkPos, Vec<Body>>;
+
 /// The change of a single body.
 pub(super) enum BodyChange {
     Put(Box<Body>),
@@ -33,16 +36,16 @@ impl BodyChange {
 
 impl World {
     /// Turns changes of single bodies into changes of lists.
-    pub(super) fn resolve_single_bodies(&self, edit: &mut Edit) -> Result<()> {
-        for (id, change) in std::mem::take(&mut edit.single_bodies) {
-            let home = self.home_in(edit, id)?;
+    pub(super) fn resolve_single_bodies(&self, edit: &Edit, lists: &mut BodyLists) -> Result<()> {
+        for (&id, change) in &edit.single_bodies {
+            let home = self.home_in(edit, lists, id)?;
             let before = match home {
-                Some(home) => self.take_from_list(edit, home, id)?,
+                Some(home) => self.take_from_list(edit, lists, home, id)?,
                 None => None,
             };
             let body = match (change, before) {
-                (BodyChange::Put(body), _) => *body,
-                (BodyChange::Move(position), Some(body)) => Body { position, ..body },
+                (BodyChange::Put(body), _) => Body::clone(body),
+                (&BodyChange::Move(position), Some(body)) => Body { position, ..body },
                 (BodyChange::Move(_), None) => {
                     return Err(Error::misuse(format!("body {id} cannot be moved: no chunk has it")));
                 }
@@ -50,39 +53,45 @@ impl World {
             };
             let target = body.chunk(u32::from(self.options.chunk_size));
             let target = target.ok_or_else(|| nowhere(&body))?;
-            self.list_of(edit, target)?.push(body);
+            self.list_of(edit, lists, target)?.push(body);
         }
         Ok(())
     }
 
     /// Returns the chunk that a body is in, as far as the edit has come.
-    fn home_in(&self, edit: &Edit, id: BodyId) -> Result<Option<ChunkPos>> {
-        let listed = edit.bodies.iter().find(|(_, bodies)| bodies.iter().any(|body| body.id == id));
+    fn home_in(&self, edit: &Edit, lists: &BodyLists, id: BodyId) -> Result<Option<ChunkPos>> {
+        let listed = lists.iter().find(|(_, bodies)| bodies.iter().any(|body| body.id == id));
         if let Some((pos, _)) = listed {
             return Ok(Some(*pos));
         }
         let home = self.home(Resident::Body(id.0))?;
         // A list that the edit replaces without it, or a chunk that it removes.
-        Ok(home.filter(|pos| !edit.bodies.contains_key(pos) && !edit.removed.contains(pos)))
+        Ok(home.filter(|pos| !lists.contains_key(pos) && !edit.removed.contains(pos)))
     }
 
     /// Returns the list that the edit saves for a chunk. If it has none, it begins with what is there.
-    fn list_of<'e>(&self, edit: &'e mut Edit, pos: ChunkPos) -> Result<&'e mut Vec<Body>> {
-        if !edit.bodies.contains_key(&pos) {
+    fn list_of<'l>(&self, edit: &Edit, lists: &'l mut BodyLists, pos: ChunkPos) -> Result<&'l mut Vec<Body>> {
+        if !lists.contains_key(&pos) {
             let stored = if edit.removed.contains(&pos) { None } else { self.stored_bodies(pos)? };
             let mut here = Vec::new();
             for body in stored.map(|list| list.bodies).unwrap_or_default() {
-                if self.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
+                if self.is_home(Resident::Body(body.id.0), pos)? {
                     here.push(body);
                 }
             }
-            edit.bodies.insert(pos, here);
+            lists.insert(pos, here);
         }
-        Ok(edit.bodies.entry(pos).or_default())
+        Ok(lists.entry(pos).or_default())
     }
 
-    fn take_from_list(&self, edit: &mut Edit, pos: ChunkPos, id: BodyId) -> Result<Option<Body>> {
-        let list = self.list_of(edit, pos)?;
+    fn take_from_list(
+        &self,
+        edit: &Edit,
+        lists: &mut BodyLists,
+        pos: ChunkPos,
+        id: BodyId,
+    ) -> Result<Option<Body>> {
+        let list = self.list_of(edit, lists, pos)?;
         let found = list.iter().position(|body| body.id == id);
         Ok(found.map(|number| list.remove(number)))
     }
@@ -236,7 +245,7 @@ impl World {
             let read = self.frames.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
                 let (conversion, set_bytes) = self.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
-                    if self.home(Resident::Body(body.id.0))?.is_none_or(|home| home == pos) {
+                    if self.is_home(Resident::Body(body.id.0), pos)? {
                         let bytes = encoder.carried_of(&conversion, &body.cells)?;
                         carried.insert(body.id, CarriedBody { size: [body.width, body.height], bytes });
                     }

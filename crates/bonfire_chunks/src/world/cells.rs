@@ -10,7 +10,7 @@ use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
 use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::frames::NewFrame;
-use crate::{ChunkPos, Conversion, LayerSet, StoredLayer};
+use crate::{ChunkPos, Conversion, LayerSet, StoredLayer, WorldShape};
 
 /// How chunks are stored: numbers of the document.
 pub(super) const EMPTY: u8 = 0;
@@ -122,8 +122,12 @@ impl World {
     pub(super) fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
         self.fill_default(cells);
         if let Some(generator) = &self.options.generator {
-            generator.generate(pos, cells);
+            generator.generate(&self.shape(), pos, cells);
         }
+    }
+
+    fn shape(&self) -> WorldShape<'_> {
+        WorldShape::new(self.seed, u32::from(self.options.chunk_size), &self.options.layers)
     }
 
     /// What a delta of this set was made against.
@@ -135,8 +139,8 @@ impl World {
         let (saved, current) = (saved.unwrap_or_default(), generator.version());
         self.fill_default(cells);
         if saved == current {
-            generator.generate(pos, cells);
-        } else if !generator.generate_as(saved, pos, cells) {
+            generator.generate(&self.shape(), pos, cells);
+        } else if !generator.generate_as(saved, &self.shape(), pos, cells) {
             let message = format!(
                 "it is a delta against version {saved} of the generator, and this is version {current}, which cannot make it"
             );

@@ -22,9 +22,9 @@ impl ChunkWorld {
     /// The same on a disk of your own, with progress.
     pub fn backup_on(&self, disk: &dyn Disk, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         // A store that is no file is copied as it is while nothing is saved.
-        let saving = self.inner.frames.file().is_none().then(|| self.inner.saving());
+        let turn = self.inner.frames.file().is_none().then(|| self.inner.commit_turn());
         let copied = self.inner.frames.copy().write(disk, name, &FrameChange::default(), &mut progress);
-        drop(saving);
+        drop(turn);
         copied
     }
 
@@ -39,16 +39,20 @@ impl ChunkWorld {
     /// The same on a disk of your own.
     pub fn save_on(&self, disk: &dyn Disk, name: &str, edit: &mut Edit) -> Result<CommitReport> {
         self.check_own(edit)?;
-        let edit = std::mem::replace(edit, Edit::new(self.clone()));
         let mut report = CommitReport::default();
-        let encoded = self.inner.encode_all(&edit)?;
-        let mut saving = self.inner.saving();
-        let (change, _) = self.inner.change_of(edit, encoded, &mut saving, &mut report)?;
-        let copy = self.inner.frames.copy();
+        let encoded = self.inner.encode_all(edit)?;
+        let turn = self.inner.commit_turn();
+        let (change, copy) = {
+            let mut saving = self.inner.saving();
+            let bodies = edit.bodies.clone();
+            let (change, _) = self.inner.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
+            (change, self.inner.frames.copy())
+        };
         // The game does not wait for what is written from here on, unless the frames are in a store that is no file.
-        let saving = self.inner.frames.file().is_none().then_some(saving);
+        let turn = self.inner.frames.file().is_none().then_some(turn);
         copy.write(disk, name, &change, &mut |_, _| {})?;
-        drop(saving);
+        drop(turn);
+        edit.clear();
         Ok(report)
     }
 }

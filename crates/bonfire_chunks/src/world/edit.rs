@@ -7,6 +7,7 @@ use bonfire::Result;
 use super::body_changes::BodyChange;
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
 use super::identity::IdEffects;
+use super::settings::Settings;
 use super::{ChunkWorld, SaveState, World, settings_frames};
 use crate::codec::Delta;
 use crate::format::{FrameKey, FrameKind, Resident};
@@ -154,7 +155,8 @@ impl Edit {
             && self.removed.is_empty()
     }
 
-    /// Saves everything, or nothing if there is an error. Afterwards the edit is empty.
+    /// Saves everything, or nothing if there is an error. Afterwards the edit is empty. After an error it still has
+    /// everything, so that it may be committed again, or written elsewhere with [`ChunkWorld::save_to`].
     ///
     /// If more of the file is dead than it may be, a step of a [compaction](ChunkWorld::step_compaction) follows. It copies
     /// 256 KiB at most.
@@ -169,8 +171,20 @@ impl Edit {
 
     /// Without a compaction.
     pub(crate) fn commit_only(&mut self, durability: Durability) -> Result<CommitReport> {
-        let edit = std::mem::replace(self, Self::new(self.world.clone()));
-        self.world.inner.commit(edit, durability)
+        let report = self.world.inner.commit(self, durability)?;
+        self.clear();
+        Ok(report)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.world.clone());
+    }
+
+    /// Returns true if it has lists of bodies, so that it may take bodies out of other chunks.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn has_bodies(&self) -> bool {
+        !self.bodies.is_empty() || !self.single_bodies.is_empty()
     }
 
     /// All chunks that it changes.
@@ -200,9 +214,12 @@ impl std::fmt::Debug for Edit {
 }
 
 impl World {
-    pub(super) fn commit(&self, mut edit: Edit, durability: Durability) -> Result<CommitReport> {
+    /// The edit keeps what it has: a commit that fails loses nothing.
+    pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
-        let mut encoded = self.encode_all(&edit)?;
+        let mut encoded = self.encode_all(edit)?;
+        let mut bodies = edit.bodies.clone();
+        let _turn = self.commit_turn();
         let mut saving = self.saving();
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
@@ -211,10 +228,11 @@ impl World {
                 self.frames.tag(FrameKey::new(kind, pos)).is_some_and(|tag| tag.layers != current)
             };
             encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
-            edit.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
+            bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
-        let (change, effects) = self.change_of(edit, encoded, &mut saving, &mut report)?;
+        let (change, effects) = self.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
         if change.is_empty() {
+            drop(saving);
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
                 self.frames.store().commit(change, durability)?;
@@ -222,7 +240,10 @@ impl World {
             return Ok(report);
         }
         self.frames.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
-        let committed = self.frames.store().commit(change, durability)?;
+        drop(saving);
+        self.ids.begin(&effects.ids);
+        let committed = self.frames.store().commit(change, durability).inspect_err(|_| self.ids.cancel())?;
+        let mut saving = self.saving();
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
         effects.apply(self, &mut saving);
         Ok(report)
@@ -255,13 +276,14 @@ impl World {
     /// The change of the file that an edit makes, and its effects in memory.
     pub(super) fn change_of(
         &self,
-        edit: Edit,
+        edit: &Edit,
+        bodies: BTreeMap<ChunkPos, Vec<Body>>,
         encoded: Vec<(ChunkPos, Encoded)>,
         saving: &mut SaveState,
         report: &mut CommitReport,
     ) -> Result<(FrameChange, CommitEffects)> {
-        let mut edit = edit;
-        self.resolve_single_bodies(&mut edit)?;
+        let mut bodies = bodies;
+        self.resolve_single_bodies(edit, &mut bodies)?;
         let mut pending = PendingChange::default();
         let PendingChange { frames, removed, .. } = &mut pending;
         for pos in &edit.removed {
@@ -288,8 +310,8 @@ impl World {
                 }
             }
         }
-        report.bodies_lost += self.change_bodies(edit.bodies, &edit.removed, saving, &mut pending)?;
-        self.change_entities(edit.entities, &edit.removed, &mut pending)?;
+        report.bodies_lost += self.change_bodies(bodies, &edit.removed, saving, &mut pending)?;
+        self.change_entities(&edit.entities, &edit.removed, &mut pending)?;
         self.change_ids(&mut pending)?;
         let PendingChange { frames, mut removed, mut effects, .. } = pending;
         // What was set aside as damaged is replaced, or removed.
@@ -299,7 +321,7 @@ impl World {
         let mut change = FrameChange { frames: frames.into_values().collect(), removed };
         if saving.settings_changed && !change.is_empty() {
             change.frames.extend(settings_frames(&saving.settings, &self.header_of(&saving.settings)));
-            effects.settings_written = true;
+            effects.settings_written = Some(saving.settings.clone());
         }
         Ok((change, effects))
     }
@@ -320,7 +342,8 @@ pub(super) struct PendingChange {
 pub(super) struct CommitEffects {
     pub(super) ids: IdEffects,
     pub(super) bodies_written: Vec<ChunkPos>,
-    pub(super) settings_written: bool,
+    /// The settings that the change has.
+    pub(super) settings_written: Option<Settings>,
 }
 
 impl CommitEffects {
@@ -331,7 +354,8 @@ impl CommitEffects {
             stale.remove(&pos);
         }
         drop(stale);
-        if self.settings_written {
+        // Ids of bodies may have been given out meanwhile.
+        if self.settings_written.as_ref() == Some(&saving.settings) {
             saving.settings_changed = false;
         }
     }

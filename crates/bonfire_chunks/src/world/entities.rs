@@ -39,20 +39,20 @@ impl ChunkWorld {
 impl World {
     pub(super) fn change_entities(
         &self,
-        entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
+        entities: &BTreeMap<ChunkPos, Option<Vec<u8>>>,
         removed_chunks: &BTreeSet<ChunkPos>,
         pending: &mut PendingChange,
     ) -> Result<()> {
         self.note_entities_gone(entities.keys().chain(removed_chunks), pending)?;
         let PendingChange { frames, removed, ids, .. } = pending;
         for (pos, snapshot) in entities {
-            let key = FrameKey::new(FrameKind::Snapshot, pos);
+            let key = FrameKey::new(FrameKind::Snapshot, *pos);
             let Some(snapshot) = snapshot else {
                 removed.insert(key);
                 continue;
             };
             removed.remove(&key);
-            let split = SplitSnapshot::of(&snapshot)
+            let split = SplitSnapshot::of(snapshot)
                 .map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
             for (hash, section) in &split.sections {
                 for place in places(*hash) {
@@ -69,7 +69,7 @@ impl World {
                 }
             }
             let storage = if split.stable_ids.is_empty() { WITHOUT_STABLE_IDS } else { 0 };
-            ids.extend(split.stable_ids.iter().map(|id| (Resident::Entity(*id), Some(pos))));
+            ids.extend(split.stable_ids.iter().map(|id| (Resident::Entity(*id), Some(*pos))));
             let tag = FrameTag { storage, ..FrameTag::default() };
             frames.insert(key, NewFrame { key, tag, data: split.encode() });
         }

@@ -41,11 +41,14 @@ struct Known {
     whole: Option<Part>,
     /// The store has an index, and it may be wrong.
     is_distrusted: bool,
+    /// Where those will be that the save moves which is being written.
+    arriving: HashMap<Resident, ChunkPos>,
 }
 
 /// Changes of the index, for the time when they are in the store.
 #[derive(Default)]
 pub(super) struct IdEffects {
+    changes: BTreeMap<Resident, Option<ChunkPos>>,
     parts: Vec<(ChunkPos, Option<Part>)>,
     is_whole_written: bool,
 }
@@ -68,9 +71,21 @@ impl IdIndex {
         known.version += 1;
     }
 
+    /// Notes that changes are about to be written: from some moment on, reads find them in the store.
+    pub(super) fn begin(&self, effects: &IdEffects) {
+        let arriving = effects.changes.iter().filter_map(|(resident, to)| Some((*resident, (*to)?)));
+        self.known().arriving = arriving.collect();
+    }
+
+    /// Notes that changes were not written.
+    pub(super) fn cancel(&self) {
+        self.known().arriving.clear();
+    }
+
     /// Notes that changes are in the store.
     pub(super) fn apply(&self, effects: IdEffects) {
         let mut known = self.known();
+        known.arriving.clear();
         known.version += 1;
         if effects.is_whole_written {
             known.parts.clear();
@@ -130,6 +145,12 @@ impl World {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Returns true if a chunk that lists somebody is the one they are in, or if no other is known to be.
+    pub(super) fn is_home(&self, resident: Resident, pos: ChunkPos) -> Result<bool> {
+        let is_arriving = || self.ids.known().arriving.get(&resident) == Some(&pos);
+        Ok(self.home(resident)?.is_none_or(|home| home == pos) || is_arriving())
     }
 
     /// Returns the position of the frame that has somebody's entry. `None` if the store has no such part.
@@ -229,6 +250,7 @@ impl World {
             return Ok(());
         }
         let whole = self.ids.known().whole.clone();
+        pending.effects.ids.changes.clone_from(&changes);
         let parts = match whole {
             Some(whole) => self.replace_index(whole, changes, pending),
             None => self.change_parts(changes, pending)?,

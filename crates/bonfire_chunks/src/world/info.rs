@@ -54,6 +54,8 @@ pub struct WorldInfo {
     pub index_bytes: usize,
     /// How many saves there were.
     pub generation: u64,
+    /// The name of the generator that chunks were made by, if it has one.
+    pub generator: Option<String>,
     /// The layers that chunks are written with.
     pub layers: LayerSet,
 }
@@ -61,7 +63,10 @@ pub struct WorldInfo {
 impl ChunkWorld {
     /// What the world is and how it lies in its file.
     pub fn info(&self) -> WorldInfo {
-        let layers = self.inner.saving().settings.current().clone();
+        let (layers, generator) = {
+            let saving = self.inner.saving();
+            (saving.settings.current().clone(), saving.settings.generator.clone())
+        };
         let frames = &self.inner.frames;
         let (header, stats) = (frames.header(), frames.store().stats());
         let count = |kind: FrameKind| frames.store().count(kind);
@@ -81,6 +86,7 @@ impl ChunkWorld {
             dead_bytes: stats.dead_bytes,
             index_bytes: stats.index_bytes,
             generation: stats.generation,
+            generator: Some(generator).filter(|name| !name.is_empty()),
             layers,
         }
     }

@@ -65,6 +65,13 @@ impl ChunkWorld {
         }
     }
 
+    /// Returns true if a step of a compaction would have something to do.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_compaction_due(&self) -> bool {
+        let status = self.compaction();
+        !status.is_paused && (status.is_due || status.is_under_way)
+    }
+
     /// Returns what compactions do, and have done since the world was opened.
     pub fn compaction(&self) -> CompactionStatus {
         self.inner.frames.file().map(ChunkFile::compaction_status).unwrap_or_default()
@@ -78,6 +85,7 @@ impl ChunkWorld {
         }
         world.frames.store().refresh()?;
         let mut settings = super::read_settings(&world.frames)?;
+        settings.adopt_generator(&world.options)?;
         settings.adopt_layers(&world.options, &world.frames)?;
         let mut saving = world.saving();
         *world.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();

@@ -6,6 +6,7 @@
 //! | `cells` | from cells to frames and back |
 //! | `edit` | what is saved together |
 //! | `bodies`, `body_changes`, `entities` | what else a chunk has |
+//! | `whole` | chunks with all of that, as of one moment |
 //! | `identity` | which chunk a body or an entity is in |
 //! | `world_frames` | the frames: a file, or another store |
 //! | `info`, `check`, `copies` | what there is; a look at everything; copies |
@@ -26,6 +27,7 @@ mod options;
 mod settings;
 mod stored;
 mod upgrade;
+mod whole;
 mod world_frames;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -45,6 +47,7 @@ pub use self::options::ChunkOptions;
 pub(crate) use self::options::at;
 use self::settings::Settings;
 pub use self::upgrade::Upgrade;
+pub use self::whole::WholeChunk;
 use self::world_frames::WorldFrames;
 use crate::codec::Choice;
 use crate::file::{ChunkFile, FileOptions, NewFile, OpenReport, Seal, TemporaryName, newest_counted};
@@ -86,6 +89,7 @@ pub struct ChunkWorld {
 
 struct World {
     frames: WorldFrames,
+    seed: u64,
     options: ChunkOptions,
     report: OpenReport,
     /// The layer sets of the file, by their number.
@@ -96,7 +100,9 @@ struct World {
     ids: IdIndex,
     /// Chunks whose bodies are to be written again, without the empty ones and those of other chunks.
     stale_bodies: Mutex<BTreeSet<ChunkPos>>,
-    /// Held while something is saved that depends on what is there.
+    /// Held from the look at what is there until the save is in the store: saves come one after the other.
+    commit_turn: Mutex<()>,
+    /// Never held while the disk syncs, so that reads do not wait for it.
     saving: Mutex<SaveState>,
     is_closed: std::sync::atomic::AtomicBool,
 }
@@ -146,8 +152,8 @@ impl ChunkWorld {
     ) -> Result<Self> {
         let (header, set) = (frames.header(), settings.current());
         options.layers = Layers::of_set(set);
-        (options.chunk_size, options.tile_size, options.seed) =
-            (header.chunk_size, header.tile_size, header.seed);
+        (options.chunk_size, options.tile_size) = (header.chunk_size, header.tile_size);
+        options.generator_name.clone_from(&settings.generator);
         options.generator_version = set.generator_version();
         // Nobody has made a world of sizes that no game can have.
         options.check().map_err(|error| Error::corrupt(format!("this world cannot be: {error}")))?;
@@ -177,7 +183,7 @@ impl ChunkWorld {
         if store.count(FrameKind::Settings) == 0 && store.is_writable() && !options.as_is {
             options.check()?;
             let header = first_header(&options);
-            let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
+            let settings = first_settings(&options)?;
             let frames = settings_frames(&settings, &header).collect();
             store.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced)?;
         }
@@ -202,8 +208,10 @@ impl ChunkWorld {
     ) -> Result<Self> {
         options.check()?;
         check_sizes(&frames.header(), &options)?;
+        check_seed(&frames.header(), &options)?;
+        let mut changed = settings.adopt_generator(&options)?;
         report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
-        let mut changed = settings.adopt_layers(&options, &frames)?;
+        changed |= settings.adopt_layers(&options, &frames)?;
         changed |= frames.store().count(FrameKind::Settings) != SETTINGS_PLACES.len();
         let is_writable = frames.store().is_writable();
         Ok(Self::of_frames(frames, options, report, settings, changed && is_writable))
@@ -217,6 +225,7 @@ impl ChunkWorld {
         settings_changed: bool,
     ) -> Self {
         let sets = RwLock::new(settings.sets.clone());
+        let seed = frames.header().seed;
         let saving = SaveState { settings, settings_changed };
         let ids = IdIndex::default();
         if !report.is_fine() {
@@ -225,12 +234,14 @@ impl ChunkWorld {
         Self {
             inner: Arc::new(World {
                 frames,
+                seed,
                 options,
                 report,
                 sets,
                 conversions: Mutex::default(),
                 ids,
                 stale_bodies: Mutex::default(),
+                commit_turn: Mutex::default(),
                 saving: Mutex::new(saving),
                 is_closed: false.into(),
             }),
@@ -244,7 +255,7 @@ impl ChunkWorld {
 
     /// What its chunks are generated from.
     pub fn seed(&self) -> u64 {
-        self.inner.frames.header().seed
+        self.inner.seed
     }
 
     /// Cells along an edge of a chunk.
@@ -373,6 +384,10 @@ impl World {
         self.stale_bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn commit_turn(&self) -> MutexGuard<'_, ()> {
+        self.commit_turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sets(&self) -> RwLockReadGuard<'_, BTreeMap<u8, LayerSet>> {
         self.sets.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -487,7 +502,7 @@ fn first_header(options: &ChunkOptions) -> Header {
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
     Header {
         flags: Flags(flags),
-        seed: options.seed,
+        seed: options.seed.unwrap_or(options.new_world_seed),
         created: options.created.unwrap_or(now),
         modified: now,
         count: 0,
@@ -500,10 +515,16 @@ fn first_header(options: &ChunkOptions) -> Header {
     }
 }
 
+/// The settings of a new world.
+fn first_settings(options: &ChunkOptions) -> Result<Settings> {
+    let set = options.layers.set(options.generator_version, &[])?;
+    Ok(Settings::new(set, options.generator_name.clone()))
+}
+
 fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     let seal = options.file.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
     let header = first_header(options);
-    let settings = Settings::new(options.layers.set(options.generator_version, &[])?);
+    let settings = first_settings(options)?;
     let change = FrameChange { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
     let FileOptions { capacity_min, counter, .. } = &options.file;
     // A world that was there before had smaller numbers.
@@ -522,5 +543,17 @@ fn check_sizes(header: &Header, options: &ChunkOptions) -> Result<()> {
             Err(Error::misuse(format!("this world has {found} {what}, and the game has {expected}")))
         }
         None => Ok(()),
+    }
+}
+
+/// A generator with another seed makes other chunks, and deltas would land on them.
+fn check_seed(header: &Header, options: &ChunkOptions) -> Result<()> {
+    match options.seed {
+        Some(seed) if seed != header.seed => Err(Error::misuse(format!(
+            "this world has the seed {}, and the game has {seed}: leave the seed to the file, and give one for new worlds with \
+             `ChunkOptions::new_world_seed`",
+            header.seed
+        ))),
+        _ => Ok(()),
     }
 }

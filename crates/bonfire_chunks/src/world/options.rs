@@ -11,20 +11,24 @@ use super::ChunkWorld;
 use crate::codec::Choice;
 use crate::file::FileOptions;
 use crate::frames::FrameStore;
+use crate::layers::NAME_BYTES_MAX;
 use crate::{BodyLimits, Generator, Layers};
 
 /// What a world is made of, and how it is kept. Start with [`ChunkOptions::new`].
 ///
-/// Sizes, seed, [`compat`](Self::compat) and the key are those of the file once there is one; the rest may change from session to
-/// session.
+/// Sizes, seed, the name of the generator, [`compat`](Self::compat) and the key are those of the file once there is one. The rest
+/// may change from session to session.
 #[derive(Clone)]
 pub struct ChunkOptions {
     pub(super) layers: Layers,
     pub(super) chunk_size: u16,
     pub(super) tile_size: u16,
-    pub(super) seed: u64,
+    /// What the game expects of the file.
+    pub(super) seed: Option<u64>,
+    pub(super) new_world_seed: u64,
     pub(super) created: Option<u64>,
     pub(super) generator: Option<Arc<dyn Generator>>,
+    pub(super) generator_name: String,
     pub(super) generator_version: u32,
     pub(super) compat: bool,
     pub(super) choice: Choice,
@@ -43,9 +47,11 @@ impl ChunkOptions {
             layers,
             chunk_size: 512,
             tile_size: 32,
-            seed: 0,
+            seed: None,
+            new_world_seed: 0,
             created: None,
             generator: None,
+            generator_name: String::new(),
             generator_version: 0,
             compat: false,
             choice: Choice::default(),
@@ -88,9 +94,17 @@ impl ChunkOptions {
         self
     }
 
-    /// What a new world is generated from. Default: 0.
+    /// What the world is generated from, for a game that knows it. A file with another seed is refused with both numbers. Default:
+    /// a world has the seed that is in its file.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.seed = Some(seed);
+        self
+    }
+
+    /// What a new world is generated from, for a game that rolls a seed: a world that is there keeps its own. The generator gets
+    /// the seed of the world, and so does [`ChunkWorld::seed`]. Default: 0.
+    pub fn new_world_seed(mut self, seed: u64) -> Self {
+        self.new_world_seed = seed;
         self
     }
 
@@ -100,10 +114,18 @@ impl ChunkOptions {
         self
     }
 
-    /// What makes chunks that nobody has changed.
+    /// What makes chunks that were never changed. A file whose chunks were made by a generator with another name is refused.
     pub fn generator(mut self, generator: impl Generator + 'static) -> Self {
         self.generator_version = generator.version();
+        self.generator_name = generator.name().to_owned();
         self.generator = Some(Arc::new(generator));
+        self
+    }
+
+    /// The name of the generator, for a closure, or where the generator itself is not at hand. Call it after
+    /// [`generator`](Self::generator).
+    pub fn generator_name(mut self, name: impl Into<String>) -> Self {
+        self.generator_name = name.into();
         self
     }
 
@@ -271,6 +293,12 @@ impl ChunkOptions {
         }
         if self.layers.stored_bytes() > usize::from(u8::MAX) {
             return Err(Error::misuse("a cell cannot have so many bytes"));
+        }
+        if self.generator_name.len() > NAME_BYTES_MAX {
+            return Err(Error::misuse(format!(
+                "the name of the generator has {} bytes, more than {NAME_BYTES_MAX}: choose a shorter one",
+                self.generator_name.len()
+            )));
         }
         if self.compat && self.file.key.is_some() {
             return Err(Error::misuse("a world cannot be sealed and read by readers of the plain layout"));

@@ -7,7 +7,11 @@ use bonfire::{Error, Result};
 use super::ChunkOptions;
 use super::world_frames::WorldFrames;
 use crate::format::{FrameKind, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
+use crate::layers::NAME_BYTES_MAX;
 use crate::{ChunkRect, Conversion, LayerSet};
+
+/// Parts behind the layer sets, which a file may have or not.
+const GENERATOR: u8 = 1;
 
 /// A frame names its set with one byte.
 const SETS_MAX: usize = 256;
@@ -19,12 +23,14 @@ pub(super) struct Settings {
     /// The set that the last session wrote with.
     pub(super) current: u8,
     pub(super) sets: BTreeMap<u8, LayerSet>,
+    /// The name of the generator; empty if it is not known.
+    pub(super) generator: String,
 }
 
 impl Settings {
     /// Of a world that is written with this set.
-    pub(super) fn new(set: LayerSet) -> Self {
-        Self { session: 0, current: 0, sets: BTreeMap::from([(0, set)]) }
+    pub(super) fn new(set: LayerSet, generator: String) -> Self {
+        Self { session: 0, current: 0, sets: BTreeMap::from([(0, set)]), generator }
     }
 
     pub(super) fn encode(&self, header: &Header) -> Vec<u8> {
@@ -38,6 +44,11 @@ impl Settings {
             bytes.push(*number);
             bytes.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&encoded);
+        }
+        if !self.generator.is_empty() {
+            bytes.push(GENERATOR);
+            bytes.extend_from_slice(&(self.generator.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(self.generator.as_bytes());
         }
         bytes
     }
@@ -60,14 +71,33 @@ impl Settings {
             *bytes = rest;
             sets.insert(number, LayerSet::decode(set)?);
         }
+        let generator = decode_generator(bytes)?;
         if !bytes.is_empty() || !sets.contains_key(&current) {
             return Err(Error::corrupt("the settings of a chunk world contradict themselves"));
         }
-        Ok(Self { session, current, sets })
+        Ok(Self { session, current, sets, generator })
     }
 
     pub(super) fn current(&self) -> &LayerSet {
         &self.sets[&self.current]
+    }
+
+    /// Takes the name of the generator that the game has, and tells whether it is new to the file. A generator with another name is
+    /// refused. Without a generator, the file keeps its name.
+    pub(super) fn adopt_generator(&mut self, options: &ChunkOptions) -> Result<bool> {
+        let (known, name) = (&self.generator, &options.generator_name);
+        let is_given = options.generator.is_some() || !name.is_empty();
+        if known == name || !is_given {
+            return Ok(false);
+        }
+        if known.is_empty() {
+            self.generator.clone_from(name);
+            return Ok(true);
+        }
+        let ours = if name.is_empty() { "a generator without a name".into() } else { format!("`{name}`") };
+        Err(Error::misuse(format!(
+            "the chunks of this world were made by the generator `{known}`, and the game has {ours}: give the one that made them"
+        )))
     }
 
     /// Makes the layers of the game those that are written with, and tells whether they are new.
@@ -103,5 +133,75 @@ impl Settings {
         self.current = free.unwrap_or_else(|| unreachable!("there are fewer than 256"));
         self.sets.insert(self.current, set);
         Ok(true)
+    }
+}
+
+/// The name of the generator, if the settings go on with it.
+fn decode_generator(bytes: &mut &[u8]) -> Result<String> {
+    if bytes.first() != Some(&GENERATOR) {
+        return Ok(String::new());
+    }
+    let len = |bytes: &mut &[u8]| {
+        let [_, low, high] = take(bytes)?;
+        Some(usize::from(u16::from_le_bytes([low, high])))
+    };
+    let cut = || Error::corrupt("the name of the generator is cut");
+    let len = len(bytes).ok_or_else(cut)?;
+    if len == 0 || len > NAME_BYTES_MAX {
+        return Err(Error::corrupt(format!(
+            "the name of a generator has 1 to {NAME_BYTES_MAX} bytes, not {len}"
+        )));
+    }
+    let (name, rest) = bytes.split_at_checked(len).ok_or_else(cut)?;
+    *bytes = rest;
+    let name = std::str::from_utf8(name);
+    Ok(name.map_err(|error| Error::corrupt(format!("the name of the generator: {error}")))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Layer, Layers, Persistence};
+
+    fn encoded(generator: &str) -> Vec<u8> {
+        let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+        let head = crate::format::encode_head;
+        let header =
+            crate::format::decode_head(&[[1, 1].as_slice(), &[0; SETTINGS_HEAD_BYTES]].concat()).unwrap();
+        assert_eq!(head(&header).len(), SETTINGS_HEAD_BYTES);
+        Settings::new(layers.set(3, &[]).unwrap(), generator.to_owned()).encode(&header)
+    }
+
+    fn message(bytes: &[u8]) -> String {
+        let error = Settings::decode(bytes).unwrap_err();
+        assert!(error.is_corrupt(), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn the_name_of_the_generator_is_a_part_behind_the_rest() {
+        let (none, named) = (encoded(""), encoded("game.hills"));
+        assert_eq!(named, [&none[..], &[1, 10, 0], b"game.hills"].concat());
+        assert_eq!(Settings::decode(&none).unwrap().generator, "");
+        assert_eq!(Settings::decode(&named).unwrap().generator, "game.hills");
+        assert_eq!(Settings::decode(&named).unwrap().encode(&decode_head(&named).unwrap()), named);
+    }
+
+    #[test]
+    fn a_hostile_name_is_refused() {
+        let none = encoded("");
+        let with = |part: &[u8]| [&none[..], part].concat();
+        let named = encoded("game.hills");
+        for len in none.len() + 1..named.len() {
+            assert!(message(&named[..len]).contains("cut"), "{len} bytes");
+        }
+        let long = [&[1, 255, 0][..], &[b'n'; 255]].concat();
+        assert_eq!(Settings::decode(&with(&long)).unwrap().generator.len(), 255);
+        assert!(message(&with(&[&[1, 0, 1][..], &[b'n'; 256]].concat())).contains("not 256"));
+        assert!(message(&with(&[1, 0, 0])).contains("not 0"));
+        assert!(message(&with(&[1, 255, 255])).contains("not 65535"));
+        assert!(message(&with(&[1, 1, 0, 0xFF])).contains("utf-8"));
+        assert!(message(&with(&[1, 1, 0, b'n', 1, 1, 0, b'n'])).contains("contradict"), "a second name");
+        assert!(message(&with(&[2, 1, 0, b'n'])).contains("contradict"), "an unknown part");
     }
 }

@@ -30,7 +30,7 @@ impl ChunkWorld {
         let removed: Vec<FrameKey> = kinds.into_iter().flat_map(aside).collect();
         let count = removed.len();
         if count > 0 {
-            let _saving = self.inner.saving();
+            let _turn = self.inner.commit_turn();
             let change = FrameChange { frames: Vec::new(), removed };
             self.inner.frames.store().commit(change, Durability::Synced)?;
         }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use bonfire::{EncodeOptions, Persist, Result};
 use bonfire_chunks::{
     Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Edit, Generator, Layer, Layers, Persistence,
+    WorldShape,
 };
 use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::ModelWorld;
@@ -154,7 +155,7 @@ pub fn generated(pos: ChunkPos) -> Vec<u8> {
 }
 
 impl Generator for Stripes {
-    fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
+    fn generate(&self, _: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
         cells.copy_from_slice(&generated(pos));
     }
 

@@ -1,7 +1,9 @@
 //! What the tests of worlds have in common.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use bonfire_chunks::{Body, BodyId, ChunkOptions, ChunkPos, Generator, Layer, Layers, Persistence};
+use bonfire_chunks::{
+    Body, BodyId, ChunkOptions, ChunkPos, Generator, Layer, Layers, Persistence, WorldShape,
+};
 
 pub const SIZE: usize = 16;
 
@@ -30,7 +32,17 @@ pub struct Hills {
 }
 
 impl Generator for Hills {
-    fn generate(&self, pos: ChunkPos, cells: &mut [u8]) {
+    fn generate(&self, _: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]) {
+        self.fill(pos, cells);
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Hills {
+    pub fn fill(&self, pos: ChunkPos, cells: &mut [u8]) {
         for (number, cell) in cells.chunks_exact_mut(4).enumerate() {
             let (x, y) = ((number % SIZE) as i32, (number / SIZE) as i32);
             let (x, y) = (
@@ -42,10 +54,6 @@ impl Generator for Hills {
                 cell.copy_from_slice(&[3, (x ^ y) as u8 & 3, 0, 0]);
             }
         }
-    }
-
-    fn version(&self) -> u32 {
-        self.version
     }
 }
 
@@ -72,4 +80,30 @@ pub fn body(id: u64, position: [f32; 2]) -> Body {
         mask: vec![0b10_1101],
         extension: b"golden".to_vec(),
     }
+}
+
+/// The entities of a chunk: one, with a number.
+pub fn snapshot(number: u32) -> Vec<u8> {
+    use bonfire::engine::SnapshotWriter;
+    let mut writer = SnapshotWriter::new(registry());
+    let id = bonfire::EntityId::new(number, 0);
+    writer.archetype(&[id]).unwrap().column(&[Creature { number, name: format!("goat {number}") }]).unwrap();
+    writer.finish().unwrap().encode(&bonfire::EncodeOptions::default()).unwrap().to_vec()
+}
+
+/// The number of the entity in a [`snapshot`].
+pub fn number_of(snapshot: &[u8]) -> u32 {
+    bonfire::Snapshot::open(snapshot).unwrap().archetypes().next().unwrap().ids()[0].index()
+}
+
+#[derive(bonfire::Persist)]
+#[persist(key = "game.goat")]
+struct Creature {
+    number: u32,
+    name: String,
+}
+
+fn registry() -> &'static bonfire::Registry {
+    static REGISTRY: std::sync::OnceLock<bonfire::Registry> = std::sync::OnceLock::new();
+    REGISTRY.get_or_init(|| bonfire::Registry::new().with::<Creature>().unwrap())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bonfire_chunks::ChunkRect;
+use bonfire_chunks::{ChunkPos, ChunkRect};
 use clap::Args;
 
 pub(crate) const COMPACT_NOTES: &str = "\
@@ -36,12 +36,17 @@ file says, which has a line for each: `3 #a0522d`, or `game.dirt #a0522d`; lines
 When several cells are one pixel, it has their mean colour.
 
 A checker is where nothing is in the file, a red cross what is damaged. Chunks that are stored as what was changed since they were
-generated show only that, on grey, because the generator is in the game. Bodies are not drawn.
+generated show only that, on grey, because the generator is in the game. A pink plus is a body, a yellow square in the lower
+right corner says that a chunk has entities; --no-marks leaves them out. With less than 4 pixels for a chunk there are none.
+
+The palettes `names` (the default), `distinct` (a colour for each value, whatever its name) and `grey` (the low byte, from dark to
+bright) are built in. With `--zoom out`, every chunk is one pixel. Rows are written as they are read, however large the world is.
 
 Examples:
   bonfire map world.save world.png
   bonfire map world.save spawn.png --region -2,-2,2,2 --scale 256
-  bonfire map world.save light.png --layer light --palette light.txt";
+  bonfire map world.save light.png --layer light --palette grey
+  bonfire map world.save all.png --zoom out";
 
 pub(crate) const DIFF_NOTES: &str = "\
 Chunks that are stored as what differs from the generated ones are compared as that. Bodies are told apart by their ids, entities by
@@ -96,8 +101,14 @@ pub(crate) struct MapArguments {
     /// Pixels along the edge of a chunk; without it, a pixel for each cell, or fewer if that would be more than 2048
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) scale: Option<u32>,
-    /// A file with colours
-    #[arg(long, value_name = "FILE")]
+    /// The whole world at a glance (`out`): a pixel for each chunk
+    #[arg(long, value_enum, conflicts_with = "scale")]
+    pub(crate) zoom: Option<Zoom>,
+    /// No marks for bodies and entities
+    #[arg(long)]
+    pub(crate) no_marks: bool,
+    /// A built-in palette (`names`, `distinct`, `grey`), or a file with colours
+    #[arg(long, value_name = "NAME|FILE")]
     pub(crate) palette: Option<PathBuf>,
     /// The layer that is drawn; without it, the one that has names for its values, or the first
     #[arg(long, value_name = "NAME")]
@@ -127,6 +138,22 @@ pub(crate) struct DiffArguments {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How far a picture is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Zoom {
+    /// A pixel for each chunk
+    Out,
+}
+
+/// `X,Y`, the place of a chunk.
+pub(crate) fn parse_chunk(text: &str) -> Result<ChunkPos, String> {
+    let numbers: Option<Vec<i32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[x, y]) => Ok(ChunkPos::new(x, y)),
+        _ => Err("a chunk is two whole numbers, X,Y".to_owned()),
+    }
 }
 
 /// `X0,Y0,X1,Y1`, in chunks.

@@ -33,7 +33,8 @@ const SHOW_EXAMPLES: &str = "\
 Examples:
   bonfire show autosave.save
   bonfire show autosave.save --component game.position --component game.health --limit 0
-  bonfire show autosave.save --json | jq '.archetypes[].entities[].components'";
+  bonfire show autosave.save --json | jq '.archetypes[].entities[].components'
+  bonfire show world.save --chunk 3,-2                  one chunk of a chunk world";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -332,7 +333,7 @@ pub(crate) struct InfoArguments {
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// The save
+    /// The save, or a chunk world with --chunk
     pub(crate) file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -340,6 +341,9 @@ pub(crate) struct ShowArguments {
     /// Only archetypes that have this component; repeat it for those that have several
     #[arg(long = "component", value_name = "KEY")]
     pub(crate) components: Vec<String>,
+    /// The chunk of a chunk world: its cells by material, its bodies and its entities
+    #[arg(long, value_name = "X,Y", allow_hyphen_values = true, value_parser = chunks::parse_chunk)]
+    pub(crate) chunk: Option<bonfire_chunks::ChunkPos>,
     /// Rows shown of each archetype, 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,

@@ -9,12 +9,14 @@
 //! | `info`, `verify` | what a world is, and whether it is whole |
 //! | `repair` | the commands that write: `compact`, `repair` |
 //! | `map` | a picture |
+//! | `show` | one chunk |
 //! | `diff` | two worlds |
 
 pub(crate) mod diff;
 pub(crate) mod info;
 pub(crate) mod map;
 pub(crate) mod repair;
+pub(crate) mod show;
 pub(crate) mod verify;
 
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! `bonfire map`: a picture of a world, drawn one row of chunks at a time.
 
+mod marks;
 mod palette;
 mod tile;
 
@@ -13,11 +14,12 @@ use bonfire_store::SealKey;
 use bonfire_store::disk::Access;
 use serde_json::json;
 
+use self::marks::{Marks, Tile};
 use self::palette::Palette;
 use self::tile::{Content, Painter, Span, content};
 use super::info::extent;
 use super::{count, open_or_fail, pos};
-use crate::arguments::chunks::MapArguments;
+use crate::arguments::chunks::{MapArguments, Zoom};
 use crate::escape::{escaped, escaped_path};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -40,8 +42,8 @@ pub(crate) fn run(arguments: &MapArguments, keys: &[SealKey], out: &mut Output) 
             ChunkRect::new(min, max)
         }
     };
-    let picture =
-        Picture::plan(&world, rect, arguments.scale).map_err(|message| Failure::file(path, message))?;
+    let picture = Picture::plan(&world, rect, arguments.zoom.map_or(arguments.scale, |Zoom::Out| Some(1)))
+        .map_err(|message| Failure::file(path, message))?;
     let info = world.info();
     let layers = info.layers.layers();
     let span = |name: &str| {
@@ -59,8 +61,11 @@ pub(crate) fn run(arguments: &MapArguments, keys: &[SealKey], out: &mut Output) 
     };
     let mut palette = Palette::built_in(&info.layers, layer);
     let mut unknown = Vec::new();
-    if let Some(file) = &arguments.palette {
-        unknown = palette.read(file, &info.layers)?;
+    if let Some(name) = &arguments.palette {
+        match name.to_str().and_then(|name| Palette::named(name, &info.layers, layer)) {
+            Some(named) => palette = named,
+            None => unknown = palette.read(name, &info.layers)?,
+        }
     }
     let painter = Painter {
         palette: &palette,
@@ -73,14 +78,17 @@ pub(crate) fn run(arguments: &MapArguments, keys: &[SealKey], out: &mut Output) 
         default: layers.iter().flat_map(|layer| layer.default_value().to_vec()).collect(),
     };
     let mut drawn = Drawn::default();
-    save(&arguments.picture, |file| picture.write(&world, &painter, arguments.y_down, file, &mut drawn))?;
+    save(&arguments.picture, |file| picture.write(&world, &painter, arguments, file, &mut drawn))?;
     drawn.names_unknown = unknown;
     let printed = if arguments.json {
         out.json(&drawn.to_json(&picture))
     } else {
         drawn.print(&picture, arguments, out)
     };
-    out.answer(printed, if drawn.damaged.is_empty() { Exit::Fine } else { Exit::Damaged })
+    out.answer(
+        printed,
+        if drawn.damaged.is_empty() && drawn.marks.damaged.is_empty() { Exit::Fine } else { Exit::Damaged },
+    )
 }
 
 /// Which chunks are drawn, and how large.
@@ -131,7 +139,7 @@ impl Picture {
         &self,
         world: &ChunkWorld,
         painter: &Painter<'_>,
-        y_down: bool,
+        arguments: &MapArguments,
         file: &File,
         drawn: &mut Drawn,
     ) -> io::Result<()> {
@@ -147,14 +155,34 @@ impl Picture {
         // Those that opening found, and that are not in the index.
         let found = world.report().damaged.iter().filter(|frame| frame.kind_name() == "chunk");
         let found: HashSet<ChunkPos> = found.filter_map(bonfire_chunks::DamagedFrame::chunk).collect();
+        let size = world.chunk_size();
         for row in 0..self.rows {
-            let y =
-                if y_down { min.y.saturating_add_unsigned(row) } else { max.y.saturating_sub_unsigned(row) };
+            let y = if arguments.y_down {
+                min.y.saturating_add_unsigned(row)
+            } else {
+                max.y.saturating_sub_unsigned(row)
+            };
+            let of_row = ChunkRect::new((min.x, y), (max.x, y));
             for column in 0..self.columns {
                 let place = ChunkPos::new(min.x.saturating_add_unsigned(column), y);
                 let content = if found.contains(&place) { Content::Damaged } else { content(world, place) };
                 drawn.note(place, &content);
                 painter.paint(&content, &mut pixels, column as usize * self.scale, stride);
+            }
+            if !arguments.no_marks {
+                let tile = |place: ChunkPos| Tile {
+                    left: place.x.abs_diff(min.x) as usize * self.scale,
+                    stride,
+                    pixels: self.scale,
+                    size,
+                    y_down: arguments.y_down,
+                };
+                for place in world.chunks_with_entities(of_row) {
+                    drawn.marks.draw_entities(tile(place), &mut pixels);
+                }
+                for place in world.chunks_with_bodies(of_row) {
+                    drawn.marks.draw_bodies(world, place, tile(place), &mut pixels);
+                }
             }
             io::Write::write_all(&mut writer, &pixels)?;
         }
@@ -171,6 +199,7 @@ struct Drawn {
     out_of_reach: usize,
     damaged: Vec<ChunkPos>,
     names_unknown: Vec<String>,
+    marks: Marks,
 }
 
 impl Drawn {
@@ -189,7 +218,8 @@ impl Drawn {
         let Picture { width, height, .. } = picture;
         out.line(format_args!("{}: {width} x {height} pixels", escaped_path(&arguments.picture)))?;
         let chunks = count(self.whole + self.deltas, "chunk", "chunks");
-        out.line(format_args!("{chunks} of {min} to {max}, {} pixels each", picture.scale))?;
+        let pixels = count(picture.scale, "pixel", "pixels");
+        out.line(format_args!("{chunks} of {min} to {max}, {pixels} each"))?;
         if self.deltas > 0 {
             let deltas = self.deltas;
             out.line(format_args!(
@@ -201,6 +231,22 @@ impl Drawn {
             out.line(format_args!(
                 "{hatched} hatched: a key (--key-file, --passphrase-file) or the game is needed"
             ))?;
+        }
+        let Marks { bodies, chunks_with_entities, out_of_reach, damaged } = &self.marks;
+        if bodies + chunks_with_entities > 0 {
+            let bodies = count(*bodies, "body", "bodies");
+            let chunks = count(*chunks_with_entities, "chunk with entities", "chunks with entities");
+            out.line(format_args!("{bodies}, {chunks}"))?;
+        }
+        if *out_of_reach > 0 {
+            out.line(format_args!(
+                "bodies of {} need a key or the game",
+                count(*out_of_reach, "chunk", "chunks")
+            ))?;
+        }
+        if !damaged.is_empty() {
+            out.title("bodies are damaged in")?;
+            damaged.iter().try_for_each(|place| out.line(place))?;
         }
         if !self.names_unknown.is_empty() {
             let names: Vec<String> = self.names_unknown.iter().map(|name| escaped(name)).collect();
@@ -225,6 +271,9 @@ impl Drawn {
             "out_of_reach": self.out_of_reach,
             "damaged": self.damaged.iter().map(|place| pos(*place)).collect::<serde_json::Value>(),
             "names_unknown": self.names_unknown,
+            "bodies": self.marks.bodies,
+            "chunks_with_entities": self.marks.chunks_with_entities,
+            "damaged_bodies": self.marks.damaged.iter().map(|place| pos(*place)).collect::<serde_json::Value>(),
         })
     }
 }

@@ -57,6 +57,8 @@ const WORDS: &[(&str, Rgb)] = &[
 /// Which colour a material has.
 pub(super) struct Palette {
     known: HashMap<u32, Rgb>,
+    /// Colours of all others.
+    others: fn(u32) -> Rgb,
 }
 
 impl Palette {
@@ -70,7 +72,17 @@ impl Palette {
                 known.insert(*id, *colour);
             }
         }
-        Self { known }
+        Self { known, others: distinct }
+    }
+
+    /// A palette by its name.
+    pub(super) fn named(name: &str, set: &LayerSet, layer: &str) -> Option<Self> {
+        Some(match name {
+            "names" => Self::built_in(set, layer),
+            "distinct" => Self { known: HashMap::new(), others: distinct },
+            "grey" => Self { known: HashMap::new(), others: |id| [id.to_le_bytes()[0]; 3] },
+            _ => return None,
+        })
     }
 
     /// Adds the lines of a file. Returns the names that this world does not have.
@@ -104,7 +116,7 @@ impl Palette {
     }
 
     pub(super) fn colour(&self, id: u32) -> Rgb {
-        self.known.get(&id).copied().unwrap_or_else(|| distinct(id))
+        self.known.get(&id).copied().unwrap_or_else(|| (self.others)(id))
     }
 }
 
