@@ -205,6 +205,7 @@ mod registry;
 pub mod replication;
 mod selection;
 mod stable_id;
+mod unload;
 mod world;
 
 pub use app::PersistExt;
@@ -240,7 +241,7 @@ pub use live::{
 pub use load::{LoadFinished, LoadMode, LoadOptions, LoadStarting, Loaded, SlicedLoad, StartedOver, Ticks};
 pub use plugin::BonfirePlugin;
 pub use selection::{Saved, SavedTree, Selection};
-pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
+pub use stable_id::{StableId, StableIds, StableRef, StandIn, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 
 /// What a game imports.
