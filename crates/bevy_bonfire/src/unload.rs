@@ -22,7 +22,9 @@ pub(crate) fn unload(world: &mut World, entities: impl IntoIterator<Item = Entit
         let entity = world.get_entity(*entity);
         entity.is_ok_and(|entity| !entity.contains::<StandIn>() && !entity.contains::<Pending>())
     };
-    let listed: Vec<Entity> = entities.into_iter().filter(is_there).collect();
+    let mut seen = EntityHashSet::default();
+    let is_new = |entity: &Entity| seen.insert(*entity);
+    let listed: Vec<Entity> = entities.into_iter().filter(is_there).filter(is_new).collect();
     let saved = capture::SavedEntities::new(world, &registry)?;
     let stays = |entity: Entity| saved.contains(entity) || world.get::<StandIn>(entity).is_some();
     let going = with_dependants(world, &registry, &listed, stays);

@@ -104,7 +104,7 @@ pub(crate) fn capture(
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
     let order = match options.relationships {
-        Relationships::Saved => order::saved(world, registry, &chosen, since, &mut writer)?,
+        Relationships::Saved => order::saved(world, input, &chosen, since, &mut writer)?,
         Relationships::LeftOut => None,
     };
     for entry in order.iter().chain(&added.data).chain(&options.common.data) {
