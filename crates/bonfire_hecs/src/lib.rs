@@ -282,6 +282,7 @@ mod registry;
 pub mod replication;
 mod selection;
 mod stable_id;
+mod unload;
 
 /// The core, for everything that this crate's root leaves out.
 pub use bonfire as core;
@@ -310,7 +311,7 @@ pub use load::{LoadMode, LoadOptions, Loaded};
 pub use mark::Saved;
 pub use registration::Bonfire;
 pub use selection::Selection;
-pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
+pub use stable_id::{StableId, StableIds, StableRef, StandIn, Unresolved};
 
 /// The code of the README, compiled and run.
 #[cfg(doctest)]
