@@ -37,7 +37,11 @@ pub(crate) fn unload(world: &mut World, entities: impl IntoIterator<Item = Entit
     }
     world.flush();
     let listed: EntityHashSet = gone.iter().copied().collect();
-    gone.extend(going.into_iter().filter(|entity| world.get::<StandIn>(*entity).is_none() && !listed.contains(entity)));
+    gone.extend(
+        going
+            .into_iter()
+            .filter(|entity| world.get::<StandIn>(*entity).is_none() && !listed.contains(entity)),
+    );
     // Entities of other chunks stay, without a parent that cannot come back.
     release_sources(world, &registry, &gone);
     despawn(world, &registry, gone);
@@ -69,7 +73,8 @@ pub(crate) fn sweep(world: &mut World) -> Result<usize> {
     let mut unused: EntityHashSet = kept.iter().map(|(_, entity)| *entity).collect();
     unused.retain(|&entity| !has_sources(world, entity));
     capture::for_each_reference(world, &registry, |target| _ = unused.remove(&target))?;
-    let unused: Vec<Entity> = kept.iter().map(|(_, entity)| *entity).filter(|entity| unused.contains(entity)).collect();
+    let unused: Vec<Entity> =
+        kept.iter().map(|(_, entity)| *entity).filter(|entity| unused.contains(entity)).collect();
     let count = unused.len();
     despawn(world, &registry, unused);
     Ok(count)

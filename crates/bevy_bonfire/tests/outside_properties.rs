@@ -27,18 +27,47 @@ struct Model {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Follow { who: u64, whom: u64, more: u64 },
-    Forget { who: u64 },
-    Adopt { parent: u64, child: u64 },
-    Leave { child: u64 },
-    Dock { ship: u64, station: u64 },
-    Move { who: u64, chunk: usize },
-    Save { chunk: usize },
-    Unload { chunk: usize },
-    Load { chunk: usize, sliced: bool },
+    Follow {
+        who: u64,
+        whom: u64,
+        more: u64,
+    },
+    Forget {
+        who: u64,
+    },
+    Adopt {
+        parent: u64,
+        child: u64,
+    },
+    Leave {
+        child: u64,
+    },
+    Dock {
+        ship: u64,
+        station: u64,
+    },
+    Move {
+        who: u64,
+        chunk: usize,
+    },
+    Save {
+        chunk: usize,
+    },
+    Unload {
+        chunk: usize,
+    },
+    Load {
+        chunk: usize,
+        sliced: bool,
+    },
     /// Two loads in slices, turn by turn.
-    LoadBoth { chunks: [usize; 2] },
-    GiveUp { chunk: usize, steps: usize },
+    LoadBoth {
+        chunks: [usize; 2],
+    },
+    GiveUp {
+        chunk: usize,
+        steps: usize,
+    },
     Sweep,
 }
 
@@ -123,7 +152,8 @@ impl Game {
     fn run(&mut self, step: Step) {
         match step {
             Step::Follow { who, whom, more } if [who, whom, more].iter().all(|&one| self.is_loaded(one)) => {
-                let [who_entity, leader, more_entity] = [who, whom, more].map(|bits| self.find(bits).unwrap());
+                let [who_entity, leader, more_entity] =
+                    [who, whom, more].map(|bits| self.find(bits).unwrap());
                 let follows = Follows { leader, others: vec![more_entity, leader], last: Some(more_entity) };
                 self.world.entity_mut(who_entity).insert(follows);
                 self.entities.get_mut(&who).unwrap().follows = Some(vec![whom, more, whom, more]);
@@ -146,9 +176,13 @@ impl Game {
                 let model = self.entities.get_mut(&child).unwrap();
                 (model.parent, model.station) = (None, None);
             }
-            Step::Dock { ship, station } if self.is_loaded(ship) && self.is_loaded(station) && ship != station => {
+            Step::Dock { ship, station }
+                if self.is_loaded(ship) && self.is_loaded(station) && ship != station =>
+            {
                 let [ship_entity, station_entity] = [ship, station].map(|bits| self.find(bits).unwrap());
-                self.world.entity_mut(ship_entity).insert(DockedAt { station: station_entity, berth: String::new() });
+                self.world
+                    .entity_mut(ship_entity)
+                    .insert(DockedAt { station: station_entity, berth: String::new() });
                 self.entities.get_mut(&ship).unwrap().station = Some(station);
             }
             Step::Move { who, chunk } if self.is_loaded(who) && !self.saved.contains_key(&chunk) => {
@@ -213,14 +247,20 @@ impl Game {
             assert!(self.is_loaded(bits), "{bits} is a stand-in");
             let found = self.world.entity(entity);
             assert_eq!(found.get::<Position>().unwrap().x, bits as f32);
-            let name = |entity: Entity| self.name(entity).unwrap_or_else(|| panic!("{bits} has a lost reference"));
+            let name =
+                |entity: Entity| self.name(entity).unwrap_or_else(|| panic!("{bits} has a lost reference"));
             let follows = found.get::<Follows>().map(|follows| {
-                let all = [vec![follows.leader], follows.others.clone(), follows.last.into_iter().collect()].concat();
+                let all = [vec![follows.leader], follows.others.clone(), follows.last.into_iter().collect()]
+                    .concat();
                 all.into_iter().map(name).collect::<Vec<u64>>()
             });
             assert_eq!(follows, model.follows, "of {bits}");
             assert_eq!(found.get::<ChildOf>().map(|parent| name(parent.0)), model.parent, "of {bits}");
-            assert_eq!(found.get::<DockedAt>().map(|docked| name(docked.station)), model.station, "of {bits}");
+            assert_eq!(
+                found.get::<DockedAt>().map(|docked| name(docked.station)),
+                model.station,
+                "of {bits}"
+            );
             for (lists, target) in listed.iter_mut().zip([model.parent, model.station]) {
                 lists.entry(target.unwrap_or(u64::MAX)).or_default().insert(bits);
             }
@@ -239,13 +279,17 @@ impl Game {
     fn check_lists(&mut self, listed: [BTreeMap<u64, BTreeSet<u64>>; 2]) {
         use bevy_ecs::entity_disabling::Disabled;
         use bevy_ecs::query::Allow;
-        let mut all = self.world.query_filtered::<Entity, (Or<(With<StableId>, With<StandIn>)>, Allow<Disabled>)>();
+        let mut all =
+            self.world.query_filtered::<Entity, (Or<(With<StableId>, With<StandIn>)>, Allow<Disabled>)>();
         for entity in all.iter(&self.world).collect::<Vec<_>>() {
             let name = self.name(entity).unwrap();
-            let children = self.world.get::<Children>(entity).map(|children| children.to_vec()).unwrap_or_default();
-            let ships = self.world.get::<DockedShips>(entity).map(|ships| ships.ships().to_vec()).unwrap_or_default();
+            let children =
+                self.world.get::<Children>(entity).map(|children| children.to_vec()).unwrap_or_default();
+            let ships =
+                self.world.get::<DockedShips>(entity).map(|ships| ships.ships().to_vec()).unwrap_or_default();
             for (lists, sources) in listed.iter().zip([children, ships]) {
-                let sources: BTreeSet<u64> = sources.into_iter().map(|source| self.name(source).unwrap()).collect();
+                let sources: BTreeSet<u64> =
+                    sources.into_iter().map(|source| self.name(source).unwrap()).collect();
                 assert_eq!(sources, lists.get(&name).cloned().unwrap_or_default(), "of {name}");
             }
         }
@@ -266,7 +310,10 @@ fn live(one_by_one: bool, steps: &[Step]) {
     chunks.into_iter().for_each(|chunk| game.load(chunk, chunk % 2 == 0));
     game.check();
     game.world.sweep_stand_ins().unwrap();
-    assert_eq!(game.world.query::<(&StandIn, &bevy_ecs::entity_disabling::Disabled)>().iter(&game.world).count(), 0);
+    assert_eq!(
+        game.world.query::<(&StandIn, &bevy_ecs::entity_disabling::Disabled)>().iter(&game.world).count(),
+        0
+    );
 }
 
 proptest! {

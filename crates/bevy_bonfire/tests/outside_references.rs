@@ -118,7 +118,9 @@ fn a_large_chunk_takes_places_in_the_middle_of_its_rows() {
     let referring: Vec<Entity> = [0, 1, 500, 998, 999]
         .into_iter()
         .map(|number: usize| {
-            source.spawn((Saved, id(5000 + number as u64), follows(targets[number]), ChildOf(targets[number]))).id()
+            source
+                .spawn((Saved, id(5000 + number as u64), follows(targets[number]), ChildOf(targets[number])))
+                .id()
         })
         .collect();
     let [some, all] = [chunk(&source, referring), chunk(&source, targets)];
@@ -248,7 +250,11 @@ fn targets_without_a_stable_id_are_counted_and_treated_as_missing() {
         .filter(|note| note.remark.contains("`StableId`"))
         .map(|note| (note.key.as_str(), note.count))
         .collect();
-    assert_eq!(notes, [("bevy.child_of", 1), ("test.follows", 6)], "a stale reference is no loss of this save");
+    assert_eq!(
+        notes,
+        [("bevy.child_of", 1), ("test.follows", 6)],
+        "a stale reference is no loss of this save"
+    );
     let mut world = common::world();
     let loaded = world.load(&snapshot, LoadMode::Merge).unwrap();
     assert_eq!(loaded.report.stale_references(), 10);
@@ -281,7 +287,8 @@ fn data_of_the_game_refers_to_the_outside_too() {
     let mut source = common::world();
     let target = source.spawn((Saved, id(9))).id();
     let entity = source.spawn((Saved, id(1))).id();
-    let options = SaveOptions::new().entities([entity]).outside_references().data("game.boss", &target).unwrap();
+    let options =
+        SaveOptions::new().entities([entity]).outside_references().data("game.boss", &target).unwrap();
     let snapshot = source.capture(&options).unwrap();
     let mut world = common::world();
     world.add_observer(|mut starting: On<LoadStarting>| {
@@ -374,4 +381,69 @@ fn saves_without_stand_ins_are_the_same_bytes_with_and_without_the_option_but_fo
     let asked = source.capture(&SaveOptions::new().outside_references()).unwrap();
     assert_eq!(asked.data().len(), 1);
     assert_eq!(canonical(&asked), canonical(&plain));
+}
+
+#[test]
+fn a_journal_knows_what_has_left_and_what_is_referred_to_since() {
+    use bevy_bonfire::SavePolicy;
+    use bevy_bonfire::store::{MemoryStore, Slots, Wait};
+    let slots = Slots::new(MemoryStore::new());
+    let mut app = bevy_app::App::new();
+    let plugin = BonfirePlugin::new().slots(slots.clone()).autosave(Autosave::off());
+    app.add_plugins(plugin.policy(SavePolicy::Journal));
+    common::register(app.world_mut(), false);
+    let save = |app: &mut bevy_app::App, options: SaveOptions| {
+        let handle = app.world_mut().resource_mut::<Saves>().save_with("autosave", options);
+        app.update();
+        let report = handle.wait().unwrap();
+        app.update();
+        report.generation.unwrap()
+    };
+    let asked = || SaveOptions::new().outside_references().data("game.turn", &7_u32).unwrap();
+    let world = app.world_mut();
+    let [a, b, c] = [1, 2, 3].map(|bits| world.spawn((Saved, id(bits), Position::default())).id());
+    world.entity_mut(a).insert(follows(b));
+    let third = chunk(world, [c]);
+    let second = chunk(world, [b]);
+    world.unload([c]).unwrap();
+    let whole = save(&mut app, asked());
+    // The target of a reference leaves, and a stand-in is referred to that the whole save did not know.
+    let world = app.world_mut();
+    world.unload([b]).unwrap();
+    world.entity_mut(a).insert(ChildOf(c));
+    assert_eq!(save(&mut app, asked()), whole, "it is appended");
+    let loaded = slots.load("autosave").wait().unwrap();
+    let mut world = common::world();
+    let report = &world.load(&loaded.snapshot, LoadMode::Merge).unwrap().report;
+    assert_eq!((report.stale_references(), report.unclaimed_data.clone()), (0, vec!["game.turn".to_owned()]));
+    assert_eq!(stand_ins(&mut world), [2, 3]);
+    merge(&mut world, &second);
+    merge(&mut world, &third);
+    assert_eq!(
+        (leader(&world, 1), world.get::<ChildOf>(find(&world, 1)).unwrap().0),
+        (find(&world, 2), find(&world, 3))
+    );
+    // A save that does not ask for it is whole, because the journal cannot go on.
+    assert_ne!(save(&mut app, SaveOptions::new()), whole);
+}
+
+#[test]
+fn stand_ins_are_not_replicated() {
+    use bevy_bonfire::replication::{DeltaCapture, ReplicateExt, Replicated};
+    let mut world = common::world();
+    world.replicate::<Position>().replicate::<Follows>();
+    let [a, b] = [1, 2].map(|bits| world.spawn((Saved, Replicated, id(bits), Position::default())).id());
+    world.entity_mut(a).insert(follows(b));
+    let mut deltas = DeltaCapture::of_replication();
+    assert_eq!(deltas.changes(&mut world).unwrap().stats().spawned, 2);
+    let saved = chunk(&world, [b]);
+    world.unload([b]).unwrap();
+    let gone = deltas.changes(&mut world).unwrap().stats();
+    assert_eq!((gone.spawned, gone.despawned), (0, 1));
+    merge(&mut world, &saved);
+    let b = find(&world, 2);
+    world.entity_mut(b).insert(Replicated);
+    let back = deltas.changes(&mut world).unwrap().stats();
+    // What refers to it is told again.
+    assert_eq!((back.spawned, back.despawned, back.changed), (1, 0, 1));
 }

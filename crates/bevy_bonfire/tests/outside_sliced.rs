@@ -48,7 +48,8 @@ fn two_chunks(count: u64) -> [Snapshot; 2] {
 
 fn assert_linked(world: &mut World, count: u64) {
     for number in 0..count {
-        let [a, b] = [number, number + 100_000].map(|bits| world.resource::<StableIds>().get(id(bits)).unwrap());
+        let [a, b] =
+            [number, number + 100_000].map(|bits| world.resource::<StableIds>().get(id(bits)).unwrap());
         let leaders = [a, b].map(|entity| world.get::<Follows>(entity).unwrap().leader);
         assert_eq!(leaders, [b, a]);
         if number.is_multiple_of(2) {
@@ -138,7 +139,11 @@ fn a_load_that_is_given_up_leaves_no_stand_ins() {
                 true => load.cancel(&mut world),
                 false => drop(load),
             }
-            assert_eq!(world.sweep_stand_ins().unwrap(), 0, "the load has taken back all that nothing refers to");
+            assert_eq!(
+                world.sweep_stand_ins().unwrap(),
+                0,
+                "the load has taken back all that nothing refers to"
+            );
             assert_eq!((stand_ins(&mut world), entities(&world)), before);
         }
     }
@@ -193,10 +198,14 @@ fn what_changes_after_the_preparation_is_seen() {
     let mut world = common::world();
     world.load(&chunks[0], LoadMode::Merge).unwrap();
     let load = SlicedLoad::new(&world, chunks[1].clone(), LoadMode::Merge).unwrap();
-    let away: Vec<Entity> = world.query_filtered::<Entity, (With<StandIn>, With<Disabled>)>().iter(&world).collect();
+    let away: Vec<Entity> =
+        world.query_filtered::<Entity, (With<StandIn>, With<Disabled>)>().iter(&world).collect();
     away.into_iter().for_each(|entity| _ = world.despawn(entity));
     finish(&mut world, load);
-    assert_eq!(world.query::<&Position>().iter(&world).filter(|position| position.x >= 100_000.0).count(), 300);
+    assert_eq!(
+        world.query::<&Position>().iter(&world).filter(|position| position.x >= 100_000.0).count(),
+        300
+    );
     assert_eq!(world.query_filtered::<&Position, With<Disabled>>().iter(&world).count(), 0);
 }
 
@@ -238,7 +247,8 @@ fn a_panicking_hook_leaves_the_stand_ins_as_they_were() {
         world
     };
     let mut source = world();
-    let targets: Vec<Entity> = (0..40).map(|bits| source.spawn((Saved, id(bits), Position::default())).id()).collect();
+    let targets: Vec<Entity> =
+        (0..40).map(|bits| source.spawn((Saved, id(bits), Position::default())).id()).collect();
     source.entity_mut(targets[20]).insert(Mine);
     let child = source.spawn((Saved, id(100), follows(targets[3]), ChildOf(targets[20]))).id();
     source.entity_mut(targets[5]).insert(ChildOf(child));
@@ -247,7 +257,8 @@ fn a_panicking_hook_leaves_the_stand_ins_as_they_were() {
         let mut world = world();
         world.load(&chunks[0], LoadMode::Merge).unwrap();
         let child = world.resource::<StableIds>().get(id(100)).unwrap();
-        let (leader, parent) = (world.get::<Follows>(child).unwrap().leader, world.get::<ChildOf>(child).unwrap().0);
+        let (leader, parent) =
+            (world.get::<Follows>(child).unwrap().leader, world.get::<ChildOf>(child).unwrap().0);
         world.insert_resource(Armed);
         match sliced {
             false => assert!(world.load(&chunks[1], LoadMode::Merge).is_err()),

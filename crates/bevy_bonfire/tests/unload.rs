@@ -114,7 +114,8 @@ fn a_sweep_removes_what_nothing_refers_to_and_nothing_else() {
     world.insert_resource(Score { points: 0, best: Some(targets[3]) });
     world.unload(targets.clone()).unwrap();
     assert_eq!((stand_ins(&mut world), world.sweep_stand_ins().unwrap()), (6, 2));
-    let standing = |world: &World| targets.iter().map(|&e| world.get::<StandIn>(e).is_some()).collect::<Vec<_>>();
+    let standing =
+        |world: &World| targets.iter().map(|&e| world.get::<StandIn>(e).is_some()).collect::<Vec<_>>();
     assert_eq!(standing(&world), [true, true, true, true, false, false]);
     assert_eq!(world.sweep_stand_ins().unwrap(), 0);
     world.entity_mut(holder).remove::<Follows>();
@@ -165,7 +166,10 @@ fn an_entity_that_the_game_spawns_takes_over_the_stand_in_if_it_asks_for_it() {
     // The same by hand: the id on the stand-in makes it the entity.
     world.unload([target]).unwrap();
     world.entity_mut(target).insert((id(1), Saved));
-    assert_eq!((find(&world, 1), stand_ins(&mut world), world.get::<Disabled>(target).is_some()), (target, 0, false));
+    assert_eq!(
+        (find(&world, 1), stand_ins(&mut world), world.get::<Disabled>(target).is_some()),
+        (target, 0, false)
+    );
 }
 
 #[test]

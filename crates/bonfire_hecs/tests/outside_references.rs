@@ -2,8 +2,8 @@
 //! either order. Until then a stand-in holds the place.
 
 use bonfire_hecs::{
-    Bonfire, Checkpoints, Dangling, LoadMode, LoadOptions, Persist, SaveOptions, Selection, Snapshot, StableId,
-    StandIn,
+    Bonfire, Checkpoints, Dangling, LoadMode, LoadOptions, Persist, SaveOptions, Selection, Snapshot,
+    StableId, StandIn,
 };
 use hecs::{Entity, World};
 
@@ -52,7 +52,8 @@ impl Game {
 
     /// The ids of the stand-ins.
     fn away(&self) -> Vec<u64> {
-        let mut away: Vec<u64> = self.world.query::<&StandIn>().iter().map(|away| away.id().to_bits()).collect();
+        let mut away: Vec<u64> =
+            self.world.query::<&StandIn>().iter().map(|away| away.id().to_bits()).collect();
         away.sort_unstable();
         away
     }
@@ -177,7 +178,10 @@ fn entities_without_a_stable_id_unload_for_good() {
     let options = SaveOptions::new().entities([holder]).outside_references();
     let snapshot = game.bonfire.capture(&game.world, &options).unwrap();
     let note = &snapshot.notes()[0];
-    assert_eq!((note.key.as_str(), note.count, note.remark.contains("`StableId`")), ("test.follows", 2, true));
+    assert_eq!(
+        (note.key.as_str(), note.count, note.remark.contains("`StableId`")),
+        ("test.follows", 2, true)
+    );
     let mut other = Game::new();
     let loaded = other.bonfire.load(&mut other.world, &snapshot, LoadMode::Merge).unwrap();
     assert_eq!((loaded.report.stale_references(), other.away()), (2, vec![]));

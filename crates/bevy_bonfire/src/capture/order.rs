@@ -38,7 +38,8 @@ pub(super) fn saved(
         false => None,
     };
     let is_lost = |source: Entity| {
-        !elsewhere.as_ref().is_some_and(|saved| saved.contains(source)) && !is_ignored(world, registry, source)
+        !elsewhere.as_ref().is_some_and(|saved| saved.contains(source))
+            && !is_ignored(world, registry, source)
     };
     // Remarks are counted again.
     if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty() && !has_unencodable)

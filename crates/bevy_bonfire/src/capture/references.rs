@@ -23,9 +23,7 @@ pub(crate) fn for_each_reference(
     for archetype in world.archetypes().iter() {
         let numbers = archetype.iter_components().filter_map(|id| registry.number(id));
         let numbers: Vec<usize> = numbers.filter(has_references).collect();
-        if archetype.is_empty()
-            || archetype.contains(IS_RESOURCE)
-            || numbers.is_empty() && carried.is_none()
+        if archetype.is_empty() || archetype.contains(IS_RESOURCE) || numbers.is_empty() && carried.is_none()
         {
             continue;
         }

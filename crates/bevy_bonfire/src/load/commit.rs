@@ -18,12 +18,13 @@ use bonfire::{Error, LoadReport, Result};
 
 use super::LoadMode;
 use super::completion::{CommittedLoad, unknown_order};
-use super::prepare::{PreparedLoad, StagedEntities};
 use super::outside::OutsideEntities;
+use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
     ExtraColumn, Interruption, LateInsertions, PendingArchetype, RawColumn, RowOrder, change_world,
-    choose_segments, complete_places, despawn, drop_without_target, end_stand_ins, existing_entities, load_resources,
-    make_stand_in, resource_columns, spawn, spawn_stand_ins, take_late, undo, unmarked, with_dependants,
+    choose_segments, complete_places, despawn, drop_without_target, end_stand_ins, existing_entities,
+    load_resources, make_stand_in, resource_columns, spawn, spawn_stand_ins, take_late, undo, unmarked,
+    with_dependants,
 };
 use crate::capture;
 use crate::registry::ComponentRegistry;

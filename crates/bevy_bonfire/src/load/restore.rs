@@ -25,11 +25,11 @@ use bonfire::engine::{Comparison, EntityMap, LoadPlan, RowRun, SavedOrder, Stage
 use bonfire::{EntityId, Error, Result, RowOrder};
 
 use super::Ticks;
+use super::commit::despawn_replaced;
 use super::completion::{CommittedLoad, unknown_order};
 use super::in_place::{
     LiveGroup, MatchedRows, StructuralChanges, compare, is_same_world, resource_differs, restore_row_order,
 };
-use super::commit::despawn_replaced;
 use super::outside::OutsideEntities;
 use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
@@ -133,8 +133,7 @@ impl<'s> StagedRestore<'s> {
         let (ticks, respawned) = (load.mode.ticks().unwrap_or_default(), Vec::new());
         let unknown_order = unknown_order(&load.snapshot, registry, &order);
         let outside_map = outside.map.clone();
-        let committed =
-            CommittedLoad { map, outside: outside_map, report, carry, respawned, unknown_order };
+        let committed = CommittedLoad { map, outside: outside_map, report, carry, respawned, unknown_order };
         Self {
             registry,
             ticks,

@@ -236,7 +236,11 @@ impl ReservedIds {
     }
 
     /// Returns true if the places are taken that there are for the entities of the load, and no others.
-    pub(crate) fn has_all_places(&self, stable_ids: &[(usize, u64)], is_there: impl Fn(&TakenPlace) -> bool) -> bool {
+    pub(crate) fn has_all_places(
+        &self,
+        stable_ids: &[(usize, u64)],
+        is_there: impl Fn(&TakenPlace) -> bool,
+    ) -> bool {
         let table = &self.reserve.stand_ins;
         let is_free = |&(_, stable_id): &(usize, u64)| table.is_free(stable_id);
         self.places.taken.iter().all(|taken| table.is_taken(taken) && is_there(taken))

@@ -17,8 +17,8 @@ mod references;
 pub(crate) use self::arena::{Arena, SealedArena, Slot};
 pub use self::component::{ColumnKind, Component};
 pub(crate) use self::dense::{DenseRows, column_from, dense_rows, plain_column_from, remap, transform};
-pub(crate) use self::references::{column_references, only_leaf, value_references};
 pub(crate) use self::groups::{Group, GroupCutter, Groups, group_rows, row_spans};
+pub(crate) use self::references::{column_references, only_leaf, value_references};
 
 use bytes::Bytes;
 

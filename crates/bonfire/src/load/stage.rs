@@ -10,11 +10,11 @@ use super::plan::LoadPlan;
 use super::report::ComponentReport;
 use super::stage_column::{Decoded, Stager};
 use super::staged::{Staged, StagedArchetype, StagedExtra};
+use crate::column::Column;
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
-use crate::column::Column;
 use crate::snapshot::carry::{Carried, CarryKind};
 use crate::snapshot::{ABOUT_IDS, Archetype};
 

@@ -263,12 +263,7 @@ impl PlannedIds {
     }
 
     /// The next ids of the world, after entities are despawned, and those of stand-ins for entities of the load.
-    fn new(
-        bonfire: &Bonfire,
-        world: &World,
-        plan: &LoadPlan<'_, '_>,
-        replaced: Vec<Entity>,
-    ) -> Result<Self> {
+    fn new(bonfire: &Bonfire, world: &World, plan: &LoadPlan<'_, '_>, replaced: Vec<Entity>) -> Result<Self> {
         let places = Places::of(world, plan, Some);
         let search = OutsideSearch::new(bonfire, plan, &places, &replaced, true)?;
         let replaced = search.without_standing(replaced);

@@ -25,7 +25,11 @@ impl Places {
     }
 
     /// The places for the entities of a load. `number` gives the number of a saved entity that is new.
-    pub(crate) fn of(world: &World, plan: &LoadPlan<'_, '_>, number: impl Fn(usize) -> Option<usize>) -> Self {
+    pub(crate) fn of(
+        world: &World,
+        plan: &LoadPlan<'_, '_>,
+        number: impl Fn(usize) -> Option<usize>,
+    ) -> Self {
         let mut places = Self { staying: StandIn::all(world), taken: HashMap::new() };
         if places.staying.is_empty() {
             return places;
@@ -53,7 +57,8 @@ impl Places {
         out: &mut Vec<EntityId>,
     ) -> Result<()> {
         let taken = |number: &usize| self.taken.contains_key(number);
-        let taken_count = if self.taken.is_empty() { 0 } else { (first..first + count).filter(taken).count() };
+        let taken_count =
+            if self.taken.is_empty() { 0 } else { (first..first + count).filter(taken).count() };
         if taken_count == 0 {
             return free.take(count, out);
         }
@@ -102,7 +107,9 @@ impl OutsideSearch {
         going: &[Entity],
         keeps_ids: bool,
     ) -> Result<Self> {
-        let Some(saved) = plan.outside()?.filter(|saved| !saved.is_empty()) else { return Ok(Self::default()) };
+        let Some(saved) = plan.outside()?.filter(|saved| !saved.is_empty()) else {
+            return Ok(Self::default());
+        };
         let going: HashSet<Entity> = going.iter().copied().collect();
         let own = plan.stable_ids().into_iter().map(|(number, id)| (id, number)).collect();
         let mut search = Self { own, ..Self::default() };
@@ -147,7 +154,12 @@ impl OutsideSearch {
     }
 
     /// Gives ids to the stand-ins. `map` is what the saved entities become.
-    pub(crate) fn assign(self, plan: &LoadPlan<'_, '_>, map: &EntityMap, ids: &[EntityId]) -> Result<Outside> {
+    pub(crate) fn assign(
+        self,
+        plan: &LoadPlan<'_, '_>,
+        map: &EntityMap,
+        ids: &[EntityId],
+    ) -> Result<Outside> {
         let Self { saved, own, mut found, standing, missing } = self;
         if saved.is_empty() {
             return Ok(Outside::default());

@@ -85,13 +85,16 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
 pub(crate) fn release_sources(world: &mut World, registry: &ComponentRegistry, doomed: &[Entity]) {
     let set: EntityHashSet = doomed.iter().copied().collect();
     for entry in &registry.entries {
-        let Some(sources) = entry.relation.and_then(|relation| RelationshipSources::of(world, relation.targets))
+        let Some(sources) =
+            entry.relation.and_then(|relation| RelationshipSources::of(world, relation.targets))
         else {
             continue;
         };
         let mut staying: Vec<Entity> = Vec::new();
         for &target in doomed.iter().filter(|target| world.get_entity(**target).is_ok()) {
-            sources.for_each(target, |source| staying.extend(Some(source).filter(|source| !set.contains(source))));
+            sources.for_each(target, |source| {
+                staying.extend(Some(source).filter(|source| !set.contains(source)))
+            });
         }
         for source in staying {
             if let Ok(mut source) = world.get_entity_mut(source) {

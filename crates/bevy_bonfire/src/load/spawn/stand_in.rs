@@ -8,7 +8,7 @@ use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::world::{EntityRef, World};
 
 use crate::pending::{LoadPlaces, PendingEntities, StandInTable, TakenPlace};
-use crate::stable_id::{StandIn, StableId};
+use crate::stable_id::{StableId, StandIn};
 
 fn table(world: &World) -> Option<StandInTable> {
     world.get_resource::<PendingEntities>().map(|pending| pending.stand_ins().clone())
@@ -38,7 +38,8 @@ fn going_components(world: &World, entity: EntityRef<'_>) -> Vec<ComponentId> {
     let stays = |id: ComponentId| {
         let accessor = components.get_info(id).and_then(|info| info.relationship_accessor());
         matches!(accessor, Some(RelationshipAccessor::RelationshipTarget { .. }))
-            || [components.component_id::<StandIn>(), components.component_id::<Disabled>()].contains(&Some(id))
+            || [components.component_id::<StandIn>(), components.component_id::<Disabled>()]
+                .contains(&Some(id))
     };
     entity.archetype().iter_components().filter(|&id| !stays(id)).collect()
 }
