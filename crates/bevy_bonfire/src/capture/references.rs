@@ -1,6 +1,6 @@
 //! The entities that the values of a world refer to.
 
-use bevy_ecs::archetype::Archetype;
+use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::IS_RESOURCE;
 use bevy_ecs::world::World;
@@ -49,7 +49,7 @@ fn all_rows<'w>(world: &'w World, archetype: &Archetype) -> Option<Rows<'w>> {
     if archetype.len() as usize == table.entities().len() {
         return Some(Rows::Table(table));
     }
-    let entities = archetype.entities().iter().map(|row| row.id()).collect();
+    let entities = archetype.entities().iter().map(ArchetypeEntity::id).collect();
     let rows = archetype.entities().iter().map(|row| row.table_row().index_u32()).collect();
     Some(Rows::Picked { table, entities, rows })
 }

@@ -89,7 +89,7 @@ impl<'s> StagedRestore<'s> {
         selection::prepare(selection, world);
         let (found, extra) = compare(world, &load.registry, &plan, selection)?;
         let mut ids = ReservedIds::allocate(world, found.missing.len())?;
-        OutsideEntities::take_places_of(&plan, &found.missing_ids(), &mut ids);
+        OutsideEntities::take_places_of(&plan, found.missing_ids(), &mut ids);
         let new: Vec<EntityId> = ids.entities().iter().map(|&entity| entity.into()).collect();
         let map = found.entity_map(&new)?;
         let mut outside = OutsideEntities::read(&plan)?;

@@ -93,7 +93,7 @@ pub(crate) fn release_sources(world: &mut World, registry: &ComponentRegistry, d
         let mut staying: Vec<Entity> = Vec::new();
         for &target in doomed.iter().filter(|target| world.get_entity(**target).is_ok()) {
             sources.for_each(target, |source| {
-                staying.extend(Some(source).filter(|source| !set.contains(source)))
+                staying.extend(Some(source).filter(|source| !set.contains(source)));
             });
         }
         for source in staying {
