@@ -247,8 +247,12 @@ impl Game {
             assert!(self.is_loaded(bits), "{bits} is a stand-in");
             let found = self.world.entity(entity);
             assert_eq!(found.get::<Position>().unwrap().x, bits as f32);
-            let name =
-                |entity: Entity| self.name(entity).unwrap_or_else(|| panic!("{bits} has a lost reference"));
+            let name = |entity: Entity| {
+                let name = self.name(entity).unwrap_or_else(|| panic!("{bits} has a lost reference"));
+                // It leads to the entity itself if that is loaded.
+                assert_eq!(self.find(name).unwrap_or(entity), entity, "of {bits}");
+                name
+            };
             let follows = found.get::<Follows>().map(|follows| {
                 let all = [vec![follows.leader], follows.others.clone(), follows.last.into_iter().collect()]
                     .concat();
