@@ -97,7 +97,8 @@
 //! value and maps references. Then it spawns all entities in batches. Hooks and observers run as
 //! after any spawn; their commands run once all entities exist. Entities get new ids, and
 //! [`Loaded::entity`] maps old ids to new ones. Use [`StableId`] for references that outlive a
-//! process, or whose target is not loaded.
+//! process. [`SaveOptions::outside_references`] keeps references between saves, such as chunks, and
+//! [`WorldSaveExt::unload`] removes entities that may come back.
 //!
 //! | case | behaviour |
 //! |---|---|

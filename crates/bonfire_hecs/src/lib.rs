@@ -48,6 +48,7 @@
 //! | save some entities | [`SaveOptions::filter`] by key and layer, [`SaveOptions::matching`] by a query |
 //! | omit entities | [`SaveOptions::exclude`], or [`SaveExtras::exclude`] in a hook, by any component |
 //! | find an entity again, in any process | [`StableId`], [`StableRef`], [`Bonfire::stable_ids`] |
+//! | keep references between saves, such as chunks | [`SaveOptions::outside_references`], [`Bonfire::unload`] |
 //! | find entities by a field | [`Bonfire::index_by`], [`Bonfire::index`] |
 //! | capture repeatedly in little memory | [`IncrementalCapture`] |
 //! | rewind, roll back | [`Checkpoints`] |

@@ -41,8 +41,8 @@ pub(super) fn activate(
     stay_disabled: &EntitySet,
 ) {
     for &entity in taken {
-        if let Ok(mut entity) = world.get_entity_mut(entity) {
-            entity.remove::<StandIn>();
+        if world.get::<StandIn>(entity).is_some() {
+            world.entity_mut(entity).remove::<StandIn>();
         }
     }
     world.resource_mut::<StableIds>().activate(entities);

@@ -147,17 +147,19 @@ impl SlicedCommit {
         };
         let start = row.max(segment.rows.start);
         let mut rows = start..segment.rows.end.min(start + AT_ONCE);
-        // An entity that takes the place of a stand-in is a part of its own.
-        let is_taken = |row: &usize| self.taken.contains(&self.ids.entities()[pending.entities.start + row]);
-        let is_new = match rows.clone().find(is_taken).filter(|_| !self.taken.is_empty()) {
-            Some(taken) if taken == start => {
-                rows.end = start + 1;
-                false
-            }
-            taken => {
-                rows.end = taken.unwrap_or(rows.end);
-                true
-            }
+        // An entity that takes the place of a stand-in is a part of its own. One whose id is free comes with the others.
+        let entities = world.entities();
+        let exists = |row: &usize| {
+            let entity = self.ids.entities()[pending.entities.start + row];
+            let is_free = entities.contains(entity) && !entities.contains_spawned(entity);
+            self.taken.contains(&entity) && !is_free
+        };
+        let existing = if self.taken.is_empty() { None } else { rows.clone().find(exists) };
+        let is_new = existing != Some(start);
+        rows.end = match existing {
+            Some(existing) if is_new => existing,
+            Some(_) => start + 1,
+            None => rows.end,
         };
         self.next = match rows.end == segment.rows.end {
             true if segment_number + 1 == pending.segments.len() => (number + 1, 0, 0),
