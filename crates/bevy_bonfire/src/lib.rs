@@ -97,7 +97,8 @@
 //! value and maps references. Then it spawns all entities in batches. Hooks and observers run as
 //! after any spawn; their commands run once all entities exist. Entities get new ids, and
 //! [`Loaded::entity`] maps old ids to new ones. Use [`StableId`] for references that outlive a
-//! process, or whose target is not loaded.
+//! process. [`SaveOptions::outside_references`] keeps references between saves, such as chunks, and
+//! [`WorldSaveExt::unload`] removes entities that may come back.
 //!
 //! | case | behaviour |
 //! |---|---|
@@ -205,6 +206,7 @@ mod registry;
 pub mod replication;
 mod selection;
 mod stable_id;
+mod unload;
 mod world;
 
 pub use app::PersistExt;
@@ -240,7 +242,7 @@ pub use live::{
 pub use load::{LoadFinished, LoadMode, LoadOptions, LoadStarting, Loaded, SlicedLoad, StartedOver, Ticks};
 pub use plugin::BonfirePlugin;
 pub use selection::{Saved, SavedTree, Selection};
-pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
+pub use stable_id::{StableId, StableIds, StableRef, StandIn, Unresolved};
 pub use world::{CommandsSaveExt, WorldSaveExt};
 
 /// What a game imports.

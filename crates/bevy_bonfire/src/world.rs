@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bevy_ecs::bundle::Bundle;
+use bevy_ecs::entity::Entity;
 use bevy_ecs::system::Commands;
-use bevy_ecs::world::World;
+use bevy_ecs::world::{EntityWorldMut, World};
 use bonfire::{Registry, Result, Snapshot};
 use bonfire_store::engine::{CapturedSave, Promise, submit_save};
 use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
@@ -17,6 +19,8 @@ use crate::live::{self, LoadHandle, Request, Saves, capture_with_events};
 use crate::load::LoadFinished;
 use crate::load::{LoadOptions, Loaded, load_with_events};
 use crate::registry::SaveRegistry;
+use crate::stable_id::StableId;
+use crate::unload;
 
 /// Saving and loading, on a [`World`].
 ///
@@ -59,6 +63,22 @@ pub trait WorldSaveExt {
 
     /// Loads a file: see [`load`](Self::load).
     fn load_from(&mut self, path: impl AsRef<Path>, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>>;
+
+    /// Removes entities that may come back, such as those of a chunk, after they were saved. Each entity with a
+    /// [`StableId`] becomes a [`StandIn`](crate::StandIn): references and relationships to it last, and lead to it again when it
+    /// is loaded. It loses all other components, with their hooks and observers; the event `Despawn` does not happen. Entities
+    /// without a [`StableId`] are despawned.
+    ///
+    /// Children that are part of saves stay, unless they are listed, too. Other children go with their parents.
+    fn unload(&mut self, entities: impl IntoIterator<Item = Entity>) -> Result<()>;
+
+    /// Spawns an entity with a stable id where references to it lead: it takes over the [`StandIn`](crate::StandIn), if there is
+    /// one. A plain `spawn` leaves these references at the stand-in until what refers to it is saved and loaded again.
+    fn spawn_stable(&mut self, id: StableId, bundle: impl Bundle) -> EntityWorldMut<'_>;
+
+    /// Despawns the stand-ins to which no registered component, resource or relationship refers, and returns their number. It looks
+    /// at all values that can refer to entities, so call it now and then, not in every frame. Without it, stand-ins stay.
+    fn sweep_stand_ins(&mut self) -> Result<usize>;
 }
 
 impl WorldSaveExt for World {
@@ -111,6 +131,18 @@ impl WorldSaveExt for World {
         let (path, options) = (path.as_ref(), options.into());
         let snapshot = bonfire_store::read(path, &options.limits.clone().unwrap_or_default());
         load_with_events(self, Some(path.into()), snapshot.as_ref().map_err(Clone::clone), options)
+    }
+
+    fn unload(&mut self, entities: impl IntoIterator<Item = Entity>) -> Result<()> {
+        unload::unload(self, entities)
+    }
+
+    fn spawn_stable(&mut self, id: StableId, bundle: impl Bundle) -> EntityWorldMut<'_> {
+        unload::spawn_stable(self, id, bundle)
+    }
+
+    fn sweep_stand_ins(&mut self) -> Result<usize> {
+        unload::sweep(self)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct CommonSaveOptions {
     pub checksums: bool,
     /// The treatment of values that cannot be encoded.
     pub unencodable: Unencodable,
+    /// Stores the stable ids of entities that the save refers to and does not have.
+    pub outside_references: bool,
 }
 
 impl CommonSaveOptions {
@@ -96,6 +98,13 @@ macro_rules! __save_options_methods {
         /// and noted, so that one value does not cost the save.
         pub fn unencodable(mut self, policy: $crate::Unencodable) -> Self {
             self.common.unencodable = policy;
+            self
+        }
+        /// Stores the `StableId` of each entity that the save refers to and does not have. References and relationships to such an
+        /// entity lead to it again after a load, also if it comes later. Default: they are treated as references to missing
+        /// entities.
+        pub fn outside_references(mut self) -> Self {
+            self.common.outside_references = true;
             self
         }
         /// Compresses what is written. Default: as the slots do, else not.

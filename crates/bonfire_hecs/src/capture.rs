@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bonfire::engine::{Carry, CommonSaveOptions, SnapshotWriter, check_game_key};
+use bonfire::engine::{Carry, CommonSaveOptions, OutsideTarget, SnapshotWriter, check_game_key};
 use bonfire::{DataEntry, Result, Snapshot};
 use bonfire_store::{SaveReport, SaveTarget};
 use hecs::{Component, Entity, Query, World};
@@ -11,7 +11,8 @@ use hecs::{Component, Entity, Query, World};
 use crate::free_ids;
 use crate::registration::Bonfire;
 use crate::registry::ComponentRegistry;
-use crate::selection::{ChosenArchetype, Exclusions, Selection, choose};
+use crate::selection::{ChosenArchetype, Exclusions, Selection, archetypes, choose};
+use crate::stable_id::{StableId, StandIn};
 
 type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + Sync>;
 
@@ -183,8 +184,41 @@ impl Bonfire {
             writer.carry(carry);
         }
         let archetypes = chosen.iter().map(|chosen| chosen.index).collect();
-        Ok(CapturedWorld { snapshot: writer.finish()?, archetypes })
+        let mut snapshot = writer.finish()?;
+        if options.common.outside_references {
+            snapshot.save_outside(|id| outside_target(world, id.into()))?;
+        }
+        Ok(CapturedWorld { snapshot, archetypes })
     }
+}
+
+/// Returns what is known of an entity that a save refers to and does not have.
+fn outside_target(world: &World, entity: Entity) -> OutsideTarget {
+    let Ok(entity) = world.entity(entity) else { return OutsideTarget::Gone };
+    let away = || entity.get::<&StandIn>().map(|stand_in| stand_in.id());
+    let id = entity.get::<&StableId>().map(|id| *id).or_else(away);
+    id.map_or(OutsideTarget::Unnamed, |id| OutsideTarget::Stable(id.to_bits()))
+}
+
+/// Calls `found` with every entity that a registered component of the world refers to, or a carried value.
+pub(crate) fn for_each_reference(
+    bonfire: &Bonfire,
+    world: &World,
+    mut found: impl FnMut(Entity),
+) -> Result<()> {
+    let registry = &bonfire.registry;
+    let mut writer = SnapshotWriter::new(&registry.core).with_world(world).pool(&bonfire.pool);
+    let has_references = |&&number: &&usize| registry.core.descriptors()[number].schema().has_entities();
+    let mut all = world.query();
+    for candidate in archetypes(registry, world, &mut all) {
+        let mut fill = candidate.fill_ids(world);
+        let mut out = writer.archetype_with(candidate.len(), |ids| fill(0..ids.len(), ids))?;
+        for &number in candidate.numbers.iter().filter(has_references) {
+            (registry.entries[number].write)(&mut out, candidate.archetype, None)?;
+        }
+    }
+    writer.carry(&bonfire.carry);
+    writer.finish()?.for_each_reference(|_, id| found(id.into()))
 }
 
 /// About how many bytes a capture has, so that it gets one buffer.

@@ -9,9 +9,10 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bonfire::{EntityId, Error, Result, Snapshot};
-use hecs::{ColumnBatch, Entity, World};
+use hecs::{ColumnBatch, ColumnBatchType, Entity, World};
 
 use crate::selection::ChosenArchetype;
+use crate::stable_id::{StableId, StandIn};
 
 /// The entity in a row of an archetype of this world.
 #[inline]
@@ -177,13 +178,20 @@ impl FreeIds {
     ///
     /// Entities that stay may have handles to others that are dead. For their sake a free slot has the later one of the two
     /// generations that the save and the world know.
-    pub(crate) fn saved(snapshot: &Snapshot, saved: &[EntityId], staying: &StayingEntities) -> Result<Self> {
+    ///
+    /// `held` are ids that stand-ins get. None of them has the slot of another entity.
+    pub(crate) fn saved(
+        snapshot: &Snapshot,
+        saved: &[EntityId],
+        held: &[EntityId],
+        staying: &StayingEntities,
+    ) -> Result<Self> {
         let listed = snapshot.free_list()?;
         let next = u32::try_from(snapshot.prelude().next_entity_id).unwrap_or(u32::MAX);
         let count = |ids: &[EntityId]| ids.iter().map(|id| u64::from(id.index()) + 1).max().unwrap_or(0);
-        let own_slots = u64::from(next).max(count(saved)).max(count(&listed));
+        let own_slots = u64::from(next).max(count(saved)).max(count(held)).max(count(&listed));
         // Every id of a world of hecs is in use or free, so there cannot be many more of them.
-        let slots_max = (saved.len() as u64 + listed.len() as u64) * 4 + (64 << 10);
+        let slots_max = (saved.len() as u64 + held.len() as u64 + listed.len() as u64) * 4 + (64 << 10);
         if own_slots > slots_max {
             return Err(Error::limit(format!(
                 "{} entities have ids up to {own_slots}, which they cannot keep: load with `LoadMode::Replace`",
@@ -208,11 +216,15 @@ impl FreeIds {
                 return Err(staying.at(id).map_or_else(|| twice(id), |entity| in_the_way(id, entity)));
             }
         }
+        let is_held: HashSet<u32> = held.iter().map(|id| id.index()).collect();
+        for &id in held {
+            take(id)?;
+        }
         let mut free = Vec::with_capacity(listed.len());
         for id in listed {
             match take(id)? {
                 false => free.push(staying.later(id)),
-                true if staying.at(id).is_some() => {}
+                true if staying.at(id).is_some() || is_held.contains(&id.index()) => {}
                 true => return Err(twice(id)),
             }
         }
@@ -262,6 +274,23 @@ impl FreeIds {
         out.extend((self.fresh..end).map(|slot| EntityId::new(slot, 1)));
         self.fresh = end;
         Ok(())
+    }
+
+    /// Spawns stand-ins with these ids.
+    pub(crate) fn spawn_stand_ins(&mut self, world: &mut World, stand_ins: &[(Entity, StableId)]) {
+        if stand_ins.is_empty() {
+            return;
+        }
+        let mut types = ColumnBatchType::new();
+        types.add::<StandIn>();
+        let builder = types.into_batch(stand_ins.len() as u32);
+        if let Some(mut writer) = builder.writer::<StandIn>() {
+            // It was made for as many rows.
+            stand_ins.iter().for_each(|&(_, id)| _ = writer.push(StandIn::new(id)));
+        }
+        let Ok(batch) = builder.build() else { unreachable!("all rows of a batch were written") };
+        let ids: Vec<EntityId> = stand_ins.iter().map(|&(entity, _)| entity.into()).collect();
+        self.spawn(world, batch, &ids, IdOrder::Chosen);
     }
 
     /// Spawns a batch with these ids.

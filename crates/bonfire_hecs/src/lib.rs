@@ -48,6 +48,7 @@
 //! | save some entities | [`SaveOptions::filter`] by key and layer, [`SaveOptions::matching`] by a query |
 //! | omit entities | [`SaveOptions::exclude`], or [`SaveExtras::exclude`] in a hook, by any component |
 //! | find an entity again, in any process | [`StableId`], [`StableRef`], [`Bonfire::stable_ids`] |
+//! | keep references between saves, such as chunks | [`SaveOptions::outside_references`], [`Bonfire::unload`] |
 //! | find entities by a field | [`Bonfire::index_by`], [`Bonfire::index`] |
 //! | capture repeatedly in little memory | [`IncrementalCapture`] |
 //! | rewind, roll back | [`Checkpoints`] |
@@ -282,6 +283,7 @@ mod registry;
 pub mod replication;
 mod selection;
 mod stable_id;
+mod unload;
 
 /// The core, for everything that this crate's root leaves out.
 pub use bonfire as core;
@@ -310,7 +312,7 @@ pub use load::{LoadMode, LoadOptions, Loaded};
 pub use mark::Saved;
 pub use registration::Bonfire;
 pub use selection::Selection;
-pub use stable_id::{StableId, StableIds, StableRef, Unresolved};
+pub use stable_id::{StableId, StableIds, StableRef, StandIn, Unresolved};
 
 /// The code of the README, compiled and run.
 #[cfg(doctest)]

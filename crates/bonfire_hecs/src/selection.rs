@@ -10,6 +10,7 @@ use bonfire::{Error, Result};
 use hecs::{Archetype, Batch, Entity, EntityRef, Query, QueryBorrow, World};
 
 use crate::registry::{ComponentRegistry, Layer};
+use crate::stable_id::StandIn;
 
 /// A choice among the entities that would be saved. [`matching`](bonfire::engine::Selection::matching) takes a query of hecs.
 ///
@@ -163,6 +164,7 @@ impl<'a> Chooser<'a> {
             QueryKind::Entities(_) => true,
         };
         if !in_scope
+            || StandIn::is_in(archetype)
             || !self.filter.accepts(|number| numbers.contains(&number))
             || self.excluded.iter().any(|&excluded| archetype.has_dynamic(excluded))
             || !self.selection.queries.iter().all(matches)

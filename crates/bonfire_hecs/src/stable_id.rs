@@ -2,9 +2,11 @@
 //!
 //! hecs does not tell when a component comes or goes, so the index is brought up to date at known moments: see [`StableIds`].
 
+use std::collections::HashMap;
+
 use bonfire::Persist;
 use bonfire::engine::StableIdIndex;
-use hecs::{Entity, World};
+use hecs::{Archetype, Entity, Without, World};
 
 /// An id of an entity that never changes and is never given out twice. Every [`Bonfire`](crate::Bonfire) saves it, on
 /// entities that are saved. [`StableId::new`] makes new ones.
@@ -61,9 +63,44 @@ impl StableIds {
         self.index.insert(id.0, entity);
     }
 
+    /// Removes the id of one entity.
+    pub(crate) fn remove(&mut self, id: StableId, entity: Entity) {
+        self.index.remove(id.0, entity);
+    }
+
     /// Lets the ids of these entities lead to them, and returns the bits of those that other entities have, too.
     pub(crate) fn prefer(&mut self, entities: impl Iterator<Item = Entity>) -> Vec<u64> {
         self.index.prefer(entities)
+    }
+}
+
+/// Marks a stand-in: an entity that holds the place of another one, which is not loaded. References to that one lead here. When
+/// it is loaded, it takes over this entity, with its id.
+///
+/// A stand-in has no other component. It is part of no save and of no replication, and [`StableIds::get`] does not return it.
+/// hecs has no disabled entities: queries that ask for no component of the game find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandIn(StableId);
+
+impl StandIn {
+    pub(crate) fn new(id: StableId) -> Self {
+        Self(id)
+    }
+
+    /// Returns the id of the entity that is away.
+    pub fn id(self) -> StableId {
+        self.0
+    }
+
+    /// The stand-ins of a world, by the bits of the id.
+    pub(crate) fn all(world: &World) -> HashMap<u64, Entity> {
+        let mut found = world.query::<Without<(Entity, &Self), &StableId>>();
+        found.iter().map(|(entity, stand_in)| (stand_in.0.0, entity)).collect()
+    }
+
+    /// Returns true if the entities of an archetype are stand-ins.
+    pub(crate) fn is_in(archetype: &Archetype) -> bool {
+        archetype.has::<Self>() && !archetype.has::<StableId>()
     }
 }
 

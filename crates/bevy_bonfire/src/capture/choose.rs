@@ -13,6 +13,7 @@ use super::column::Rows;
 use crate::pending::Pending;
 use crate::registry::{ComponentRegistry, Layer, SaveRegistry};
 use crate::selection::{EntitySet, Selection, descendants, matched};
+use crate::stable_id::StandIn;
 
 /// An archetype with the rows that are saved; there is at least one.
 pub(crate) struct ChosenArchetype<'w> {
@@ -51,6 +52,24 @@ pub(crate) fn choose<'w>(
     Ok(chosen)
 }
 
+/// The entities that saves without a selection have, asked for one by one.
+pub(crate) struct SavedEntities<'w, 'a>(Chooser<'w, 'a>);
+
+impl<'w, 'a> SavedEntities<'w, 'a> {
+    pub(crate) fn new(world: &'w World, registry: &'a ComponentRegistry) -> Result<Self> {
+        Chooser::new(world, registry, &Selection::new(), &[]).map(Self)
+    }
+
+    pub(crate) fn contains(&self, entity: Entity) -> bool {
+        let Ok(found) = self.0.world.get_entity(entity) else { return false };
+        match self.0.accepts(found.archetype()) {
+            Some(Reason::Components) => true,
+            Some(Reason::Ancestor) => self.0.descendants.as_ref().is_some_and(|set| set.contains(entity)),
+            None => false,
+        }
+    }
+}
+
 /// The reason why entities of an archetype can be part of a save.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
@@ -73,7 +92,8 @@ struct Chooser<'w, 'a> {
     /// The entities that an ancestor makes part of the save, if there are such ancestors.
     descendants: Option<EntitySet>,
     child_of: Option<ComponentId>,
-    pending: Option<ComponentId>,
+    /// Marks of entities that are not part of the world.
+    absent: [Option<ComponentId>; 2],
 }
 
 impl<'w, 'a> Chooser<'w, 'a> {
@@ -102,7 +122,10 @@ impl<'w, 'a> Chooser<'w, 'a> {
             marks: registry.marks(world),
             descendants: descendants(world).filter(|_| registry.is_of_saves()),
             child_of: world.components().component_id::<ChildOf>(),
-            pending: world.components().component_id::<Pending>(),
+            absent: [
+                world.components().component_id::<Pending>(),
+                world.components().component_id::<StandIn>(),
+            ],
         })
     }
 
@@ -110,7 +133,7 @@ impl<'w, 'a> Chooser<'w, 'a> {
     fn accepts(&self, archetype: &Archetype) -> Option<Reason> {
         if archetype.is_empty()
             || archetype.contains(IS_RESOURCE)
-            || self.pending.is_some_and(|pending| archetype.contains(pending))
+            || self.absent.iter().flatten().any(|&absent| archetype.contains(absent))
         {
             return None;
         }

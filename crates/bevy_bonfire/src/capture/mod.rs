@@ -13,17 +13,19 @@ mod incremental;
 mod omission;
 mod options;
 mod order;
+mod references;
 
 use std::sync::Arc;
 
 use bevy_ecs::archetype::ArchetypeId;
+use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{DirtyRows, SnapshotWriter};
+use bonfire::engine::{DirtyRows, OutsideTarget, SnapshotWriter};
 use bonfire::inspect::ColumnKind;
 use bonfire::{DataEntry, Result, Snapshot};
 
 pub(crate) use self::changes::{ChangedRows, EarlierCapture, TickRange};
-pub(crate) use self::choose::{ChosenArchetype, choose, selected};
+pub(crate) use self::choose::{ChosenArchetype, SavedEntities, choose, selected};
 pub(crate) use self::column::Rows;
 pub(crate) use self::event::CaptureAdditions;
 pub use self::event::{SaveCaptured, SaveFinished, SaveStarting};
@@ -33,7 +35,9 @@ pub use self::incremental::IncrementalCapture;
 pub(crate) use self::omission::log_once;
 pub(crate) use self::options::Relationships;
 pub use self::options::SaveOptions;
+pub(crate) use self::references::for_each_reference;
 use crate::registry::{Carried, ComponentRegistry};
+use crate::stable_id::{StableId, StandIn};
 
 /// What is captured of a world, and how.
 #[derive(Clone, Copy)]
@@ -100,7 +104,7 @@ pub(crate) fn capture(
     let since =
         sharing.since().filter(|since| same_entities && since.snapshot.archetypes().len() == chosen.len());
     let order = match options.relationships {
-        Relationships::Saved => order::saved(world, registry, &chosen, since, &mut writer)?,
+        Relationships::Saved => order::saved(world, input, &chosen, since, &mut writer)?,
         Relationships::LeftOut => None,
     };
     for entry in order.iter().chain(&added.data).chain(&options.common.data) {
@@ -111,9 +115,19 @@ pub(crate) fn capture(
     }
     omission::remark(world, input, &chosen, &mut writer);
     let archetypes = chosen.iter().map(|chosen| chosen.archetype.id()).collect();
-    let snapshot = writer.finish()?;
+    let mut snapshot = writer.finish()?;
+    if options.common.outside_references {
+        snapshot.save_outside(|id| outside_target(world, id.into()))?;
+    }
     omission::log_once(registry, snapshot.notes());
     Ok(CapturedWorld { snapshot, archetypes, order })
+}
+
+/// Returns what is known of an entity that a save refers to and does not have.
+pub(crate) fn outside_target(world: &World, entity: Entity) -> OutsideTarget {
+    let Ok(entity) = world.get_entity(entity) else { return OutsideTarget::Gone };
+    let id = entity.get::<StableId>().copied().or_else(|| entity.get::<StandIn>().map(|away| away.id()));
+    id.map_or(OutsideTarget::Unnamed, |id| OutsideTarget::Stable(id.to_bits()))
 }
 
 /// A writer with the head of the save. Takes the snapshot out of `sharing`.

@@ -12,7 +12,7 @@ use bevy_ecs::world::World;
 use bonfire::engine::{LIST_ORDER_KEY, SavedOrder, SnapshotWriter};
 use bonfire::{DataEntry, EntityId, Result};
 
-use super::{ChosenArchetype, EarlierCapture, Rows};
+use super::{CaptureInput, ChosenArchetype, EarlierCapture, Rows, SavedEntities};
 use crate::registry::{ComponentRegistry, RelationshipSources};
 use crate::selection::EntityChoice;
 
@@ -25,12 +25,22 @@ const NOT_SAVED: &str = "entities have it that are not part of the save, though 
 /// list has changed since, it has the right ones.
 pub(super) fn saved(
     world: &World,
-    registry: &ComponentRegistry,
+    input: CaptureInput<'_>,
     chosen: &[ChosenArchetype<'_>],
     since: Option<&EarlierCapture>,
     writer: &mut SnapshotWriter<'_>,
 ) -> Result<Option<DataEntry>> {
+    let registry = &**input.registry;
     let has_unencodable = writer.has_unencodable();
+    // Their own saves store the targets of these.
+    let elsewhere = match input.options.common.outside_references {
+        true => Some(SavedEntities::new(world, registry)?),
+        false => None,
+    };
+    let is_lost = |source: Entity| {
+        !elsewhere.as_ref().is_some_and(|saved| saved.contains(source))
+            && !is_ignored(world, registry, source)
+    };
     // Remarks are counted again.
     if let Some(since) = since.filter(|since| since.snapshot.notes().is_empty() && !has_unencodable)
         && !changed(world, registry, chosen, since)
@@ -56,7 +66,7 @@ pub(super) fn saved(
                         });
                         last = Some((archetype, row));
                     }
-                    None => not_saved += usize::from(!is_ignored(world, registry, source)),
+                    None => not_saved += usize::from(is_lost(source)),
                 });
                 if !natural {
                     let mut list: Vec<EntityId> = Vec::new();

@@ -311,7 +311,7 @@ impl DeltaApplier<'_> {
         let values = take_late(self.registry, &mut spawning, new);
         let late = LateInsertions { values, ..LateInsertions::default() };
         choose_segments(self.world, self.registry, &mut spawning, &[mark]);
-        let spawned = spawn(self.world, &spawning, new, &[mark]);
+        let spawned = spawn(self.world, &spawning, new, &EntityHashSet::default(), &[mark]);
         late.insert(self.world, &spawning);
         for &entity in &*new {
             if let Ok(mut entity) = self.world.get_entity_mut(entity)

@@ -206,7 +206,9 @@ impl DeltaCapture {
             let trusted =
                 Arc::ptr_eq(&tracked.registry, &registry) && now.epoch - since.epoch < Epoch::TRUSTED;
             let ticks = TickRange::new(since.tick, now.tick).filter(|_| trusted)?;
-            (self.contents != DeltaContents::Saves || !tracked.carries_others(world, ticks)).then_some(ticks)
+            let goes_on = self.contents != DeltaContents::Saves
+                || !tracked.carries_others(world, ticks) && tracked.knows_outside(options);
+            goes_on.then_some(ticks)
         });
         let tick = self.series.tick() + 1;
         let delta = match ticks {
@@ -341,8 +343,8 @@ impl DeltaCapture {
         let skipped = mirrored.filter(|_| self.contents == DeltaContents::Replicated);
         tracked.write_resources(world, &options.selection, ticks, &all, skipped, &mut writer)?;
         if !for_mirrors {
-            tracked.write_data(options, added, &mut writer);
-            return writer.finish();
+            tracked.write_metadata(options, &mut writer);
+            return tracked.add_data(world, options, added, &changes.despawned, writer.finish()?);
         }
         let delta = writer.finish()?.keeping_left_out(&schema, has_component(world, registry))?;
         tracked.note_references(world, &delta, &changes)?;

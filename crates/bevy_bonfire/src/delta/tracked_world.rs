@@ -1,17 +1,21 @@
 //! The state that a capture of deltas keeps from one delta to the next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bevy_ecs::change_detection::{DetectChanges, Tick};
+use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
-use bonfire::engine::{DeltaSchema, DeltaWriter, LIST_ORDER_KEY};
-use bonfire::{DataEntry, Delta, Result, Snapshot, Value};
+use bonfire::engine::{DeltaSchema, DeltaWriter, LIST_ORDER_KEY, OUTSIDE_KEY, OutsideTarget};
+use bonfire::{DataEntry, Delta, EntityId, Result, Snapshot, Value};
 
 use super::awaited::AwaitedEntities;
 use super::entity_tracker::{EntityChanges, EntityTracker, RowOrigin};
 use super::mark::MirroredResources;
 use super::values;
-use crate::capture::{CaptureAdditions, CaptureInput, ChosenArchetype, SaveOptions, TickRange};
+use crate::capture::{
+    CaptureAdditions, CaptureInput, ChosenArchetype, SaveOptions, TickRange, outside_target,
+};
 use crate::registry::{Carried, ComponentRegistry};
 use crate::selection::Selection;
 
@@ -36,6 +40,8 @@ pub(super) struct TrackedWorld {
     data: Vec<DataEntry>,
     /// How many entries of the data are carried.
     carried: usize,
+    /// The stable ids of entities outside of the save, if it stores them.
+    outside: Option<BTreeMap<EntityId, u64>>,
     /// Whether anything is carried.
     carries: bool,
     /// The metadata of the last save.
@@ -55,7 +61,10 @@ impl TrackedWorld {
         let CaptureInput { registry, options, added } = input;
         let data: Vec<DataEntry> =
             snapshot.data().iter().filter(|entry| entry.key() != LIST_ORDER_KEY).cloned().collect();
-        let carried = data.len().saturating_sub(added.data.len() + options.common.data.len());
+        let outside = data.iter().find(|entry| entry.key() == OUTSIDE_KEY);
+        let own = added.data.len() + options.common.data.len() + usize::from(outside.is_some());
+        let carried = data.len().saturating_sub(own);
+        let outside = outside.and_then(|entry| entry.get().ok());
         let is_there = |number| registry.has_resource(world, &options.selection, number);
         Self {
             since,
@@ -66,6 +75,7 @@ impl TrackedWorld {
             resources: (0..registry.entries.len()).map(is_there).collect(),
             data,
             carried,
+            outside,
             carries: world.get_resource::<Carried>().is_some_and(|carried| !carried.0.is_empty()),
             metadata: options.common.metadata.clone(),
         }
@@ -132,23 +142,55 @@ impl TrackedWorld {
         Ok(())
     }
 
-    /// Writes the data and the metadata of the save, as far as they are others than before.
-    pub(super) fn write_data(
-        &mut self,
-        options: &SaveOptions,
-        added: &CaptureAdditions,
-        writer: &mut DeltaWriter<'_>,
-    ) {
-        let fixed = self.data.len() - self.carried.min(self.data.len());
-        let carried = self.data[fixed..].to_vec();
-        let now: Vec<DataEntry> =
-            added.data.iter().chain(&options.common.data).cloned().chain(carried).collect();
-        writer.data(&self.data, &now);
-        self.data = now;
+    /// Returns true if the delta of a save can say what is outside of it: if the save before said it, too, or neither does.
+    pub(super) fn knows_outside(&self, options: &SaveOptions) -> bool {
+        self.outside.is_some() == options.common.outside_references
+    }
+
+    /// Writes the metadata of the save, if it is another than before.
+    pub(super) fn write_metadata(&mut self, options: &SaveOptions, writer: &mut DeltaWriter<'_>) {
         if self.metadata != options.common.metadata {
             writer.metadata(options.common.metadata.clone());
             self.metadata.clone_from(&options.common.metadata);
         }
+    }
+
+    /// Adds the data of the save to its delta, as far as it is other than before.
+    pub(super) fn add_data(
+        &mut self,
+        world: &World,
+        options: &SaveOptions,
+        added: &CaptureAdditions,
+        left: &[Entity],
+        delta: Delta,
+    ) -> Result<Delta> {
+        let fixed = self.data.len() - self.carried.min(self.data.len());
+        let carried = self.data[fixed..].to_vec();
+        let outside = self.entry_of_outside(world, left, &delta)?;
+        let own = added.data.iter().chain(&options.common.data).cloned();
+        let now: Vec<DataEntry> = outside.into_iter().chain(own).chain(carried).collect();
+        let delta = delta.with_data(&self.data, &now);
+        self.data = now;
+        Ok(delta)
+    }
+
+    /// The entities outside of the save after a delta. Those that have `left` the save are among them.
+    fn entry_of_outside(
+        &mut self,
+        world: &World,
+        left: &[Entity],
+        delta: &Delta,
+    ) -> Result<Option<DataEntry>> {
+        let Some(pairs) = &mut self.outside else { return Ok(None) };
+        let inside = &self.entities;
+        let target = |id: EntityId| (!inside.contains(id.into())).then(|| outside_target(world, id.into()));
+        for &entity in left {
+            if let Some(OutsideTarget::Stable(id)) = target(entity.into()) {
+                pairs.insert(entity.into(), id);
+            }
+        }
+        delta.note_outside(pairs, target)?;
+        DataEntry::new(OUTSIDE_KEY, pairs).map(Some)
     }
 }
 

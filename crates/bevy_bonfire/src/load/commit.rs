@@ -11,21 +11,25 @@
 //! Nothing here fails because of the save. A hook or an observer of the game may panic in steps 1 to 3: then what was
 //! spawned is despawned, and the world is as it was.
 
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 use bonfire::engine::{Staged, panic_error};
 use bonfire::{Error, LoadReport, Result};
 
 use super::LoadMode;
 use super::completion::{CommittedLoad, unknown_order};
+use super::outside::OutsideEntities;
 use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
     ExtraColumn, Interruption, LateInsertions, PendingArchetype, RawColumn, RowOrder, change_world,
-    choose_segments, despawn, drop_without_target, load_resources, resource_columns, spawn, take_late, undo,
-    unmarked,
+    choose_segments, complete_places, despawn, drop_without_target, end_stand_ins, existing_entities,
+    load_resources, make_stand_in, resource_columns, spawn, spawn_stand_ins, take_late, undo, unmarked,
+    with_dependants,
 };
 use crate::capture;
+use crate::registry::ComponentRegistry;
 use crate::selection::{self, Selection};
+use crate::stable_id::{StableId, StandIn};
 
 /// Applies staged entities to the world. All of their columns are decoded.
 pub(super) fn commit(
@@ -35,9 +39,9 @@ pub(super) fn commit(
 ) -> Result<CommittedLoad> {
     let registry = &*load.registry;
     let replaced = replaced(world, &load.mode)?;
-    let StagedEntities { ids, map, staged, order, .. } = entities;
+    let StagedEntities { ids, map, staged, order, outside, .. } = entities;
     let Staged { archetypes, resources, extras, carry, mut report } = staged;
-    let mut entities = ids.into_entities();
+    let (mut entities, places) = ids.into_parts();
     let unknown_order = unknown_order(&load.snapshot, registry, &order);
     let mut pending = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::new);
     let resources = resource_columns(world, registry, resources);
@@ -50,21 +54,25 @@ pub(super) fn commit(
         unmarked: unmarked(world, registry, &pending, &entities),
     };
     choose_segments(world, registry, &mut pending, &[]);
-    let row_order = RowOrder::new(registry, &pending, &entities);
+    let existing = existing_entities(world, &places);
+    let row_order = RowOrder::new(registry, &pending, &entities, &existing);
 
     let spawned = change_world(world, |world| {
-        let spawned = spawn(world, &pending, &mut entities, &[]);
+        spawn_stand_ins(world, &places);
+        end_stand_ins(world, &existing);
+        let spawned = spawn(world, &pending, &mut entities, &existing, &[]);
         late.insert(world, &pending);
         world.flush();
         row_order.apply(world, registry, &order);
         spawned
     });
     if let Err(interruption) = spawned {
-        undo(world, registry, &entities);
+        undo(world, registry, &entities, &places, &existing);
         return Err(undone(&interruption));
     }
-    replace(world, load, replaced, resources, &mut report);
-    Ok(CommittedLoad { map, report, carry, respawned: Vec::new(), unknown_order })
+    complete_places(world, places);
+    replace(world, load, &outside, replaced, resources, &mut report);
+    Ok(CommittedLoad { map, outside: outside.map, report, carry, respawned: Vec::new(), unknown_order })
 }
 
 /// Finds the entities that a load replaces.
@@ -79,16 +87,38 @@ pub(super) fn replaced(world: &mut World, mode: &LoadMode) -> Result<Vec<Entity>
     }
 }
 
+/// Despawns the entities that a load replaces. Those that the save refers to without having them become stand-ins.
+pub(super) fn despawn_replaced(
+    world: &mut World,
+    registry: &ComponentRegistry,
+    outside: &OutsideEntities,
+    replaced: Vec<Entity>,
+) {
+    let targets: EntityHashSet = outside.targets().collect();
+    if !targets.is_empty() && !replaced.is_empty() {
+        let going = with_dependants(world, registry, &replaced, |_| false);
+        for &entity in going.intersection(&targets) {
+            if let Some(&id) = world.get::<StableId>(entity) {
+                make_stand_in(world, entity, id);
+            }
+        }
+    }
+    let is_replaced = |entity: &Entity| world.get::<StandIn>(*entity).is_none();
+    let replaced = replaced.into_iter().filter(is_replaced).collect();
+    despawn(world, registry, replaced);
+}
+
 /// Despawns the entities that a load replaces, and loads its resources. The new entities are complete: a panic from here on
 /// is the game's own, and nothing is left to undo.
 pub(super) fn replace(
     world: &mut World,
     load: &PreparedLoad<'_>,
+    outside: &OutsideEntities,
     replaced: Vec<Entity>,
     mut resources: Vec<RawColumn<'_>>,
     report: &mut LoadReport,
 ) {
-    despawn(world, &load.registry, replaced);
+    despawn_replaced(world, &load.registry, outside, replaced);
     if matches!(load.mode, LoadMode::Merge) {
         resources.retain_mut(|resource| {
             let exists = world.contains_resource_by_id(resource.id);

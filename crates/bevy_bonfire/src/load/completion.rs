@@ -16,6 +16,8 @@ use crate::stable_id::{StableId, StableIds};
 /// A load whose entities and resources are in the world.
 pub(super) struct CommittedLoad {
     pub(super) map: EntityMap,
+    /// What entities outside of the save are in the world.
+    pub(super) outside: EntityMap,
     pub(super) report: LoadReport,
     pub(super) carry: Carry,
     /// Saved ids of entities that a restore has spawned again, and their new ids.
@@ -27,7 +29,7 @@ pub(super) struct CommittedLoad {
 /// Ends a load whose entities and resources are in the world, and returns what it did.
 pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: CommittedLoad) -> Loaded {
     let PreparedLoad { snapshot, registry, mode, options, .. } = load;
-    let CommittedLoad { map, mut report, mut carry, respawned, unknown_order } = committed;
+    let CommittedLoad { map, outside, mut report, mut carry, respawned, unknown_order } = committed;
     report.resources_not_saved = resources_not_saved(world, registry, &report);
     report.duplicate_stable_ids = duplicate_stable_ids(world, &map);
     carry.forget_data();
@@ -45,7 +47,7 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
     };
     let alive = |id: EntityId| others.contains(&id);
     let limits = options.limits.clone().unwrap_or_default();
-    let context = LoadContext::new(&limits).entities(&map, options.dangling).alive(&alive);
+    let context = LoadContext::new(&limits).entities(&map, options.dangling).alive(&alive).outside(&outside);
     let mut starting = LoadStarting::default();
     let handlers = DataHandlers::of(world);
     if let Some(handlers) = &handlers {

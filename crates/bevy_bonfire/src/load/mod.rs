@@ -6,7 +6,7 @@
 //! | `commit`, or `restore`, or `sliced_load` | staged rows go into the world: in one go, over a running world, or over frames |
 //! | `completion` | the end of every load: unknown components, and data for observers |
 //!
-//! `spawn` is shared by all three and by deltas, `in_place` by restores and deltas. A commit spawns all entities, archetype
+//! `outside` finds what references to entities of other saves lead to. `spawn` is shared by all three and by deltas, `in_place` by restores and deltas. A commit spawns all entities, archetype
 //! by archetype in the order of the save. It applies the commands of their hooks once all of them exist, so that
 //! relationships find their targets.
 
@@ -15,6 +15,7 @@ mod completion;
 mod event;
 pub(crate) mod in_place;
 mod options;
+mod outside;
 mod prepare;
 mod restore;
 mod sliced_load;

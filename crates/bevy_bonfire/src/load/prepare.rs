@@ -17,6 +17,7 @@ use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder,
 use bonfire::{EntityId, Error, LoadContext, Result, Snapshot};
 
 use super::completion::complete;
+use super::outside::{OutsideEntities, Span};
 use super::spawn::reclaim;
 use super::{LoadMode, LoadOptions, Loaded, commit, restore};
 use crate::pending::{IdReserve, ReservedIds};
@@ -62,7 +63,7 @@ impl PreparedLoad<'static> {
         let snapshot = Cow::Owned(migrated.unwrap_or(snapshot));
         let mut load = Self { snapshot, registry, mode, options, entities: None };
         if !load.mode.is_restore() {
-            load.entities = Some(StagedEntities::without_world(&load, reserve, watch)?);
+            load.entities = Some(StagedEntities::reserve(&load, reserve, watch)?);
         }
         Ok(load)
     }
@@ -80,9 +81,14 @@ impl<'s> PreparedLoad<'s> {
         let mut load = Self { snapshot: Cow::Borrowed(snapshot), registry, mode, options, entities: None };
         if !load.mode.is_restore() {
             let plan = LoadPlan::new(snapshot, &load.registry.core, load.options.clone())?;
-            let ids = ReservedIds::allocate(world, snapshot.entity_count())?;
+            let mut outside = OutsideEntities::read(&plan)?;
+            let mut ids = ReservedIds::allocate(world, snapshot.entity_count())?;
+            outside.take_places(&plan, &mut ids, Span::AtOnce);
             let map = entity_map(&plan, ids.entities())?;
-            load.entities = Some(StagedEntities::with_world(world, &load, &plan, ids, map, &|_| false)?);
+            outside.find(world, &plan, &mut ids, &map)?;
+            let plan = plan.with_outside(outside.map.clone());
+            let alive = &|_| false;
+            load.entities = Some(StagedEntities::with_world(world, &load, &plan, ids, map, outside, alive)?);
         }
         Ok(load)
     }
@@ -100,8 +106,8 @@ impl<'s> PreparedLoad<'s> {
     /// Commits all entities, or restores the world, and completes the load.
     pub(super) fn commit_entities(&mut self, world: &mut World) -> Result<Loaded> {
         let committed = match self.entities.take() {
-            Some(mut entities) => {
-                entities.ids.check(world)?;
+            Some(entities) => {
+                let mut entities = entities.settle(world, self)?;
                 while entities.stage_next_deferred(world, self)? {}
                 commit::commit(world, self, entities)?
             }
@@ -125,6 +131,9 @@ pub(super) struct StagedEntities<'s> {
     deferred: Deferred,
     /// The order of sources that was saved.
     pub(super) order: SavedOrder,
+    pub(super) outside: OutsideEntities,
+    /// The entities outside of the save are looked for.
+    is_settled: bool,
 }
 
 #[expect(unsafe_code, reason = "rows without their types")]
@@ -140,12 +149,13 @@ unsafe impl Sync for StagedEntities<'static> {}
 /// Does not compile if a part beside the columns cannot be sent, or a part is added.
 const _SEND_PARTS: fn(&StagedEntities<'static>) = |entities| {
     fn assert_send<T: Send + Sync>(_: &T) {}
-    let StagedEntities { ids, map, staged, deferred, order } = entities;
+    let StagedEntities { ids, map, staged, deferred, order, outside, is_settled: _ } = entities;
     let Staged { archetypes: _, resources: _, extras: _, carry, report } = staged;
     assert_send(ids);
     assert_send(map);
     assert_send(deferred);
     assert_send(order);
+    assert_send(outside);
     assert_send(carry);
     assert_send(report);
     assert_send(&None::<(Vec<EntityId>, Cow<'_, [EntityId]>, bonfire::engine::Bitmap)>);
@@ -159,12 +169,30 @@ impl<'s> StagedEntities<'s> {
         plan: &LoadPlan<'s, '_>,
         ids: ReservedIds,
         map: EntityMap,
+        outside: OutsideEntities,
         alive: &dyn Fn(EntityId) -> bool,
     ) -> Result<Self> {
         let mut staged = plan.stage_over(&map, Some(world), alive)?;
         let order = saved_order(plan, &map)?;
         choose_resources(&load.registry, &load.mode, &mut staged)?;
-        Ok(Self { ids, map, staged, deferred: Deferred::default(), order })
+        Ok(Self { ids, map, staged, deferred: Deferred::default(), order, outside, is_settled: true })
+    }
+
+    /// Finds entities outside of the save, now that the world is at hand. If stand-ins have come or gone since the entities were
+    /// staged, stages them again.
+    pub(super) fn settle(mut self, world: &World, load: &PreparedLoad<'_>) -> Result<Self> {
+        self.ids.check(world)?;
+        if self.is_settled {
+            return Ok(self);
+        }
+        let plan = load.plan()?;
+        if !self.outside.check_places(world, &plan, &mut self.ids) {
+            let Self { ids, outside, .. } = self;
+            self = StagedEntities::without_world(load, ids, outside, &|_, _, _| {})?;
+        }
+        self.outside.find(world, &plan, &mut self.ids, &self.map)?;
+        self.is_settled = true;
+        Ok(self)
     }
 
     /// Decodes the next column that needs the world. Returns true if there are more.
@@ -172,7 +200,8 @@ impl<'s> StagedEntities<'s> {
         if self.deferred.is_empty() {
             return Ok(false);
         }
-        load.plan()?.stage_next(&mut self.staged, &mut self.deferred, &self.map, world)?;
+        let plan = load.plan()?.with_outside(self.outside.map.clone());
+        plan.stage_next(&mut self.staged, &mut self.deferred, &self.map, world)?;
         if self.deferred.is_empty() {
             choose_resources(&load.registry, &load.mode, &mut self.staged)?;
         }
@@ -181,15 +210,28 @@ impl<'s> StagedEntities<'s> {
 }
 
 impl StagedEntities<'static> {
-    /// Reserves ids, decodes all columns that need no world, and copies them out of the snapshot.
-    fn without_world(
-        load: &PreparedLoad<'static>,
+    /// Reserves ids, takes the places of stand-ins, and stages what needs no world.
+    fn reserve(
+        load: &PreparedLoad<'_>,
         reserve: &IdReserve,
         watch: &dyn Fn(LoadPhase, u64, u64),
     ) -> Result<Self> {
         let plan = load.plan()?;
         watch(LoadPhase::Migrating, 1, 1);
-        let ids = reserve.reserve(load.snapshot.entity_count())?;
+        let mut ids = reserve.reserve(load.snapshot.entity_count())?;
+        let outside = OutsideEntities::read(&plan)?;
+        outside.take_places(&plan, &mut ids, Span::Steps);
+        Self::without_world(load, ids, outside, watch)
+    }
+
+    /// Decodes all columns that need no world, and copies them out of the snapshot.
+    fn without_world(
+        load: &PreparedLoad<'_>,
+        ids: ReservedIds,
+        outside: OutsideEntities,
+        watch: &dyn Fn(LoadPhase, u64, u64),
+    ) -> Result<Self> {
+        let plan = load.plan()?.with_outside(outside.map.clone());
         let map = entity_map(&plan, ids.entities())?;
         let decoding = |done, total| watch(LoadPhase::Decoding, done, total);
         let (mut staged, deferred) = plan.stage_without_world(&map, &decoding)?;
@@ -198,7 +240,7 @@ impl StagedEntities<'static> {
         watch(LoadPhase::Copying, 0, 1);
         let staged = staged.into_owned();
         watch(LoadPhase::Copying, 1, 1);
-        Ok(Self { ids, map, staged, deferred, order })
+        Ok(Self { ids, map, staged, deferred, order, outside, is_settled: false })
     }
 }
 

@@ -21,23 +21,26 @@ use std::panic::resume_unwind;
 use bevy_ecs::archetype::ArchetypeId;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
-use bonfire::engine::{Comparison, LoadPlan, RowRun, SavedOrder, Staged};
+use bonfire::engine::{Comparison, EntityMap, LoadPlan, RowRun, SavedOrder, Staged};
 use bonfire::{EntityId, Error, Result, RowOrder};
 
 use super::Ticks;
+use super::commit::despawn_replaced;
 use super::completion::{CommittedLoad, unknown_order};
 use super::in_place::{
     LiveGroup, MatchedRows, StructuralChanges, compare, is_same_world, resource_differs, restore_row_order,
 };
+use super::outside::OutsideEntities;
 use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
     ExtraColumn, Interruption, LateInsertions, ListOrder, PendingArchetype, RawColumn, change_world,
-    choose_segments, despawn, drop_without_target, load_resources, resource_columns, spawn, take_late, undo,
-    unmarked, with_dependants,
+    choose_segments, complete_places, drop_without_target, end_stand_ins, existing_entities, load_resources,
+    resource_columns, spawn, spawn_stand_ins, take_late, undo, unmarked, with_dependants,
 };
-use crate::pending::ReservedIds;
+use crate::pending::{LoadPlaces, ReservedIds};
 use crate::registry::ComponentRegistry;
 use crate::selection::{self, EntitySet, Selection};
+use crate::stable_id::StandIn;
 
 /// Restores the world, in the steps above.
 pub(super) fn restore(world: &mut World, load: &PreparedLoad<'_>) -> Result<CommittedLoad> {
@@ -45,7 +48,7 @@ pub(super) fn restore(world: &mut World, load: &PreparedLoad<'_>) -> Result<Comm
     // From here on the world is changed.
     let changes = restore.overwrite(world);
     restore.change_structure(world, changes)?;
-    despawn(world, &load.registry, take(&mut restore.extra));
+    despawn_replaced(world, &load.registry, &restore.outside, take(&mut restore.extra));
     if load.options.row_order == RowOrder::Restore {
         restore.restore_row_order(world);
     }
@@ -68,6 +71,8 @@ struct StagedRestore<'s> {
     missing: Vec<PendingArchetype<'static>>,
     /// Their new ids.
     new: Vec<Entity>,
+    places: LoadPlaces,
+    outside: OutsideEntities,
     late: LateInsertions<'s>,
     lists: ListOrder,
     order: SavedOrder,
@@ -83,7 +88,14 @@ impl<'s> StagedRestore<'s> {
         let selection = load.mode.selection().unwrap_or(&all);
         selection::prepare(selection, world);
         let (found, extra) = compare(world, &load.registry, &plan, selection)?;
-        let entities = stage_entities(world, load, &plan, &found, &extra)?;
+        let mut ids = ReservedIds::allocate(world, found.missing.len())?;
+        OutsideEntities::take_places_of(&plan, found.missing_ids(), &mut ids);
+        let new: Vec<EntityId> = ids.entities().iter().map(|&entity| entity.into()).collect();
+        let map = found.entity_map(&new)?;
+        let mut outside = OutsideEntities::read(&plan)?;
+        outside.find(world, &plan, &mut ids, &map)?;
+        let plan = plan.with_outside(outside.map.clone());
+        let entities = stage_entities(world, load, &plan, &found, &extra, (ids, map, outside))?;
         Ok(Self::new(world, load, found, extra, entities))
     }
 
@@ -95,9 +107,9 @@ impl<'s> StagedRestore<'s> {
         entities: StagedEntities<'s>,
     ) -> Self {
         let registry = &*load.registry;
-        let StagedEntities { ids, map, staged, order, .. } = entities;
+        let StagedEntities { ids, map, staged, order, outside, .. } = entities;
         let Staged { archetypes, resources, extras, carry, mut report } = staged;
-        let new = ids.into_entities();
+        let (new, places) = ids.into_parts();
         let saved: Vec<_> = archetypes.iter().map(|archetype| archetype.ids.clone()).collect();
         let mut existing = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::in_parts);
         let resources = resource_columns(world, registry, resources);
@@ -120,7 +132,8 @@ impl<'s> StagedRestore<'s> {
         let late = LateInsertions { values, extras, unmarked };
         let (ticks, respawned) = (load.mode.ticks().unwrap_or_default(), Vec::new());
         let unknown_order = unknown_order(&load.snapshot, registry, &order);
-        let committed = CommittedLoad { map, report, carry, respawned, unknown_order };
+        let outside_map = outside.map.clone();
+        let committed = CommittedLoad { map, outside: outside_map, report, carry, respawned, unknown_order };
         Self {
             registry,
             ticks,
@@ -130,6 +143,8 @@ impl<'s> StagedRestore<'s> {
             existing,
             missing,
             new,
+            places,
+            outside,
             late,
             lists,
             order,
@@ -161,10 +176,17 @@ impl<'s> StagedRestore<'s> {
     fn change_structure(&mut self, world: &mut World, changes: StructuralChanges) -> Result<()> {
         let registry = self.registry;
         let (late, lists) = (take(&mut self.late), take(&mut self.lists));
+        let existing = existing_entities(world, &self.places);
+        let standing = self.restored_stand_ins(world);
         let changed = change_world(world, |world| {
+            spawn_stand_ins(world, &self.places);
+            end_stand_ins(world, &existing);
+            for &entity in &standing {
+                world.entity_mut(entity).remove::<StandIn>();
+            }
             let spawned = match self.missing.is_empty() {
                 true => Ok(()),
-                false => spawn(world, &self.missing, &mut self.new, &[]),
+                false => spawn(world, &self.missing, &mut self.new, &existing, &[]),
             };
             changes.apply(world, registry, &self.existing);
             late.insert(world, &self.missing);
@@ -173,9 +195,12 @@ impl<'s> StagedRestore<'s> {
             spawned
         });
         match changed {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                complete_places(world, take(&mut self.places));
+                Ok(())
+            }
             Err(Interruption::IdsTaken) => {
-                undo(world, registry, &self.new);
+                undo(world, registry, &self.new, &self.places, &existing);
                 Err(Error::custom(
                     "another thread allocated entities during the restore, which is not complete: restore again",
                 ))
@@ -183,6 +208,16 @@ impl<'s> StagedRestore<'s> {
             // It may come from a `Drop`, and after that Bevy's tables are not sound: the game must not go on.
             Err(Interruption::Panicked(panic)) => resume_unwind(panic),
         }
+    }
+
+    /// Stand-ins that were the saved entities themselves when the snapshot was made. They are again.
+    fn restored_stand_ins(&self, world: &World) -> Vec<Entity> {
+        let Some(stand_in) = world.components().component_id::<StandIn>() else { return Vec::new() };
+        let stands_in = |run: &&RowRun| world.archetypes()[ArchetypeId::new(run.group)].contains(stand_in);
+        let rows = self.found.runs.iter().filter(stands_in).flat_map(|run| {
+            (run.saved_row..run.saved_row + run.len).map(|row| Entity::from(self.saved[run.archetype][row]))
+        });
+        rows.collect()
     }
 
     /// The end of step 4: puts entities in the saved order.
@@ -208,25 +243,23 @@ impl<'s> StagedRestore<'s> {
     }
 }
 
-/// Allocates ids for entities that are gone and decodes all rows.
+/// Decodes all rows.
 fn stage_entities<'s>(
     world: &World,
     load: &PreparedLoad<'_>,
     plan: &LoadPlan<'s, '_>,
     found: &Comparison,
     extra: &[Entity],
+    (ids, map, outside): (ReservedIds, EntityMap, OutsideEntities),
 ) -> Result<StagedEntities<'s>> {
     let registry = &*load.registry;
-    let ids = ReservedIds::allocate(world, found.missing.len())?;
-    let new: Vec<EntityId> = ids.entities().iter().map(|&entity| entity.into()).collect();
-    let map = found.entity_map(&new)?;
     let same_world = is_same_world(plan, registry) == Some(true);
     let going = going(world, registry, plan, found, extra);
     let alive = |id: EntityId| {
         let entity = Entity::from(id);
         same_world && world.get_entity(entity).is_ok() && !going.contains(&entity)
     };
-    StagedEntities::with_world(world, load, plan, ids, map, &alive)
+    StagedEntities::with_world(world, load, plan, ids, map, outside, &alive)
 }
 
 /// The entities that will be despawned, with those that Bevy despawns with them.

@@ -6,16 +6,19 @@
 //! | `groups` | encoded rows in groups that each fit a block |
 //! | `arena` | the memory that a capture writes columns into |
 //! | `dense` | rows of any column as encoded values, for everything that is not in a hurry |
+//! | `references` | the entities that values refer to |
 
 mod arena;
 mod component;
 mod dense;
 mod groups;
+mod references;
 
 pub(crate) use self::arena::{Arena, SealedArena, Slot};
 pub use self::component::{ColumnKind, Component};
 pub(crate) use self::dense::{DenseRows, column_from, dense_rows, plain_column_from, remap, transform};
 pub(crate) use self::groups::{Group, GroupCutter, Groups, group_rows, row_spans};
+pub(crate) use self::references::{column_references, only_leaf, value_references};
 
 use bytes::Bytes;
 

@@ -38,6 +38,7 @@ pub struct LoadContext<'a> {
     pub(crate) limits: &'a Limits,
     entities: Option<&'a EntityMap>,
     alive: Option<&'a dyn Fn(EntityId) -> bool>,
+    outside: Option<&'a EntityMap>,
     dangling: Dangling,
     world: Option<&'a dyn Any>,
     /// Somebody asked for the world while there was none.
@@ -58,6 +59,7 @@ impl<'a> LoadContext<'a> {
             limits,
             entities: None,
             alive: None,
+            outside: None,
             dangling: Dangling::default(),
             world: None,
             missed_world: Cell::new(false),
@@ -81,6 +83,13 @@ impl<'a> LoadContext<'a> {
     /// restored has them.
     pub fn alive(mut self, alive: &'a dyn Fn(EntityId) -> bool) -> Self {
         self.alive = Some(alive);
+        self
+    }
+
+    /// References to entities that are not in the save, but in this map, become what it says. Null stands for an entity that
+    /// can be found only where the world is: then what refers to it counts as having asked for the world.
+    pub fn outside(mut self, outside: &'a EntityMap) -> Self {
+        self.outside = Some(outside).filter(|outside| !outside.is_empty());
         self
     }
 
@@ -115,6 +124,12 @@ impl<'a> LoadContext<'a> {
         match map.get(saved) {
             Some(new) => Ok(new),
             None if self.alive.is_some_and(|alive| alive(saved)) => Ok(saved),
+            None if let Some(new) = self.outside.and_then(|outside| outside.get(saved)) => {
+                if new.is_null() {
+                    self.missed_world.set(true);
+                }
+                Ok(new)
+            }
             None if self.dangling == Dangling::Refuse => {
                 Err(Error::dangling(format!("refers to entity {saved}, which is not in the save")))
             }

@@ -1,16 +1,14 @@
 //! The entities that values refer to.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
+use super::between::data_edits;
 use super::{Change, Delta};
-use crate::column::{Body, Column, Component, dense_rows};
-use crate::context::LoadContext;
+use crate::column::{Column, column_references, value_references};
 use crate::entity::EntityId;
 use crate::error::Result;
-use crate::limits::Limits;
-use crate::schema::{Node, Schema, Type};
-use crate::value::{Value, decode_value};
-use crate::wire::Reader;
+use crate::schema::Schema;
+use crate::snapshot::{DataEntry, OutsideTarget};
 
 impl Delta {
     /// For front ends: calls `found` with every entity that a value of the delta refers to, once per reference.
@@ -31,56 +29,30 @@ impl Delta {
         rows: usize,
         found: &mut impl FnMut(EntityId),
     ) -> Result<()> {
-        let component: &Component = self.table.get(column.component);
-        let schema = component.schema()?;
-        if !schema.has_entities() {
-            return Ok(());
-        }
-        if let Body::Rows(groups) = &column.body
-            && is_one_reference(schema)
-        {
-            let (references, _) = groups.bytes.as_chunks::<8>();
-            references.iter().for_each(|bits| found(EntityId::from_bits(u64::from_le_bytes(*bits))));
-            return Ok(());
-        }
-        let rows = dense_rows(column, component, None, rows, &Limits::default(), &|_| false)?;
-        { rows.iter() }.flatten().try_for_each(|bytes| value_references(schema, bytes, found))
+        column_references(column, self.table.get(column.component), None, rows, found)
     }
-}
 
-/// Returns true if every value is a single reference and nothing else, as in `ChildOf`.
-fn is_one_reference(schema: &Schema) -> bool {
-    let mut node = Node::ROOT;
-    // A type may contain itself.
-    for _ in schema.nodes() {
-        match &schema.nodes()[node.index()] {
-            Type::Entity => return true,
-            Type::Struct(fields) | Type::Tuple(fields) if fields.len() == 1 => node = fields[0].node,
-            _ => return false,
-        }
+    /// For front ends: adds to `pairs` the stable ids of entities that the delta refers to and the save does not have. `target`
+    /// returns `None` for those that the save has.
+    pub fn note_outside(
+        &self,
+        pairs: &mut BTreeMap<EntityId, u64>,
+        mut target: impl FnMut(EntityId) -> Option<OutsideTarget>,
+    ) -> Result<()> {
+        self.for_each_reference(|id| {
+            if !id.is_null()
+                && !pairs.contains_key(&id)
+                && let Some(OutsideTarget::Stable(stable_id)) = target(id)
+            {
+                pairs.insert(id, stable_id);
+            }
+        })
     }
-    false
-}
 
-fn value_references(schema: &Schema, bytes: &[u8], found: &mut impl FnMut(EntityId)) -> Result<()> {
-    let limits = Limits::default();
-    let context = LoadContext::new(&limits);
-    let value = decode_value(schema, Node::ROOT, &mut Reader::new(bytes, &context))?;
-    visit(&value, found);
-    Ok(())
-}
-
-fn visit(value: &Value, found: &mut impl FnMut(EntityId)) {
-    match value {
-        Value::Entity(id) => found(*id),
-        Value::Some(inner) | Value::Enum(_, inner) => visit(inner, found),
-        Value::List(values) | Value::Tuple(values) => values.iter().for_each(|value| visit(value, found)),
-        Value::Map(entries) => entries.iter().for_each(|(key, value)| {
-            visit(key, found);
-            visit(value, found);
-        }),
-        Value::Struct(fields) => fields.iter().for_each(|(_, value)| visit(value, found)),
-        _ => {}
+    /// For front ends: the same with other data. It was `before`, and is `after` now.
+    pub fn with_data(mut self, before: &[DataEntry], after: &[DataEntry]) -> Self {
+        self.data = data_edits(before, after);
+        self
     }
 }
 

@@ -45,6 +45,8 @@ pub struct LoadPlan<'s, 'r> {
     pub(super) resolutions: Vec<Resolution>,
     /// For components that need one.
     pub(super) paths: Vec<Option<UpgradePath>>,
+    /// What entities outside of the save are in the world.
+    pub(super) outside: EntityMap,
 }
 
 impl<'s, 'r> LoadPlan<'s, 'r> {
@@ -76,7 +78,9 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
         let LoadOptions { mode: (), unknown, dangling, limits, budget: _, row_order: _, portable } = options;
         let limits = limits.unwrap_or_default();
         let copies = if portable { CopyPath::Portable } else { CopyPath::Bulk };
-        let plan = Self { snapshot, registry, unknown, dangling, limits, copies, resolutions, paths };
+        let outside = EntityMap::default();
+        let plan =
+            Self { snapshot, registry, unknown, dangling, limits, copies, resolutions, paths, outside };
         plan.check_targets()?;
         Ok(plan)
     }
@@ -127,6 +131,24 @@ impl<'s, 'r> LoadPlan<'s, 'r> {
         let saved = self.saved_ids();
         check_ids(&saved, self.snapshot.next_entity_id)?;
         Ok(EntityMap::lazy(saved, self.snapshot.entity_count(), NewIds::Same(HashMap::new())))
+    }
+
+    /// The entities that the save refers to and does not have, with their stable ids, in ascending order. `None` if the save
+    /// was not asked to store them. Fails if they are damaged, or more than the limits allow.
+    pub fn outside(&self) -> Result<Option<Vec<(EntityId, u64)>>> {
+        self.snapshot.outside(&self.limits)
+    }
+
+    /// The stable ids of the saved entities, by their place in the order of [`LoadPlan::entities`].
+    pub fn stable_ids(&self) -> Vec<(usize, u64)> {
+        self.snapshot.stable_ids(&self.limits)
+    }
+
+    /// Says what entities outside of the save are in the world. Null stands for one that can be found only where the world is:
+    /// [`LoadPlan::stage_without_world`] leaves out the columns that refer to it.
+    pub fn with_outside(mut self, outside: EntityMap) -> Self {
+        self.outside = outside;
+        self
     }
 
     fn saved_ids(&self) -> Arc<[Rope]> {

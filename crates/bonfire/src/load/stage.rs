@@ -1,28 +1,28 @@
 //! Decodes everything, with references mapped: the last step that may fail.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::deferred::{ColumnLocation, Deferred, DeferredColumn, DeferredStep};
+use super::deferred::{Budgets, ColumnLocation, Deferred, DeferredColumn, DeferredStep, DeferredUnknown};
 use super::options::Unknown;
 use super::plan::LoadPlan;
 use super::report::ComponentReport;
 use super::stage_column::{Decoded, Stager};
 use super::staged::{Staged, StagedArchetype, StagedExtra};
+use crate::column::Column;
 use crate::context::{Dangling, LoadContext};
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
-use crate::snapshot::Archetype;
 use crate::snapshot::carry::{Carried, CarryKind};
-use crate::snapshot::data::FREE_LIST_KEY;
+use crate::snapshot::{ABOUT_IDS, Archetype};
 
 impl<'s> LoadPlan<'s, '_> {
     /// Decodes all columns. `map` says what each saved entity becomes, `world` is what custom codecs may look at.
     pub fn stage(&self, map: &EntityMap, world: Option<&dyn Any>) -> Result<Staged<'s>> {
-        let limits = &self.limits;
-        let context = LoadContext::new(limits).entities(map, self.dangling);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove);
+        let context = self.context(map, self.dangling);
+        let carry_context = self.context(map, Dangling::Remove);
         self.stage_with(context, carry_context, map, world)
     }
 
@@ -34,10 +34,14 @@ impl<'s> LoadPlan<'s, '_> {
         world: Option<&dyn Any>,
         alive: &dyn Fn(EntityId) -> bool,
     ) -> Result<Staged<'s>> {
-        let limits = &self.limits;
-        let context = LoadContext::new(limits).entities(map, self.dangling).alive(alive);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove).alive(alive);
+        let context = self.context(map, self.dangling).alive(alive);
+        let carry_context = self.context(map, Dangling::Remove).alive(alive);
         self.stage_with(context, carry_context, map, world)
+    }
+
+    /// What decoding needs besides the bytes.
+    fn context<'p>(&'p self, map: &'p EntityMap, dangling: Dangling) -> LoadContext<'p> {
+        LoadContext::new(&self.limits).entities(map, dangling).outside(&self.outside)
     }
 
     /// Decodes all columns and leaves references as they were saved.
@@ -86,9 +90,8 @@ impl<'s> LoadPlan<'s, '_> {
         map: &EntityMap,
         watch: &dyn Fn(u64, u64),
     ) -> Result<(Staged<'s>, Deferred)> {
-        let limits = &self.limits;
-        let context = LoadContext::new(limits).entities(map, self.dangling);
-        let carry_context = LoadContext::new(limits).entities(map, Dangling::Remove);
+        let context = self.context(map, self.dangling);
+        let carry_context = self.context(map, Dangling::Remove);
         let mut stager = Stager::new(self, map, context, carry_context);
         stager.defer(watch);
         stager.stage()
@@ -107,6 +110,9 @@ impl<'s> LoadPlan<'s, '_> {
         match deferred.next_step() {
             None => {}
             Some(DeferredStep::Lost { line, fields }) => staged.report.components[line].note_lost(fields),
+            Some(DeferredStep::Unknown(unknown)) => {
+                self.keep_deferred(&unknown, staged, deferred, map, world)?;
+            }
             Some(DeferredStep::Column(column)) => {
                 let line = &mut staged.report.components[column.line];
                 let rows = self.decode_deferred(&column, line, deferred, map, world)?;
@@ -127,29 +133,70 @@ impl<'s> LoadPlan<'s, '_> {
         map: &EntityMap,
         world: &dyn Any,
     ) -> Result<StagedColumn<'static>> {
-        let limits = &self.limits;
-        let context = LoadContext::new(limits).entities(map, self.dangling).with_world(world);
-        let mut stager = Stager::new(self, map, context, LoadContext::new(limits));
-        if let Some((values, conversions)) = deferred.budgets {
-            stager.context.set_budget(values);
-            stager.unmapped.set_budget(conversions);
+        let context = self.context(map, self.dangling).with_world(world);
+        let mut stager = Stager::new(self, map, context, LoadContext::new(&self.limits));
+        if let Some(budgets) = &deferred.budgets {
+            stager.context.set_budget(budgets.values);
+            stager.unmapped.set_budget(budgets.conversions);
         }
         stager.tables = std::mem::take(&mut deferred.tables);
         stager.context.sessions = std::mem::take(&mut deferred.sessions);
-        let column = match waiting.location {
-            ColumnLocation::Archetype { number, column } => &self.snapshot.archetypes[number].columns[column],
-            ColumnLocation::Resource(number) => &self.snapshot.resources[number],
-            ColumnLocation::Carried(number) => &self.snapshot.carried[number].column,
-        };
+        let column = self.column_at(waiting.location);
         let rows = stager.decode(column, waiting.target)?.into_owned();
         line.rows += column.rows;
         line.dangling += stager.context.take_dangling_count();
         line.left_out += column.rows - rows.len();
         line.note_lost(std::mem::take(&mut stager.scratch.lost));
-        deferred.budgets = Some((stager.context.budget(), stager.unmapped.budget()));
+        if let Some(budgets) = &mut deferred.budgets {
+            budgets.values = stager.context.budget();
+            budgets.conversions = stager.unmapped.budget();
+        }
         deferred.tables = stager.tables;
         deferred.sessions = stager.context.sessions;
         Ok(rows)
+    }
+
+    fn column_at(&self, location: ColumnLocation) -> &'s Column {
+        match location {
+            ColumnLocation::Archetype { number, column } => &self.snapshot.archetypes[number].columns[column],
+            ColumnLocation::Resource(number) => &self.snapshot.resources[number],
+            ColumnLocation::Carried(number) => &self.snapshot.carried[number].column,
+        }
+    }
+
+    /// Keeps what this build does not know of a column, with references to entities outside of the save.
+    fn keep_deferred(
+        &self,
+        waiting: &DeferredUnknown,
+        staged: &mut Staged<'_>,
+        deferred: &mut Deferred,
+        map: &EntityMap,
+        world: &dyn Any,
+    ) -> Result<()> {
+        let carry_context = self.context(map, Dangling::Remove).with_world(world);
+        let mut stager = Stager::new(self, map, LoadContext::new(&self.limits), carry_context);
+        if let Some(budgets) = &deferred.budgets {
+            stager.carry_context.set_budget(budgets.carried);
+        }
+        stager.carry = std::mem::take(&mut staged.carry);
+        let column = self.column_at(waiting.location);
+        let ids = match waiting.location {
+            ColumnLocation::Archetype { number, .. } => self.snapshot.archetypes[number].ids(),
+            ColumnLocation::Resource(_) => Cow::Borrowed(&[][..]),
+            ColumnLocation::Carried(number) => self.snapshot.carried[number].ids(),
+        };
+        match waiting.fields_of {
+            Some(target) => stager.keep_unknown_fields(column, target, waiting.kind, &ids)?,
+            None => {
+                let dangling = stager.keep_unknown(column, waiting.kind, &ids)?;
+                staged.report.components[waiting.line].dangling += dangling;
+            }
+        }
+        staged.carry = stager.carry;
+        if let Some(budgets) = &mut deferred.budgets {
+            budgets.carried = stager.carry_context.budget();
+        }
+        Ok(())
     }
 
     /// Puts the rows of a deferred column where they belong.
@@ -220,7 +267,11 @@ impl<'s> Stager<'_, 's, '_> {
         self.data();
         self.tracks();
         self.plan.registry.end_load(&self.context.sessions)?;
-        self.deferred.budgets = Some((self.context.budget(), self.unmapped.budget()));
+        self.deferred.budgets = Some(Budgets {
+            values: self.context.budget(),
+            conversions: self.unmapped.budget(),
+            carried: self.carry_context.budget(),
+        });
         self.deferred.tables = self.tables;
         let (resources, carry, report) = (resources.staged, self.carry, self.report);
         Ok((Staged { archetypes, resources, extras, carry, report }, self.deferred))
@@ -230,13 +281,11 @@ impl<'s> Stager<'_, 's, '_> {
         let ids = archetype.ids();
         let mut columns = NumberedColumns::with_capacity(archetype.columns.len());
         for (index, column) in archetype.columns.iter().enumerate() {
-            match self.column(column, CarryKind::Component, &ids)? {
+            let location = ColumnLocation::Archetype { number, column: index };
+            match self.column(column, CarryKind::Component, &ids, location)? {
                 Decoded::Nothing => {}
                 Decoded::Rows(target, rows) => columns.push((target, rows)),
-                Decoded::Later(target) => {
-                    let location = ColumnLocation::Archetype { number, column: index };
-                    self.wait(location, column, target, columns.defer());
-                }
+                Decoded::Later(target) => self.wait(location, column, target, columns.defer()),
             }
         }
         Ok(StagedArchetype { ids, columns: columns.staged })
@@ -245,13 +294,12 @@ impl<'s> Stager<'_, 's, '_> {
     fn resources(&mut self) -> Result<NumberedColumns<'s>> {
         let mut resources = NumberedColumns::with_capacity(0);
         for (number, column) in self.plan.snapshot.resources.iter().enumerate() {
-            match self.column(column, CarryKind::Resource, &[])? {
+            let location = ColumnLocation::Resource(number);
+            match self.column(column, CarryKind::Resource, &[], location)? {
                 Decoded::Nothing => {}
                 Decoded::Rows(_, rows) if rows.is_empty() => {}
                 Decoded::Rows(target, rows) => resources.push((target, rows)),
-                Decoded::Later(target) => {
-                    self.wait(ColumnLocation::Resource(number), column, target, resources.defer());
-                }
+                Decoded::Later(target) => self.wait(location, column, target, resources.defer()),
             }
         }
         Ok(resources)
@@ -262,12 +310,13 @@ impl<'s> Stager<'_, 's, '_> {
         let mut extras = StagedList::with_capacity(0);
         for (number, record) in self.plan.snapshot.carried.iter().enumerate() {
             let (ids, is_resource) = (record.ids(), record.kind == CarryKind::Resource);
+            let location = ColumnLocation::Carried(number);
             // Fields that an older type had stay what they are: no registered component has their schema.
             if record.kind == CarryKind::Fields {
-                self.unknown(&record.column, record.kind, &ids)?;
+                self.unknown(&record.column, record.kind, &ids, location)?;
                 continue;
             }
-            let decoded = self.column(&record.column, record.kind, &ids)?;
+            let decoded = self.column(&record.column, record.kind, &ids, location)?;
             if let Decoded::Nothing = decoded {
                 continue;
             }
@@ -282,7 +331,7 @@ impl<'s> Stager<'_, 's, '_> {
                 Decoded::Rows(component, column) => extras.push(StagedExtra { component, ids, column }),
                 Decoded::Later(target) => {
                     let at = if is_resource { resources.defer() } else { extras.defer() };
-                    self.wait(ColumnLocation::Carried(number), &record.column, target, at);
+                    self.wait(location, &record.column, target, at);
                 }
             }
         }
@@ -299,7 +348,7 @@ impl<'s> Stager<'_, 's, '_> {
 
     /// Carries all data. Data is unknown until a callback claims it.
     fn data(&mut self) {
-        let data = self.plan.snapshot.data().iter().filter(|entry| entry.key() != FREE_LIST_KEY);
+        let data = self.plan.snapshot.data().iter().filter(|entry| !ABOUT_IDS.contains(&entry.key()));
         self.report.unclaimed_data = data.clone().map(|entry| entry.key().to_owned()).collect();
         if self.plan.unknown == Unknown::Keep {
             self.carry.keep_data(data.cloned().collect(), &self.carry_context);

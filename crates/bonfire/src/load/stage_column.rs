@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::deferred::{ColumnLocation, Deferred, DeferredColumn};
+use super::deferred::{ColumnLocation, Deferred, DeferredColumn, DeferredUnknown};
 use super::options::Unknown;
 use super::plan::LoadPlan;
 use super::report::{ComponentReport, LoadReport, Outcome};
@@ -13,7 +13,7 @@ use crate::convert::ConversionScratch;
 use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::Result;
-use crate::evolve::{Resolution, UpgradeContext, UpgradePath};
+use crate::evolve::{Resolution, UpgradeContext};
 use crate::snapshot::carry::{Carry, CarryKind, UnknownColumn};
 
 /// Stages columns one after the other, and keeps what they share.
@@ -32,6 +32,8 @@ pub(super) struct Stager<'p, 's, 'r> {
     pub(super) unmapped: LoadContext<'p>,
     pub(super) tables: HashMap<u32, Groups>,
     pub(super) scratch: ConversionScratch,
+    /// Columns may refer to entities that can be found only where the world is.
+    is_outside_unresolved: bool,
     /// Set if columns that ask for the world are deferred. It is called with the rows that are done, and with all rows.
     defer: Option<&'p dyn Fn(u64, u64)>,
     rows_done: u64,
@@ -68,6 +70,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             unmapped: LoadContext::new(&plan.limits),
             tables: HashMap::new(),
             scratch: ConversionScratch::default(),
+            is_outside_unresolved: false,
             defer: None,
             rows_done: 0,
             rows_total: 0,
@@ -79,6 +82,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
     pub(super) fn defer(&mut self, watch: &'p dyn Fn(u64, u64)) {
         self.defer = Some(watch);
         self.rows_total = self.plan.rows();
+        self.is_outside_unresolved = self.plan.outside.iter().any(|(_, new)| new.is_null());
     }
 
     /// Notes a column that waits for the world. `at` is its position among all columns of its list.
@@ -94,6 +98,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
         column: &'s Column,
         kind: CarryKind,
         ids: &[EntityId],
+        location: ColumnLocation,
     ) -> Result<Decoded<'s>> {
         self.plan.limits.step(1 + column.rows)?;
         if let Some(watch) = self.defer {
@@ -111,7 +116,7 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
                 return Ok(Decoded::Nothing);
             }
             Resolution::Unknown => {
-                self.unknown(column, kind, ids)?;
+                self.unknown(column, kind, ids, location)?;
                 return Ok(Decoded::Nothing);
             }
         };
@@ -128,12 +133,10 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
             false => Some(staged?),
         };
         let dangling = self.context.take_dangling_count();
-        if let Some(path) = &self.plan.paths[column.component as usize] {
-            let key = self.plan.registry.descriptors()[target].key();
-            self.unknown_fields(column, key, path, kind, ids)?;
-        }
         let lost = std::mem::take(&mut self.scratch.lost);
         let number = self.line_number(column, outcome);
+        let unknown = DeferredUnknown { location, kind, fields_of: Some(target), line: number };
+        self.unknown_fields(column, unknown, ids)?;
         let Some(staged) = staged else { return Ok(Decoded::Later(target)) };
         let line = &mut self.report.components[number];
         line.rows += column.rows;
@@ -175,30 +178,67 @@ impl<'p, 's, 'r> Stager<'p, 's, 'r> {
     }
 
     /// Keeps a column that this build does not know, or drops it.
-    pub(super) fn unknown(&mut self, column: &Column, kind: CarryKind, ids: &[EntityId]) -> Result<()> {
+    pub(super) fn unknown(
+        &mut self,
+        column: &Column,
+        kind: CarryKind,
+        ids: &[EntityId],
+        location: ColumnLocation,
+    ) -> Result<()> {
         if self.plan.unknown != Unknown::Keep {
             self.line(column, Outcome::Dropped).rows += column.rows;
             return Ok(());
         }
-        let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
-        self.carry.keep_column(&UnknownColumn { snapshot, column, kind, ids, map, context })?;
-        let dangling = self.carry_context.take_dangling_count();
-        let line = self.line(column, Outcome::Carried);
-        line.rows += column.rows;
-        line.dangling += dangling;
+        let line = self.line_number(column, Outcome::Carried);
+        self.report.components[line].rows += column.rows;
+        if self.waits_for_outside(column) {
+            self.deferred.push_unknown(DeferredUnknown { location, kind, fields_of: None, line });
+            return Ok(());
+        }
+        self.report.components[line].dangling += self.keep_unknown(column, kind, ids)?;
         Ok(())
     }
 
+    /// Returns true if a column may refer to entities that can be found only where the world is.
+    fn waits_for_outside(&self, column: &Column) -> bool {
+        let schema = &self.plan.snapshot.components[column.component as usize].schema;
+        self.is_outside_unresolved && schema.as_ref().is_none_or(|schema| schema.has_entities())
+    }
+
+    /// Keeps a column that this build does not know. Returns the number of references to nothing.
+    pub(super) fn keep_unknown(&mut self, column: &Column, kind: CarryKind, ids: &[EntityId]) -> Result<u64> {
+        let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
+        self.carry.keep_column(&UnknownColumn { snapshot, column, kind, ids, map, context })?;
+        Ok(self.carry_context.take_dangling_count())
+    }
+
     /// Keeps the fields of a column that this build does not have.
-    fn unknown_fields(
+    fn unknown_fields(&mut self, column: &Column, unknown: DeferredUnknown, ids: &[EntityId]) -> Result<()> {
+        let path = self.plan.paths[column.component as usize].as_ref();
+        let has_fields = path.is_some_and(|path| path.unknown.is_some());
+        let (DeferredUnknown { fields_of: Some(target), kind, .. }, true, Unknown::Keep) =
+            (&unknown, has_fields, self.plan.unknown)
+        else {
+            return Ok(());
+        };
+        if self.waits_for_outside(column) {
+            self.deferred.push_unknown(unknown);
+            return Ok(());
+        }
+        self.keep_unknown_fields(column, *target, *kind, ids)
+    }
+
+    /// Keeps the fields that the registered component with this number does not have.
+    pub(super) fn keep_unknown_fields(
         &mut self,
         column: &Column,
-        key: &str,
-        path: &UpgradePath,
+        target: usize,
         kind: CarryKind,
         ids: &[EntityId],
     ) -> Result<()> {
-        let (Some(fields), Unknown::Keep) = (&path.unknown, self.plan.unknown) else { return Ok(()) };
+        let path = self.plan.paths[column.component as usize].as_ref();
+        let Some(fields) = path.and_then(|path| path.unknown.as_ref()) else { return Ok(()) };
+        let key = self.plan.registry.descriptors()[target].key();
         let (snapshot, map, context) = (self.plan.snapshot, self.map, &self.carry_context);
         let unknown = UnknownColumn { snapshot, column, kind, ids, map, context };
         let carried = self.carry.keep_fields(&unknown, key, fields);

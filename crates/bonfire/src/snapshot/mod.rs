@@ -13,6 +13,7 @@
 //! | `view` | columns and archetypes for tools |
 //! | `track` | the version lines that a save lists |
 //! | `note` | remarks about losses that did not stop the save |
+//! | `outside` | entities that the save refers to and does not have |
 
 mod canonical;
 pub(crate) mod carry;
@@ -23,6 +24,7 @@ mod encode;
 mod file;
 pub(crate) mod header;
 mod note;
+mod outside;
 mod prelude;
 mod rebuild;
 mod salvage;
@@ -40,6 +42,7 @@ pub use self::decode::{FileHead, OpenOptions};
 pub use self::encode::EncodeOptions;
 pub use self::note::Note;
 pub(crate) use self::note::Notes;
+pub use self::outside::{OUTSIDE_KEY, OutsideTarget};
 pub use self::salvage::{Damage, DamagedBlock, DamagedPart};
 pub use self::section::SectionInfo;
 pub(crate) use self::track::{TRACKS, to_value as tracks_to_value, tracks_of};
@@ -53,6 +56,9 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::storage::{Rope, memory_of};
 use crate::value::Value;
+
+/// Data entries about ids. Loads read them by themselves: no callback gets them, and nothing of them is carried.
+pub(crate) const ABOUT_IDS: [&str; 2] = [data::FREE_LIST_KEY, OUTSIDE_KEY];
 
 /// The version of the format that this crate writes, and the newest that it reads.
 pub const FORMAT_VERSION: u16 = 1;

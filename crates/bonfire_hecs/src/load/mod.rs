@@ -1,6 +1,7 @@
 //! Snapshot to world. Everything that may fail happens before anything is changed: the plan, the ids, the staging.
 
 mod options;
+mod outside;
 mod restore;
 mod row_order;
 mod staged_rows;
@@ -14,12 +15,14 @@ use bonfire::{DataEntry, EntityId, LoadContext, Result, RowOrder, Snapshot, Unkn
 use hecs::{Entity, World};
 
 pub use self::options::{LoadMode, LoadOptions};
+use self::outside::{Outside, OutsideSearch, Places};
 use self::staged_rows::{LiveArchetypes, RowTarget, move_archetype};
-use crate::free_ids::{FreeIds, StayingEntities};
+use crate::free_ids::{FreeIds, IdOrder, StayingEntities};
 use crate::mark::Saved;
 use crate::registration::Bonfire;
 use crate::registry::ComponentRegistry;
 use crate::selection::{Exclusions, Selection, choose};
+use crate::stable_id::StandIn;
 
 /// What a load did. [`take_resource`](bonfire::engine::Loaded::take_resource) gives back what
 /// [`SaveOptions::resource`](crate::SaveOptions::resource) saved.
@@ -76,12 +79,16 @@ pub(crate) fn load(
     let restored = matches!(mode, LoadMode::Restore | LoadMode::RestoreSelected(_));
     let same_ids = matches!(mode, LoadMode::SameIds) || respawned_ids == RespawnedIds::Same;
     let own = restored && snapshot.world() == Some(bonfire.world);
-    let CommittedLoad { map, respawned, rest } = match mode {
-        LoadMode::Restore => restore::restore(bonfire, world, &plan, &Selection::new(), respawned_ids)?,
+    if plan.outside()?.is_some_and(|outside| !outside.is_empty()) {
+        // hecs does not tell what has come and gone since.
+        bonfire.stable_ids.update(world);
+    }
+    let CommittedLoad { map, outside, respawned, rest } = match mode {
+        LoadMode::Restore => restore::restore(bonfire, world, plan, &Selection::new(), respawned_ids)?,
         LoadMode::RestoreSelected(selection) => {
-            restore::restore(bonfire, world, &plan, &selection, respawned_ids)?
+            restore::restore(bonfire, world, plan, &selection, respawned_ids)?
         }
-        mode => spawn_all(bonfire, world, &plan, &mode)?,
+        mode => spawn_all(bonfire, world, plan, &mode)?,
     };
     if same_ids {
         // Ids mean other entities now than they did in earlier captures, whatever a hook does from here on.
@@ -113,7 +120,7 @@ pub(crate) fn load(
         false => HashSet::new(),
     };
     let alive = |id: EntityId| others.contains(&id);
-    let context = LoadContext::new(&limits).entities(&map, dangling).alive(&alive);
+    let context = LoadContext::new(&limits).entities(&map, dangling).alive(&alive).outside(&outside);
     let unclaimed = bonfire
         .with_hooks(|_, hooks| hooks.run_load(world, &prelude, snapshot.data(), &context, &mut report));
     carry.forget_data();
@@ -142,6 +149,8 @@ fn has_references(entry: &DataEntry) -> bool {
 /// What is left of a load when its entities are in the world.
 pub(crate) struct CommittedLoad<'s> {
     pub(crate) map: EntityMap,
+    /// What entities outside of the save are in the world.
+    pub(crate) outside: EntityMap,
     pub(crate) respawned: Vec<(EntityId, Entity)>,
     /// Without the archetypes.
     pub(crate) rest: Staged<'s>,
@@ -151,23 +160,25 @@ pub(crate) struct CommittedLoad<'s> {
 fn spawn_all<'s>(
     bonfire: &Bonfire,
     world: &mut World,
-    plan: &LoadPlan<'s, '_>,
+    plan: LoadPlan<'s, '_>,
     mode: &LoadMode,
 ) -> Result<CommittedLoad<'s>> {
     let registry = &bonfire.registry;
     let replaced = replaced(registry, world, mode)?;
-    let replaces_all = replaced.len() == world.len() as usize;
     let same_ids = matches!(mode, LoadMode::SameIds);
-    let PlannedIds { free, map, new } = match same_ids {
-        true => PlannedIds::saved(world, plan, &replaced)?,
-        false => PlannedIds::new(world, plan, &replaced)?,
+    let PlannedIds { free, map, new, places, outside, replaced } = match same_ids {
+        true => PlannedIds::saved(bonfire, world, &plan, replaced)?,
+        false => PlannedIds::new(bonfire, world, &plan, replaced)?,
     };
-    let mut staged = plan.stage(&map, Some(world))?;
+    let replaces_all = replaced.len() == world.len() as usize;
+    let mut staged = plan.with_outside(outside.map.clone()).stage(&map, Some(world))?;
 
     // From here on nothing fails.
     let archetypes = std::mem::take(&mut staged.archetypes);
     let mut unmarked: Vec<EntityId> = Vec::new();
-    free.scoped(world, &new, |world, free| {
+    let order = if places.is_untouched() { IdOrder::Next } else { IdOrder::Chosen };
+    let all_new: Vec<EntityId> = new.iter().copied().chain(outside.ids()).collect();
+    free.scoped(world, &all_new, |world, free| {
         if same_ids {
             free.make_slots(world, &replaced);
         } else if replaces_all && !replaced.is_empty() {
@@ -175,6 +186,7 @@ fn spawn_all<'s>(
         } else {
             replaced.iter().for_each(|&entity| _ = world.despawn(entity));
         }
+        places.clear(world);
         let mut start = 0;
         for archetype in archetypes {
             let len = archetype.ids.len();
@@ -185,12 +197,13 @@ fn spawn_all<'s>(
             let targets = vec![(0..len, RowTarget::New)];
             let live = LiveArchetypes::default();
             move_archetype(registry, &live, archetype.columns, &targets, |row| ids[row].into())
-                .spawn(world, free, ids);
+                .spawn(world, free, ids, order);
             start += len;
         }
+        outside.spawn(world, free);
     });
     mark(world, unmarked);
-    Ok(CommittedLoad { map, respawned: Vec::new(), rest: staged })
+    Ok(CommittedLoad { map, outside: outside.map, respawned: Vec::new(), rest: staged })
 }
 
 /// The entities that a load replaces.
@@ -206,33 +219,65 @@ fn replaced(registry: &ComponentRegistry, world: &World, mode: &LoadMode) -> Res
     Ok(chosen.iter().flat_map(|chosen| chosen.entities(world)).collect())
 }
 
-/// The ids of the entities of a load, archetype by archetype.
+/// The ids of the entities of a load, archetype by archetype, and of stand-ins.
 struct PlannedIds {
     /// The free ids of the world when they are taken.
     free: FreeIds,
     map: EntityMap,
     new: Arc<Vec<EntityId>>,
+    places: Places,
+    outside: Outside,
+    /// The entities that are despawned.
+    replaced: Vec<Entity>,
 }
 
 impl PlannedIds {
-    /// The ids that the entities had.
-    fn saved(world: &World, plan: &LoadPlan<'_, '_>, replaced: &[Entity]) -> Result<Self> {
+    /// The ids that the entities had. Stand-ins go with the entities that are replaced; new ones have the ids of the entities
+    /// for which they stand in, if these are free.
+    fn saved(
+        bonfire: &Bonfire,
+        world: &World,
+        plan: &LoadPlan<'_, '_>,
+        mut replaced: Vec<Entity>,
+    ) -> Result<Self> {
+        replaced.extend(StandIn::all(world).into_values());
         let saved = plan.entities();
         let staying = match replaced.len() == world.len() as usize {
             true => StayingEntities::default(),
-            false => StayingEntities::of(world, replaced, &HashSet::new()),
+            false => StayingEntities::of(world, &replaced, &HashSet::new()),
         };
-        let free = FreeIds::saved(plan.snapshot(), &saved, &staying)?;
-        Ok(Self { free, map: plan.same_entities()?, new: Arc::new(saved) })
+        let (map, places) = (plan.same_entities()?, Places::none());
+        let search = OutsideSearch::new(bonfire, plan, &places, &replaced, false)?;
+        let kept = search.ids_to_keep(&saved, &staying);
+        let held: Vec<EntityId> = kept.iter().copied().flatten().collect();
+        let mut free = FreeIds::saved(plan.snapshot(), &saved, &held, &staying)?;
+        let mut ids = Vec::with_capacity(kept.len());
+        for id in kept {
+            match id {
+                Some(id) => ids.push(id),
+                None => free.take(1, &mut ids)?,
+            }
+        }
+        let outside = search.assign(plan, &map, &ids)?;
+        Ok(Self { free, map, new: Arc::new(saved), places, outside, replaced })
     }
 
-    /// The next ids of the world, after entities are despawned.
-    fn new(world: &World, plan: &LoadPlan<'_, '_>, despawning: &[Entity]) -> Result<Self> {
-        let mut free = FreeIds::of(world, despawning);
+    /// The next ids of the world, after entities are despawned, and those of stand-ins for entities of the load.
+    fn new(bonfire: &Bonfire, world: &World, plan: &LoadPlan<'_, '_>, replaced: Vec<Entity>) -> Result<Self> {
+        let places = Places::of(world, plan, Some);
+        let search = OutsideSearch::new(bonfire, plan, &places, &replaced, true)?;
+        let replaced = search.without_standing(replaced);
+        let mut free = FreeIds::of(world, &replaced);
         let mut new = Vec::with_capacity(plan.snapshot().entity_count());
-        plan.snapshot().archetypes().try_for_each(|archetype| free.take(archetype.len(), &mut new))?;
+        for archetype in plan.snapshot().archetypes() {
+            places.take_ids(&mut free, new.len(), archetype.len(), &mut new)?;
+        }
         let new = Arc::new(new);
-        Ok(Self { free, map: plan.entity_map(Arc::clone(&new))?, new })
+        let map = plan.entity_map(Arc::clone(&new))?;
+        let mut ids = Vec::with_capacity(search.missing());
+        free.take(search.missing(), &mut ids)?;
+        let outside = search.assign(plan, &map, &ids)?;
+        Ok(Self { free, map, new, places, outside, replaced })
     }
 }
 

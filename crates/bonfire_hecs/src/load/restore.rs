@@ -8,17 +8,19 @@ use bonfire::engine::{Comparison, LiveWorld, LoadPlan};
 use bonfire::{EntityId, Result};
 use hecs::{Entity, World};
 
+use super::outside::{OutsideSearch, Places};
 use super::staged_rows::{LiveArchetypes, RowTarget, RowTargets, StructuralChanges, move_archetype};
 use super::{CommittedLoad, RespawnedIds, mark};
-use crate::free_ids::{FreeIds, StayingEntities};
+use crate::free_ids::{FreeIds, IdOrder, StayingEntities};
 use crate::registration::Bonfire;
 use crate::registry::ComponentRegistry;
 use crate::selection::{ArchetypeChoice, Chooser, ChosenArchetype, Exclusions, Selection, archetypes};
+use crate::stable_id::StandIn;
 
 pub(crate) fn restore<'s>(
     bonfire: &Bonfire,
     world: &mut World,
-    plan: &LoadPlan<'s, '_>,
+    plan: LoadPlan<'s, '_>,
     selection: &Selection,
     ids: RespawnedIds,
 ) -> Result<CommittedLoad<'s>> {
@@ -30,15 +32,30 @@ pub(crate) fn restore<'s>(
     let index = LiveWorldIndex::new(registry, world, groups, selection, own)?;
     let found = plan.compare(&index)?;
     let extra: Vec<Entity> = found.extra.iter().filter_map(|&(group, row)| index.extra(group, row)).collect();
-    let NewIds { free, new } = match ids {
-        RespawnedIds::New => NewIds::next(world, &found, &extra)?,
-        RespawnedIds::Same => NewIds::same(world, plan, &found, &extra, || index.kept(&found))?,
+    let missing: HashMap<EntityId, usize> = found.missing_ids().iter().copied().zip(0..).collect();
+    let places = match ids {
+        RespawnedIds::New => {
+            let saved = plan.entities();
+            Places::of(world, &plan, |number| missing.get(&saved[number]).copied())
+        }
+        RespawnedIds::Same => Places::of(world, &plan, |_| None),
     };
+    let search = OutsideSearch::new(bonfire, &plan, &places, &extra, true)?;
+    let extra = search.without_standing(extra);
+    let NewIds { mut free, new } = match ids {
+        RespawnedIds::New => NewIds::next(world, &found, &extra, &places)?,
+        RespawnedIds::Same => NewIds::same(world, &plan, &found, &extra, || index.kept(&found))?,
+    };
+    let mut stand_in_ids = Vec::with_capacity(search.missing());
+    free.take(search.missing(), &mut stand_in_ids)?;
     let targets = row_targets(&found, plan.snapshot().archetypes().len());
     let map = found.entity_map(&new)?;
+    let outside = search.assign(&plan, &map, &stand_in_ids)?;
+    let restored = index.stand_ins(&found);
     let going: HashSet<Entity> = extra.iter().copied().collect();
     let same_world = index.own == Some(true);
     let alive = |id: EntityId| same_world && world.contains(id.into()) && !going.contains(&id.into());
+    let plan = plan.with_outside(outside.map.clone());
     let mut staged = plan.stage_over(&map, Some(world), &alive)?;
     let respawned: Vec<(EntityId, Entity)> =
         found.missing_ids().iter().copied().zip(new.iter().map(|&id| Entity::from(id))).collect();
@@ -58,13 +75,16 @@ pub(crate) fn restore<'s>(
     }
     drop((live, index));
     drop(all);
-    free.scoped(world, &new, |world, free| {
+    let order = if places.is_untouched() { IdOrder::Next } else { IdOrder::Chosen };
+    let all_new: Vec<EntityId> = new.iter().copied().chain(outside.ids()).collect();
+    free.scoped(world, &all_new, |world, free| {
         extra.iter().for_each(|&entity| _ = world.despawn(entity));
+        places.clear(world);
         let mut rest = &*new;
         for (mut changes, count) in changes {
             let (ids, others) = rest.split_at(count);
             rest = others;
-            changes.spawn(world, free, ids);
+            changes.spawn(world, free, ids, order);
             for (entity, number) in changes.removed {
                 (registry.entries[number].remove)(world, entity);
             }
@@ -72,9 +92,12 @@ pub(crate) fn restore<'s>(
                 let _ = world.insert(entity, components.build());
             }
         }
+        outside.spawn(world, free);
     });
+    // They were the saved entities themselves when the snapshot was made.
+    restored.into_iter().for_each(|entity| _ = world.remove_one::<StandIn>(entity));
     mark(world, unmarked);
-    Ok(CommittedLoad { map, respawned, rest: staged })
+    Ok(CommittedLoad { map, outside: outside.map, respawned, rest: staged })
 }
 
 /// The ids of entities that are gone, in the order of [`Comparison::missing`].
@@ -86,11 +109,11 @@ struct NewIds {
 
 impl NewIds {
     /// The next ids of the world, after entities are despawned.
-    fn next(world: &World, found: &Comparison, extra: &[Entity]) -> Result<Self> {
+    fn next(world: &World, found: &Comparison, extra: &[Entity], places: &Places) -> Result<Self> {
         let mut free = FreeIds::of(world, extra);
         let mut new = Vec::with_capacity(found.missing.len());
         for missing in found.missing.chunk_by(|a, b| a.0 == b.0) {
-            free.take(missing.len(), &mut new)?;
+            places.take_ids(&mut free, new.len(), missing.len(), &mut new)?;
         }
         Ok(Self { free, new })
     }
@@ -114,7 +137,7 @@ impl NewIds {
             missing.iter().copied().filter(|&id| staying.at(id).is_some()).collect();
         let mut saved = plan.entities();
         saved.retain(|id| !displaced.contains(id));
-        let mut free = FreeIds::saved(plan.snapshot(), &saved, &staying)?;
+        let mut free = FreeIds::saved(plan.snapshot(), &saved, &[], &staying)?;
         let mut new = Vec::with_capacity(missing.len());
         for id in missing {
             match displaced.contains(id) {
@@ -188,6 +211,13 @@ impl<'w> LiveWorldIndex<'w> {
     /// The entities of the world that were found.
     fn kept(&self, found: &Comparison) -> HashSet<Entity> {
         let rows = found.runs.iter().flat_map(|run| (run.row..run.row + run.len).map(|row| (run.group, row)));
+        rows.map(|(group, row)| self.groups[group].id(self.world, row).into()).collect()
+    }
+
+    /// The stand-ins of the world that were found.
+    fn stand_ins(&self, found: &Comparison) -> Vec<Entity> {
+        let runs = found.runs.iter().filter(|run| StandIn::is_in(self.groups[run.group].archetype));
+        let rows = runs.flat_map(|run| (run.row..run.row + run.len).map(|row| (run.group, row)));
         rows.map(|(group, row)| self.groups[group].id(self.world, row).into()).collect()
     }
 

@@ -89,11 +89,11 @@ pub(crate) struct LiveArchetypes<'w> {
 }
 
 impl StructuralChanges {
-    /// Spawns what is new; `ids` are those of the archetype's new rows.
-    pub(crate) fn spawn(&mut self, world: &mut World, free: &mut FreeIds, ids: &[EntityId]) {
+    /// Spawns what is new; `ids` are those of the archetype's new rows, in this order.
+    pub(crate) fn spawn(&mut self, world: &mut World, free: &mut FreeIds, ids: &[EntityId], order: IdOrder) {
         for (batch, rows) in self.spawned.drain(..) {
             match rows {
-                None => free.spawn(world, batch, ids, IdOrder::Next),
+                None => free.spawn(world, batch, ids, order),
                 Some(rows) => {
                     let ids: Vec<EntityId> = rows.into_iter().map(|row| ids[row]).collect();
                     free.spawn(world, batch, &ids, IdOrder::Chosen);

@@ -2,13 +2,13 @@
 
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::component::ComponentId;
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::world::World;
 
 use crate::pending::{Pending, PendingEntities};
 use crate::selection::EntitySet;
-use crate::stable_id::StableIds;
+use crate::stable_id::{StableIds, StandIn};
 
 /// The components that a pending entity has beside its own, sorted. `Disabled` may be its own as well.
 pub(super) fn pending_tags(world: &mut World) -> [ComponentId; 2] {
@@ -32,8 +32,19 @@ pub(super) fn activation_is_silent(world: &World) -> bool {
         .any(|archetype| archetype.contains(pending) && !archetype.is_empty() && is_heard(archetype))
 }
 
-/// Makes pending entities part of the world, except those that the game has despawned. Some stay disabled.
-pub(super) fn activate(world: &mut World, entities: &[Entity], stay_disabled: &EntitySet) {
+/// Makes pending entities part of the world, except those that the game has despawned. Those that have `taken` the places of
+/// stand-ins are none any more. Some stay disabled.
+pub(super) fn activate(
+    world: &mut World,
+    entities: &[Entity],
+    taken: &EntityHashSet,
+    stay_disabled: &EntitySet,
+) {
+    for &entity in taken {
+        if world.get::<StandIn>(entity).is_some() {
+            world.entity_mut(entity).remove::<StandIn>();
+        }
+    }
     world.resource_mut::<StableIds>().activate(entities);
     // In the order of the save, which is then the order of rows.
     for &entity in entities {

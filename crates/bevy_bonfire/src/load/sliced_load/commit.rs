@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bevy_ecs::component::ComponentId;
-use bevy_ecs::entity::Entity;
+use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::world::World;
 use bonfire::engine::{Carry, EntityMap, Staged};
@@ -11,13 +11,14 @@ use bonfire::{DataEntry, LoadReport, Result};
 
 use super::activate::{activate, activation_is_silent, pending_tags};
 use super::late_column::LateColumn;
-use crate::load::commit::{replace, replaced, undone};
+use crate::load::commit::{despawn_replaced, replace, replaced, undone};
 use crate::load::completion::{CommittedLoad, complete, unknown_order};
 use crate::load::in_place::touch_all;
+use crate::load::outside::OutsideEntities;
 use crate::load::prepare::StagedEntities;
 use crate::load::spawn::{
     ExtraColumn, IdsTaken, PendingArchetype, RawColumn, SavedList, SegmentRows, SpareIds, catch_interruption,
-    choose_segments, despawn, insert, mark, resource_columns, saved_lists, unmarked,
+    choose_segments, complete_places, insert, mark, resource_columns, saved_lists, spawn_stand_ins, unmarked,
 };
 use crate::load::{Loaded, PreparedLoad};
 use crate::pending::{Pending, ReservedIds};
@@ -30,7 +31,10 @@ const AT_ONCE: usize = 256;
 /// may interrupt the move.
 pub(super) struct SlicedCommit {
     pub(super) ids: ReservedIds,
+    /// The entities that may exist already, because they take the places of stand-ins.
+    taken: EntityHashSet,
     map: EntityMap,
+    outside: OutsideEntities,
     tags: [ComponentId; 2],
     pending: Vec<PendingArchetype<'static>>,
     /// The archetype, the segment and the row that are next.
@@ -57,7 +61,9 @@ impl SlicedCommit {
         entities: StagedEntities<'static>,
     ) -> Self {
         let registry = &*load.registry;
-        let StagedEntities { ids, map, staged, order, .. } = entities;
+        let StagedEntities { ids, map, staged, order, outside, .. } = entities;
+        spawn_stand_ins(world, ids.places());
+        let taken = ids.places().taken.iter().map(|taken| taken.entity).collect();
         let Staged { archetypes, resources, extras, carry, report } = staged;
         let mut pending = PendingArchetype::from_staged(world, registry, archetypes, RawColumn::new);
         let unmarked = unmarked(world, registry, &pending, ids.entities());
@@ -73,7 +79,9 @@ impl SlicedCommit {
             total: (ids.entities().len() + late_rows + unmarked.len() + lists.len()).max(1),
             unknown_order: unknown_order(&load.snapshot, registry, &order),
             ids,
+            taken,
             map,
+            outside,
             tags,
             pending,
             next: (0, 0, 0),
@@ -137,7 +145,22 @@ impl SlicedCommit {
             self.next = (number + 1, 0, 0);
             return Ok(());
         };
-        let rows = row.max(segment.rows.start)..segment.rows.end.min(row.max(segment.rows.start) + AT_ONCE);
+        let start = row.max(segment.rows.start);
+        let mut rows = start..segment.rows.end.min(start + AT_ONCE);
+        // An entity that takes the place of a stand-in is a part of its own. One whose id is free comes with the others.
+        let entities = world.entities();
+        let exists = |row: &usize| {
+            let entity = self.ids.entities()[pending.entities.start + row];
+            let is_free = entities.contains(entity) && !entities.contains_spawned(entity);
+            self.taken.contains(&entity) && !is_free
+        };
+        let existing = if self.taken.is_empty() { None } else { rows.clone().find(exists) };
+        let is_new = existing != Some(start);
+        rows.end = match existing {
+            Some(existing) if is_new => existing,
+            Some(_) => start + 1,
+            None => rows.end,
+        };
         self.next = match rows.end == segment.rows.end {
             true if segment_number + 1 == pending.segments.len() => (number + 1, 0, 0),
             true => (number, segment_number + 1, 0),
@@ -151,7 +174,7 @@ impl SlicedCommit {
         if is_disabled {
             entities[rows.clone()].iter().for_each(|&entity| self.stay_disabled.insert(entity));
         }
-        if segment.slot.is_some() {
+        if segment.slot.is_some() && is_new {
             let mut spare = SpareIds::new(world);
             let rows = SegmentRows { segment, rows };
             let spawned = pending.spawn_batch(world, rows, entities, &self.tags, &mut spare);
@@ -159,8 +182,12 @@ impl SlicedCommit {
             return spawned;
         }
         for &entity in &entities[rows.clone()] {
-            // Nothing else has these ids, so this cannot fail.
-            let _ = world.spawn_at(entity, (Pending, Disabled));
+            if let Ok(mut stand_in) = world.get_entity_mut(entity) {
+                stand_in.insert((Pending, Disabled));
+            } else {
+                // Nothing else has these ids. If the game has despawned a stand-in, its values are dropped.
+                let _ = world.spawn_at(entity, (Pending, Disabled));
+            }
         }
         pending.insert_rows(world, SegmentRows { segment, rows }, entities);
         Ok(())
@@ -215,30 +242,33 @@ impl SlicedCommit {
         let mut old = Ok(());
         if activation_is_silent(world) {
             let replaced = std::mem::take(&mut replaced);
-            old = catch_unwind(AssertUnwindSafe(|| despawn(world, &load.registry, replaced)));
+            let (registry, outside) = (&load.registry, &self.outside);
+            old = catch_unwind(AssertUnwindSafe(|| despawn_replaced(world, registry, outside, replaced)));
         }
         let activated = catch_interruption(world, |world| {
-            activate(world, self.ids.entities(), &self.stay_disabled);
+            activate(world, self.ids.entities(), &self.taken, &self.stay_disabled);
             Ok(())
         });
         activated.map_err(|interruption| undone(&interruption))?;
         // Systems have run since the first of them came: for them, all of this is new.
         touch_all(world, self.ids.entities());
         // They are the world's now.
-        self.ids.keep();
+        complete_places(world, self.ids.keep());
         if let Err(panic) = old {
             resume_unwind(panic);
         }
         let resources = std::mem::take(&mut self.resources);
+        let outside = std::mem::take(&mut self.outside);
         let mut committed = CommittedLoad {
             map: std::mem::take(&mut self.map),
+            outside: outside.map.clone(),
             report: std::mem::take(&mut self.report),
             carry: std::mem::take(&mut self.carry),
             respawned: Vec::new(),
             unknown_order: std::mem::take(&mut self.unknown_order),
         };
         drop(self);
-        replace(world, load, replaced, resources, &mut committed.report);
+        replace(world, load, &outside, replaced, resources, &mut committed.report);
         Ok(complete(world, load, committed))
     }
 }

@@ -167,10 +167,10 @@ impl SlicedLoad {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => Err(Error::misuse("this load is over")),
             State::Prepared => {
-                let Some(mut entities) = self.load.entities.take() else {
+                let Some(entities) = self.load.entities.take() else {
                     return self.load.commit_entities(world).map(Some);
                 };
-                entities.ids.check(world)?;
+                let mut entities = entities.settle(world, &self.load)?;
                 if entities.stage_next_deferred(world, &self.load)? {
                     self.load.entities = Some(entities);
                     self.state = State::Prepared;

@@ -9,6 +9,7 @@ use std::cell::LazyCell;
 use bevy_ecs::archetype::{Archetype, ArchetypeEntity};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap, EntityHashSet};
+use bevy_ecs::relationship::RelationshipAccessor;
 use bevy_ecs::world::World;
 use bonfire::LoadReport;
 use bonfire::engine::SavedOrder;
@@ -79,6 +80,40 @@ pub(super) fn release(world: &mut World, registry: &ComponentRegistry, doomed: &
     world.flush();
 }
 
+/// Removes the relationships of entities that stay to entities that are about to be despawned, so that Bevy does not despawn
+/// them, too.
+pub(crate) fn release_sources(world: &mut World, registry: &ComponentRegistry, doomed: &[Entity]) {
+    let set: EntityHashSet = doomed.iter().copied().collect();
+    for entry in &registry.entries {
+        let Some(sources) =
+            entry.relation.and_then(|relation| RelationshipSources::of(world, relation.targets))
+        else {
+            continue;
+        };
+        let mut staying: Vec<Entity> = Vec::new();
+        for &target in doomed.iter().filter(|target| world.get_entity(**target).is_ok()) {
+            sources.for_each(target, |source| {
+                staying.extend(Some(source).filter(|source| !set.contains(source)));
+            });
+        }
+        for source in staying {
+            if let Ok(mut source) = world.get_entity_mut(source) {
+                source.remove_by_id(entry.id);
+            }
+        }
+    }
+    world.flush();
+}
+
+/// Returns true if an entity is the target of a relationship, registered or not.
+pub(crate) fn has_sources(world: &World, entity: Entity) -> bool {
+    let is_list = |id: ComponentId| {
+        let accessor = world.components().get_info(id).and_then(|info| info.relationship_accessor());
+        matches!(accessor, Some(RelationshipAccessor::RelationshipTarget { .. }))
+    };
+    world.get_entity(entity).is_ok_and(|entity| entity.archetype().iter_components().any(is_list))
+}
+
 /// Sources by target, in the order of rows, of relationships of which some sources are spawned by batches and others are
 /// inserted.
 pub(crate) struct RowOrder(Vec<(Relation, EntityHashMap<Vec<Entity>>)>);
@@ -88,6 +123,7 @@ impl RowOrder {
         registry: &ComponentRegistry,
         pending: &[PendingArchetype<'_>],
         entities: &[Entity],
+        existing: &EntityHashSet,
     ) -> Self {
         let mut by_component: Vec<(usize, Relation, bool, bool)> = Vec::new();
         let columns = columns(registry, pending);
@@ -95,7 +131,8 @@ impl RowOrder {
             let number = pending[archetype].columns[column].number;
             let segments = &pending[archetype].segments;
             let batched = segments.iter().any(|segment| segment.slot.is_some());
-            let inserted = segments.iter().any(|segment| segment.slot.is_none());
+            // Entities that exist get their values after the batches.
+            let inserted = !existing.is_empty() || segments.iter().any(|segment| segment.slot.is_none());
             match by_component.iter_mut().find(|(known, ..)| *known == number) {
                 Some((_, _, some_batched, some_inserted)) => {
                     *some_batched |= batched;

@@ -4,6 +4,8 @@
 //! is loaded: while it is not, the reference is unresolved, and it resolves when its target comes back, in this save or in
 //! another.
 
+mod stand_in;
+
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::lifecycle::HookContext;
@@ -12,6 +14,8 @@ use bevy_ecs::world::DeferredWorld;
 use bonfire::Persist;
 use bonfire::engine::StableIdIndex;
 
+pub use self::stand_in::StandIn;
+pub(crate) use self::stand_in::stand_in;
 use crate::pending::Pending;
 
 /// An id of an entity that never changes and is never given out twice. New ones are made by [`StableId::new`], which is
@@ -104,6 +108,7 @@ fn inserted(mut world: DeferredWorld<'_>, context: HookContext) {
             false => ids.insert(id, context.entity),
         }
     }
+    stand_in::end_standing_in(&mut world, context.entity);
 }
 
 fn discarded(mut world: DeferredWorld<'_>, context: HookContext) {
