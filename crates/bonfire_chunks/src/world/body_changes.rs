@@ -1,6 +1,7 @@
 //! Changes of bodies: of whole lists, and of single bodies. A body is in one chunk afterwards.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bonfire::{Error, Result};
@@ -71,17 +72,22 @@ impl World {
 
     /// Returns the list that the edit saves for a chunk. If it has none, it begins with what is there.
     fn list_of<'l>(&self, edit: &Edit, lists: &'l mut BodyLists, pos: ChunkPos) -> Result<&'l mut Vec<Body>> {
-        if !lists.contains_key(&pos) {
-            let stored = if edit.removed.contains(&pos) { None } else { self.stored_bodies(pos)? };
-            let mut here = Vec::new();
-            for body in stored.map(|list| list.bodies).unwrap_or_default() {
-                if self.is_home(Resident::Body(body.id.0), pos)? {
-                    here.push(body);
-                }
-            }
-            lists.insert(pos, here);
+        match lists.entry(pos) {
+            Entry::Occupied(list) => Ok(list.into_mut()),
+            Entry::Vacant(free) if edit.removed.contains(&pos) => Ok(free.insert(Vec::new())),
+            Entry::Vacant(free) => Ok(free.insert(self.bodies_here(pos)?)),
         }
-        Ok(lists.entry(pos).or_default())
+    }
+
+    /// Returns the stored bodies of a chunk, without those that are in another one.
+    fn bodies_here(&self, pos: ChunkPos) -> Result<Vec<Body>> {
+        let mut here = Vec::new();
+        for body in self.stored_bodies(pos)?.unwrap_or_default().bodies {
+            if self.is_home(Resident::Body(body.id.0), pos)? {
+                here.push(body);
+            }
+        }
+        Ok(here)
     }
 
     fn take_from_list(
