@@ -281,6 +281,31 @@ fn save(kind: &'static Kind) -> (f64, String) {
     )
 }
 
+/// Where the payload of a chunk lies in its file.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredAt {
+    pub(crate) pos: ChunkPos,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) codec: u8,
+}
+
+/// Reads the page table of a world that was closed.
+pub(crate) fn stored_chunks(file: &File) -> Vec<StoredAt> {
+    let mut header = [0; 64];
+    file.read_exact_at(&mut header, 0).expect("a header");
+    let count = u32::from_le_bytes([header[32], header[33], header[34], header[35]]) as usize;
+    let mut bytes = vec![0; count * 24];
+    file.read_exact_at(&mut bytes, 64).expect("a table");
+    let entry = |entry: &[u8]| {
+        let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        let offset = u64::from(word(8)) | u64::from(word(12)) << 32;
+        let pos = ChunkPos::new(word(0).cast_signed(), word(4).cast_signed());
+        StoredAt { pos, offset, len: word(16) as usize, codec: entry[22] }
+    };
+    bytes.chunks_exact(24).map(entry).collect()
+}
+
 /// A random chunk into memory that is there, times pread and decompression of the same bytes.
 fn read() -> (f64, String) {
     const READS: usize = 500;
@@ -289,22 +314,7 @@ fn read() -> (f64, String) {
     let path = home.path().join("world");
     let world = options().open_read_only(&path).expect("it was just made");
     let file = File::open(&path).expect("it was just made");
-    // The same payloads, where they lie in the file.
-    let table: Vec<(ChunkPos, u64, usize, u8)> = {
-        let mut header = [0; 64];
-        file.read_exact_at(&mut header, 0).expect("a header");
-        let count = u32::from_le_bytes([header[32], header[33], header[34], header[35]]) as usize;
-        let mut bytes = vec![0; count * 24];
-        file.read_exact_at(&mut bytes, 64).expect("a table");
-        let entry = |entry: &[u8]| {
-            let word =
-                |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
-            let offset = u64::from(word(8)) | u64::from(word(12)) << 32;
-            let pos = ChunkPos::new(word(0).cast_signed(), word(4).cast_signed());
-            (pos, offset, word(16) as usize, entry[22])
-        };
-        bytes.chunks_exact(24).map(entry).collect()
-    };
+    let table = stored_chunks(&file);
     let (mut ours_numbers, mut their_numbers) = (Numbers::new(4), Numbers::new(4));
     let mut memory = vec![0; world.chunk_bytes()];
     let mut payload = Vec::new();
@@ -313,14 +323,15 @@ fn read() -> (f64, String) {
         ROUNDS,
         || {
             for _ in 0..READS {
-                let (pos, ..) = table[(ours_numbers.next() % table.len() as u64) as usize];
+                let StoredAt { pos, .. } = table[(ours_numbers.next() % table.len() as u64) as usize];
                 assert!(world.read_into(pos, &mut memory).expect("it is whole"));
                 black_box(&memory);
             }
         },
         || {
             for _ in 0..READS {
-                let (_, offset, len, codec) = table[(their_numbers.next() % table.len() as u64) as usize];
+                let StoredAt { offset, len, codec, .. } =
+                    table[(their_numbers.next() % table.len() as u64) as usize];
                 payload.resize(len, 0);
                 file.read_exact_at(&mut payload, offset).expect("it is whole");
                 let codec = bonfire_chunks::codec::Codec::from_number(codec).expect("a known codec");

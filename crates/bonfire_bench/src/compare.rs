@@ -32,7 +32,7 @@ pub(crate) struct CompareArguments {
 
 /// Returns true for rows that say how many times better Bonfire is.
 pub(crate) fn larger_is_better(key: &str) -> bool {
-    ["peer_", "_vs_", "terrain_"].iter().any(|part| key.contains(part))
+    ["peer_", "_vs_", "terrain_", "_threads_"].iter().any(|part| key.contains(part))
 }
 
 /// The values of one row in all runs.

@@ -8,7 +8,8 @@
 //! A ratio is the time of our work over the time of something everybody knows (a memcpy of the same bytes, or
 //! hand-written serde + postcard columns), measured in turns in the same run, so that it means the same on any machine.
 //! Lower is better, except for keys with `peer_` or `_vs_`, which say how many times faster we are than another crate (they
-//! are there with `--features peers`), and with `terrain_`: how many times better than plain LZ4. Tests never look at time; this program does.
+//! are there with `--features peers`), and with `terrain_` or `_threads_`: how many times
+//! better than plain LZ4, or than threads that do it by hand. Tests never look at time; this program does.
 
 #[cfg(feature = "peers")]
 mod bevy_peers;
@@ -18,6 +19,7 @@ mod bevy_rows;
 mod bevy_rpg;
 mod bevy_tags;
 mod chunk_data;
+mod chunk_load_rows;
 #[cfg(feature = "peers")]
 mod chunk_peers;
 mod chunk_rows;
@@ -112,7 +114,8 @@ fn ratios(arguments: &RatiosArguments) {
     let RatiosArguments { json, targets, only } = arguments;
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
-    let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(sync_rows::rows());
+    let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(chunk_load_rows::rows());
+    let rows = rows.chain(sync_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows()).chain(hecs_peers::rows()).chain(chunk_peers::rows());
     #[cfg(feature = "replicon")]

@@ -22,6 +22,9 @@ const CHUNKS: i32 = 5;
 
 fn options(number: u64) -> ChunkOptions {
     let options = support::options().table_capacity(4).compact_at_least(30_000);
+    // A compaction in small steps is under way most of the time.
+    let in_steps = || options.clone().compact_at_least(4000).compact_above(Some(0.1)).compaction_step(1500);
+    let options = if number.is_multiple_of(3) { in_steps() } else { options };
     if number.is_multiple_of(2) { options.eager() } else { options }
 }
 
@@ -68,9 +71,6 @@ fn saving_process() {
     loop {
         let world = options(number).open(&path).expect("a healthy disk");
         number = number.max(number_of(&world));
-        for x in 0..CHUNKS {
-            world.read_bodies((x, 0)).expect("they are whole");
-        }
         for _ in 0..12 {
             number += 1;
             save(&world, number);

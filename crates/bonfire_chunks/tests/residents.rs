@@ -301,6 +301,67 @@ fn entities_are_found_by_their_stable_ids() {
     assert!(world.check(|_, _| {}).damaged.is_empty());
 }
 
+/// Header, table, both or single frames are lost, and the repair that follows leaves each body in one chunk at most.
+#[test]
+fn after_a_repair_a_body_is_in_one_chunk_at_most() {
+    let mut random = Random::new(3);
+    for round in 0..u64::from(scale().min(50)) * 60 {
+        let disk = MemoryDisk::new();
+        let world = on(&disk);
+        for step in 0..30 {
+            let mut edit = world.edit();
+            for _ in 0..3 {
+                let pos = (random.below(4) as i32, random.below(2) as i32);
+                edit.put_body(body_at(1 + random.below(12) as u64, pos));
+            }
+            edit.commit(Durability::Synced).unwrap();
+            if step == 15 {
+                world.flush().unwrap();
+            }
+        }
+        world.close().unwrap();
+        drop(world);
+        let file = disk.open(NAME, Access::Write).unwrap();
+        let len = file.len().unwrap();
+        match round % 4 {
+            0 => file.write_all_at(&[0; 64], 0).unwrap(),
+            1 => file.write_all_at(&[0; 2000], 0).unwrap(),
+            2 => file.write_all_at(&[0; 500], 2000 + random.below(len as usize - 3000) as u64).unwrap(),
+            _ => {
+                let at = 64 + random.below(len as usize - 64) as u64;
+                file.write_all_at(&[0xA5], at).unwrap();
+            }
+        }
+        drop(file);
+        // What is lost entirely is an error, and nothing to look at.
+        let Ok(world) = options().open_on(disk.clone(), NAME, Access::Write) else { continue };
+        let homes = |world: &ChunkWorld| {
+            let mut all: BTreeMap<u64, Vec<ChunkPos>> = BTreeMap::new();
+            for pos in world.chunks_with_bodies(ChunkRect::ALL) {
+                for body in world.read_bodies(pos).unwrap_or_default() {
+                    all.entry(body.id.0).or_default().push(pos);
+                }
+            }
+            all
+        };
+        for (id, homes) in homes(&world) {
+            assert_eq!(homes.len(), 1, "round {round}: body {id} is in {homes:?}");
+            assert_eq!(world.chunk_of_body(BodyId(id)).unwrap(), Some(homes[0]), "round {round}: {id}");
+        }
+        // And so it stays, after saves too.
+        for id in 1..=12 {
+            put(&world, id, (id as i32 % 3, 5));
+        }
+        drop(world);
+        let world = on(&disk);
+        let found = homes(&world);
+        assert!(
+            found.len() == 12 && found.values().all(|homes| homes.len() == 1),
+            "round {round}: {found:?}"
+        );
+    }
+}
+
 /// Random saves in several sessions, against a map from ids to chunks.
 #[test]
 fn everybody_is_where_a_map_says() {

@@ -2,7 +2,7 @@
 
 use bonfire::{Error, Result};
 
-use super::take;
+use super::{FrameKind, take};
 use crate::ChunkPos;
 
 /// Something that belongs to one chunk at a time.
@@ -29,6 +29,14 @@ impl Resident {
             0 => Some(Self::Body(id)),
             1 => Some(Self::Entity(id)),
             _ => None,
+        }
+    }
+
+    /// Returns the kind of the frames that list such residents.
+    pub(crate) fn kind(self) -> FrameKind {
+        match self {
+            Self::Body(_) => FrameKind::Bodies,
+            Self::Entity(_) => FrameKind::Snapshot,
         }
     }
 

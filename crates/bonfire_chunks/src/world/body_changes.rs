@@ -79,10 +79,18 @@ impl World {
         }
     }
 
-    /// Returns the stored bodies of a chunk, without those that are in another one.
+    /// Returns the stored bodies of a chunk, without those that are in another one. A list that is damaged as a whole has none
+    /// that could be kept.
     fn bodies_here(&self, pos: ChunkPos) -> Result<Vec<Body>> {
+        let stored = match self.stored_bodies(pos) {
+            Err(error) if error.is_corrupt() => {
+                tracing::warn!(%pos, %error, "the bodies of a chunk are lost, and others are saved in their place");
+                None
+            }
+            stored => stored?,
+        };
         let mut here = Vec::new();
-        for body in self.stored_bodies(pos)?.unwrap_or_default().bodies {
+        for body in stored.unwrap_or_default().bodies {
             if self.is_home(Resident::Body(body.id.0), pos)? {
                 here.push(body);
             }
@@ -158,11 +166,7 @@ impl World {
         pending: &mut PendingChange,
     ) -> Result<()> {
         for pos in lists.keys().chain(removed_chunks) {
-            for id in self.body_ids_of(*pos)? {
-                if self.home(Resident::Body(id.0))? == Some(*pos) {
-                    pending.ids.insert(Resident::Body(id.0), None);
-                }
-            }
+            self.note_gone(FrameKey::new(FrameKind::Bodies, *pos), pending)?;
         }
         for (pos, bodies) in lists {
             let here = bodies.iter().filter(|body| !body.is_empty());

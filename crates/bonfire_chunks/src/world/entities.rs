@@ -84,11 +84,7 @@ impl World {
         pending: &mut PendingChange,
     ) -> Result<()> {
         for pos in chunks {
-            for id in self.stable_ids_of(*pos)? {
-                if self.home(Resident::Entity(id))? == Some(*pos) {
-                    pending.ids.insert(Resident::Entity(id), None);
-                }
-            }
+            self.note_gone(FrameKey::new(FrameKind::Snapshot, *pos), pending)?;
         }
         Ok(())
     }

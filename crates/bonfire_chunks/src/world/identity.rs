@@ -216,11 +216,12 @@ impl World {
     /// Looks whether a part of the index says what the lists say.
     pub(super) fn check_ids(&self, pos: ChunkPos) -> Result<()> {
         for (resident, home) in self.read_part(pos)?.unwrap_or_default() {
+            let key = FrameKey::new(resident.kind(), home);
             let is_there = match resident {
                 Resident::Body(id) => self.body_ids_of(home)?.contains(&BodyId(id)),
                 Resident::Entity(id) => self.stable_ids_of(home)?.contains(&id),
             };
-            if !is_there && !self.is_damaged(resident, home) {
+            if !is_there && !self.is_damaged(key) {
                 return Err(Error::corrupt(format!(
                     "the index says that {resident:?} is in {home}, which is not so"
                 )));
@@ -229,13 +230,44 @@ impl World {
         Ok(())
     }
 
-    /// Returns true if the list that somebody belongs to cannot be read.
-    fn is_damaged(&self, resident: Resident, home: ChunkPos) -> bool {
-        let kind = match resident {
-            Resident::Body(_) => FrameKind::Bodies,
-            Resident::Entity(_) => FrameKind::Snapshot,
+    /// Returns true if a list cannot be read.
+    fn is_damaged(&self, key: FrameKey) -> bool {
+        self.frames.read(key, |_, _| Ok(())).is_err()
+    }
+
+    /// Notes that everybody in a list is gone from it. Those that come again are noted after that.
+    pub(super) fn note_gone(&self, key: FrameKey, pending: &mut PendingChange) -> Result<()> {
+        let listed: Vec<Resident> = match key.kind {
+            // Nothing but the index knows who was there.
+            _ if self.is_damaged(key) => self.residents_of(key)?,
+            FrameKind::Bodies => {
+                self.body_ids_of(key.pos)?.into_iter().map(|id| Resident::Body(id.0)).collect()
+            }
+            _ => self.stable_ids_of(key.pos)?.into_iter().map(Resident::Entity).collect(),
         };
-        self.frames.read(FrameKey::new(kind, home), |_, _| Ok(())).is_err()
+        for resident in listed {
+            if self.home(resident)? == Some(key.pos) {
+                pending.ids.insert(resident, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns everybody who is in a list as far as the index knows, by a look at all of it.
+    fn residents_of(&self, key: FrameKey) -> Result<Vec<Resident>> {
+        let whole = self.ids.known().whole.clone();
+        let mut all = whole.unwrap_or_default();
+        for pos in self.frames.positions(FrameKind::Ids, &ChunkRect::ALL) {
+            match self.read_part(pos) {
+                Ok(part) => all.extend(part.unwrap_or_default()),
+                // It is made again when somebody of it is looked up.
+                Err(error) if error.is_corrupt() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let is_there =
+            |(resident, home): &(Resident, ChunkPos)| *home == key.pos && resident.kind() == key.kind;
+        Ok(all.into_iter().filter(is_there).map(|(resident, _)| resident).collect())
     }
 
     /// Adds the parts of the index that a change of ids changes.
