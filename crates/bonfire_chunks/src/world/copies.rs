@@ -11,7 +11,7 @@ use crate::frames::FrameChange;
 
 impl ChunkWorld {
     /// Writes a copy of the world as it is now to another path, while the game goes on. A file that is there is replaced as a
-    /// whole. Of a world that is open for reading, an error with [`Error::is_conflict`] says that another process has moved
+    /// whole. Of a world that is open for reading, an error with [`is_conflict`](crate::Error::is_conflict) says that another process has moved
     /// chunks meanwhile: [`refresh`](Self::refresh), and try again.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn backup_to(&self, path: impl AsRef<Path>) -> Result<()> {

@@ -97,12 +97,12 @@ impl ChunkWorld {
         Ok(())
     }
 
-    /// Removes a world from a disk. False if there was none. An error with [`Error::is_conflict`] while somebody writes to it.
+    /// Removes a world from a disk. False if there was none. An error with [`is_conflict`](crate::Error::is_conflict) while somebody writes to it.
     pub fn delete_on(disk: &dyn Disk, name: &str) -> Result<bool> {
         ChunkFile::delete(disk, name)
     }
 
-    /// Removes the world at `path`. False if there was none. An error with [`Error::is_conflict`] while somebody writes to it.
+    /// Removes the world at `path`. False if there was none. An error with [`is_conflict`](crate::Error::is_conflict) while somebody writes to it.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn delete(path: impl AsRef<Path>) -> Result<bool> {
         let (disk, name) = super::options::at(path.as_ref())?;
