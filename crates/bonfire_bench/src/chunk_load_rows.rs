@@ -89,7 +89,7 @@ fn save_during_compaction() -> (f64, String) {
     let mut save = || {
         // As many as a game saves at a time while it runs.
         let dirty = RAW.dirty(&mut numbers).into_iter().take(16).collect();
-        wall(|| drop(black_box(save_dirty(&world, dirty))))
+        wall(|| _ = black_box(save_dirty(&world, dirty)))
     };
     let mut rounds = Vec::new();
     for _ in 0..5 {

@@ -89,6 +89,26 @@ fn steps_lead_to_a_file_without_what_is_dead_while_saves_go_on() {
     assert_chunks(&world, saves + 1..40, 3);
 }
 
+/// Saves that change one chunk again and again become few commits of the new file, whose number is above theirs all the same.
+#[test]
+fn numbers_of_saves_rise_through_a_compaction() {
+    let disk = MemoryDisk::new();
+    let world = wasteful(disk.clone());
+    world.resume_compaction();
+    let mut last = world.info().generation;
+    for seed in 0..200 {
+        let mut edit = world.edit();
+        edit.put((0, 0), noise(seed));
+        let generation = edit.commit(Durability::Synced).unwrap().generation;
+        assert!(generation > last, "save {generation} comes after save {last}");
+        last = world.info().generation;
+        assert!(last >= generation, "{last} is the last one, and {generation} was made");
+    }
+    assert!(world.compaction().completed > 0);
+    drop(world);
+    assert!(open(disk).info().generation >= last);
+}
+
 /// Chunks are removed and come, and the table gets too small, while the file is copied.
 #[test]
 fn chunks_come_and_go_while_the_file_is_copied() {
