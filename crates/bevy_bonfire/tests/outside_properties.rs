@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const ENTITIES: u64 = 12;
 const CHUNKS: usize = 4;
 
-/// What an entity is, by the stable ids of others.
+/// An entity, described by the stable ids of others.
 #[derive(Clone, Debug, Default)]
 struct Model {
     chunk: usize,

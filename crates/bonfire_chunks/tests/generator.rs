@@ -203,7 +203,7 @@ fn the_name_of_a_generator_has_a_limit() {
     assert!(error.is_misuse() && error.to_string().contains("256 bytes"), "{error}");
 }
 
-/// Which side of the threshold a chunk is on, and which form is the smaller one, decide how it is stored.
+/// The threshold and the smaller form decide how a chunk is stored.
 #[test]
 fn the_threshold_caps_deltas_and_below_it_the_smaller_form_wins() {
     const EDGE: usize = 64;

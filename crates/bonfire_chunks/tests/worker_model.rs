@@ -21,7 +21,7 @@ const WANDERER: BodyId = BodyId(1);
 const THREADS: u64 = 4;
 const STEPS: usize = 60;
 
-/// What was requested, in order.
+/// The requests, in order.
 struct Model {
     /// The number of the last save of each chunk.
     saved: BTreeMap<(i32, i32), u32>,
@@ -105,7 +105,7 @@ impl Trial {
         model.saved.extend(places.iter().map(|pos| (*pos, number)));
     }
 
-    /// What a read that is requested now must show at least.
+    /// The least that a read which is requested now must show.
     fn floor(&self, pos: (i32, i32)) -> (u32, usize) {
         let model = self.model.lock().unwrap();
         (model.saved.get(&pos).copied().unwrap_or(0), model.homes.len() - 1)

@@ -16,7 +16,7 @@ use crate::stable_id::{StableId, StableIds};
 /// A load whose entities and resources are in the world.
 pub(super) struct CommittedLoad {
     pub(super) map: EntityMap,
-    /// What entities outside of the save are in the world.
+    /// The places of entities outside of the save.
     pub(super) outside: EntityMap,
     pub(super) report: LoadReport,
     pub(super) carry: Carry,

@@ -20,7 +20,7 @@ use crate::stable_id::{StableId, StableIds, stand_in};
 pub(super) struct OutsideEntities {
     /// Their saved ids and their stable ids; `None` if the save was not asked to store them.
     saved: Option<Vec<(EntityId, u64)>>,
-    /// What they are in the world. Null before they are looked for.
+    /// Their places in the world. Null before they are looked for.
     pub(super) map: EntityMap,
 }
 

@@ -45,7 +45,7 @@ pub struct LoadPlan<'s, 'r> {
     pub(super) resolutions: Vec<Resolution>,
     /// For components that need one.
     pub(super) paths: Vec<Option<UpgradePath>>,
-    /// What entities outside of the save are in the world.
+    /// The places of entities outside of the save.
     pub(super) outside: EntityMap,
 }
 

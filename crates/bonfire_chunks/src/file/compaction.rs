@@ -15,7 +15,7 @@ use super::writer_state::WriterState;
 use crate::format::FrameKey;
 use crate::frames::{FrameChange, NewFrame};
 
-/// What compactions of a world do, and have done since it was opened.
+/// The state of compactions, and their counts since the world was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactionStatus {
@@ -35,7 +35,7 @@ pub struct CompactionStatus {
     pub save_waited_bytes_max: u64,
 }
 
-/// What a step has come to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
     /// There is nothing to do: no compaction is due or under way.

@@ -366,7 +366,7 @@ impl Successor {
     }
 }
 
-/// What compactions have done, and what saves had to wait for.
+/// Counts of compactions, and of the bytes that saves had to wait for.
 #[derive(Default)]
 pub(super) struct Compactions {
     /// No pass begins or goes on by itself.

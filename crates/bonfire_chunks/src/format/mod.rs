@@ -107,7 +107,7 @@ impl FrameKind {
 /// The key of a frame in the indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameKey {
-    /// What the frame holds.
+    /// The kind of its content.
     pub kind: FrameKind,
     /// The chunk that it belongs to. Settings and schemas use the numbers for themselves.
     pub pos: ChunkPos,

@@ -16,7 +16,7 @@ use bonfire::Error;
 use super::{FrameChange, FrameKey, FrameKind, FrameStore, FrameTag, NewFrame};
 use crate::{ChunkPos, ChunkRect, Durability};
 
-/// What a test shows, and the test. It is given a function that opens one store, again and again.
+/// A rule, and its test. The test is given a function that opens one store, again and again.
 type Test<'t> = (&'static str, fn(&dyn Fn() -> Box<dyn FrameStore>));
 
 /// Runs every test on a store of its own. `create` makes an empty store, and returns a function that opens it: once it is closed,

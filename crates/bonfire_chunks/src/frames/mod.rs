@@ -69,7 +69,7 @@ pub struct Committed {
     pub bytes: u64,
 }
 
-/// What a store holds, and how.
+/// Counts of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameStats {
     /// The number of the last save.

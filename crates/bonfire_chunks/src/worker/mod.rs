@@ -243,7 +243,7 @@ impl ChunkWorker {
         self.shared.lock().last_save.elapsed()
     }
 
-    /// What it does and has done.
+    /// Returns its state and its counts.
     pub fn statistics(&self) -> WorkerStatistics {
         self.drop_cancelled();
         self.shared.lock().statistics

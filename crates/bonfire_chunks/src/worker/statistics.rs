@@ -101,7 +101,7 @@ impl Sum for RequestCounts {
     }
 }
 
-/// What a worker does and has done since it was started.
+/// The state of a worker, and its counts since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatistics {
     counts: [RequestCounts; RequestKind::ALL.len()],

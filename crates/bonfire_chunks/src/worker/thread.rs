@@ -11,7 +11,7 @@ use super::request::{Finished, LoadRequest, PANICKED, WriteRequest, cancelled};
 use super::statistics::{Outcome, RequestKind};
 use crate::{ChunkPos, ChunkWorld};
 
-/// What the worker and its threads share.
+/// The state that the worker and its threads share.
 pub(super) struct Shared {
     pub(super) world: ChunkWorld,
     pub(super) slow_after: Duration,

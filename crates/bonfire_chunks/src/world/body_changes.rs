@@ -235,7 +235,7 @@ impl World {
         }
     }
 
-    /// What the file has of layers that the game does not have any more: it stays with bodies that have kept their size.
+    /// Reads the bytes of layers that the game does not have any more: they stay with bodies that have kept their size.
     fn carried_by_bodies(
         &self,
         lists: &BTreeMap<ChunkPos, Vec<Body>>,
@@ -299,7 +299,7 @@ impl World {
     }
 }
 
-/// What a body has of layers that the game does not have any more, cell by cell.
+/// The bytes of a body in layers that the game does not have any more, cell by cell.
 struct CarriedBody {
     size: [u32; 2],
     bytes: Vec<u8>,

@@ -330,7 +330,7 @@ impl<'w> Encoder<'w> {
         Ok(Cow::Owned(stored))
     }
 
-    /// What the file has of layers that the game does not have any more: it stays with the chunk.
+    /// Reads the bytes of layers that the game does not have any more: they stay with the chunk.
     fn carried(&self, pos: ChunkPos) -> Result<CarriedCells> {
         if self.carried_default.is_empty() {
             return Ok(CarriedCells { bytes: Vec::new(), is_whole: false });

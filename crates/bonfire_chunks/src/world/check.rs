@@ -9,13 +9,13 @@ use super::cells::DELTA;
 use crate::file::DamagedFrame;
 use crate::format::{FrameKey, FrameKind};
 
-/// What a look at everything has found.
+/// The result of a look at everything.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// Frames that were looked at.
     pub frames: u64,
-    /// What cannot be read, and why.
+    /// The parts that cannot be read, and the reasons.
     pub damaged: Vec<(DamagedFrame, Error)>,
     /// Frames whose checksum is right and whose content could not be looked at: a key, the generator or an upgrade of the
     /// game would be needed. Deltas are counted only if nothing of them can be decoded.

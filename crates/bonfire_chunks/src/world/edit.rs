@@ -332,7 +332,7 @@ impl World {
 pub(super) struct PendingChange {
     pub(super) frames: BTreeMap<FrameKey, NewFrame>,
     pub(super) removed: BTreeSet<FrameKey>,
-    /// Who is in which chunk after the change, if the change may say something new.
+    /// The chunks of bodies and entities after the change, as far as it may move them.
     pub(super) ids: BTreeMap<Resident, Option<ChunkPos>>,
     pub(super) effects: CommitEffects,
 }

@@ -27,7 +27,7 @@ const STABLE_ID: &str = "bonfire.stable_id";
 /// The entries of one part.
 type Part = BTreeMap<Resident, ChunkPos>;
 
-/// What is known of the index.
+/// The known part of the index.
 #[derive(Default)]
 pub(super) struct IdIndex(Mutex<Known>);
 
@@ -408,7 +408,7 @@ fn number(value: Value) -> Option<u64> {
     }
 }
 
-/// What is damaged has nothing that anybody could find.
+/// Treats a damaged frame as one without entries.
 fn none_if_damaged<T: Default>(read: Result<Option<T>>) -> Result<T> {
     match read {
         Ok(found) => Ok(found.unwrap_or_default()),

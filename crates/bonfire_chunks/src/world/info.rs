@@ -20,11 +20,11 @@ pub enum Storage {
     Full,
 }
 
-/// What a world is and how it lies in its store.
+/// The facts of a world and of its store.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorldInfo {
-    /// What its chunks are generated from.
+    /// The seed that its chunks are generated from.
     pub seed: u64,
     /// When it was made, in seconds since 1970.
     pub created: u64,
@@ -36,7 +36,7 @@ pub struct WorldInfo {
     pub tile_size: u16,
     /// Readers of the plain layout understand it.
     pub compat: bool,
-    /// What chunks hold is sealed.
+    /// The content of chunks is sealed.
     pub sealed: bool,
     /// Chunks whose cells are in the file.
     pub chunks: usize,
@@ -61,7 +61,7 @@ pub struct WorldInfo {
 }
 
 impl ChunkWorld {
-    /// What the world is and how it lies in its file.
+    /// Returns the facts of the world and of its store.
     pub fn info(&self) -> WorldInfo {
         let (layers, generator) = {
             let saving = self.inner.saving();

@@ -96,7 +96,7 @@ struct World {
     sets: RwLock<BTreeMap<u8, LayerSet>>,
     /// From those sets to the layers that the game has today.
     conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
-    /// Which chunk each body and each entity with a stable id is in.
+    /// The index of bodies and of entities with stable ids.
     ids: IdIndex,
     /// Chunks whose bodies are to be written again, without the empty ones and those of other chunks.
     stale_bodies: Mutex<BTreeSet<ChunkPos>>,
@@ -253,7 +253,7 @@ impl ChunkWorld {
         &self.inner.report
     }
 
-    /// What its chunks are generated from.
+    /// The seed that its chunks are generated from.
     pub fn seed(&self) -> u64 {
         self.inner.seed
     }

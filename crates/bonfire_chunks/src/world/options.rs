@@ -23,7 +23,7 @@ pub struct ChunkOptions {
     pub(super) layers: Layers,
     pub(super) chunk_size: u16,
     pub(super) tile_size: u16,
-    /// What the game expects of the file.
+    /// The expectations of the game.
     pub(super) seed: Option<u64>,
     pub(super) new_world_seed: u64,
     pub(super) created: Option<u64>,
@@ -94,14 +94,14 @@ impl ChunkOptions {
         self
     }
 
-    /// What the world is generated from, for a game that knows it. A file with another seed is refused with both numbers. Default:
+    /// The seed that the world is generated from, for a game that knows it. A file with another seed is refused with both numbers. Default:
     /// a world has the seed that is in its file.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// What a new world is generated from, for a game that rolls a seed: a world that is there keeps its own. The generator gets
+    /// The seed of a new world, for a game that rolls one: a world that is there keeps its own. The generator gets
     /// the seed of the world, and so does [`ChunkWorld::seed`]. Default: 0.
     pub fn new_world_seed(mut self, seed: u64) -> Self {
         self.new_world_seed = seed;
@@ -114,7 +114,7 @@ impl ChunkOptions {
         self
     }
 
-    /// What makes chunks that were never changed. A file whose chunks were made by a generator with another name is refused.
+    /// The generator of chunks that were never changed. A file whose chunks were made by a generator with another name is refused.
     pub fn generator(mut self, generator: impl Generator + 'static) -> Self {
         self.generator_version = generator.version();
         self.generator_name = generator.name().to_owned();

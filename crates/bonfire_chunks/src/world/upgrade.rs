@@ -10,7 +10,7 @@ use crate::{ChunkPos, ChunkRect, Durability};
 #[derive(Debug)]
 pub struct Upgrade {
     world: ChunkWorld,
-    /// What is to be saved anew, the next one last.
+    /// The frames that are to be saved anew, the next one last.
     left: Vec<FrameKey>,
 }
 

@@ -17,7 +17,7 @@ const SIGNS: &[u8] = b"abcdefghijklmnopqrstuvwxyz?";
 /// A cell that is not in the file.
 const UNKNOWN: char = '.';
 
-/// What a chunk holds.
+/// The content of a chunk.
 pub(crate) struct ShownChunk {
     pos: ChunkPos,
     cells: bonfire::Result<Option<Cells>>,

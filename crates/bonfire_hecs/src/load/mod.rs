@@ -149,7 +149,7 @@ fn has_references(entry: &DataEntry) -> bool {
 /// What is left of a load when its entities are in the world.
 pub(crate) struct CommittedLoad<'s> {
     pub(crate) map: EntityMap,
-    /// What entities outside of the save are in the world.
+    /// The places of entities outside of the save.
     pub(crate) outside: EntityMap,
     pub(crate) respawned: Vec<(EntityId, Entity)>,
     /// Without the archetypes.

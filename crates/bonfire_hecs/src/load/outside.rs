@@ -90,7 +90,7 @@ pub(crate) struct OutsideSearch {
     missing: Vec<(EntityId, StableId)>,
 }
 
-/// What the entities outside of a save are in the world, and the stand-ins that come.
+/// The entities outside of a save: their places in the world, and the stand-ins that come.
 #[derive(Default)]
 pub(crate) struct Outside {
     pub(crate) map: EntityMap,
