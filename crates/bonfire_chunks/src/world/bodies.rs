@@ -2,7 +2,8 @@
 
 use bonfire::{Error, Result};
 
-use super::{ChunkWorld, World, settings_frames};
+use super::settings::settings_frames;
+use super::{ChunkWorld, World};
 use crate::format::{FrameKey, FrameKind, Resident};
 use crate::frames::FrameChange;
 use crate::{Body, BodyId, BodyIds, ChunkPos, ChunkRect, DecodedBodies, Durability, LostBody, decode_bodies};

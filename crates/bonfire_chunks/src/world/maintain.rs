@@ -84,7 +84,7 @@ impl ChunkWorld {
             return Ok(());
         }
         world.frames.store().refresh()?;
-        let mut settings = super::read_settings(&world.frames)?;
+        let mut settings = super::settings::read_settings(&world.frames)?;
         settings.adopt_generator(&world.options)?;
         settings.adopt_layers(&world.options, &world.frames)?;
         let mut saving = world.saving();

@@ -6,9 +6,12 @@ use bonfire::{Error, Result};
 
 use super::ChunkOptions;
 use super::world_frames::WorldFrames;
-use crate::format::{FrameKind, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take};
+use crate::format::{
+    FrameKey, FrameKind, FrameTag, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take,
+};
+use crate::frames::NewFrame;
 use crate::layers::NAME_BYTES_MAX;
-use crate::{ChunkRect, Conversion, LayerSet};
+use crate::{ChunkPos, ChunkRect, Conversion, LayerSet};
 
 /// Parts behind the layer sets, which a file may have or not.
 const GENERATOR: u8 = 1;
@@ -156,6 +159,37 @@ fn decode_generator(bytes: &mut &[u8]) -> Result<String> {
     *bytes = rest;
     let name = std::str::from_utf8(name);
     Ok(name.map_err(|error| Error::corrupt(format!("the name of the generator: {error}")))?.to_owned())
+}
+
+/// Settings are there twice.
+pub(super) const SETTINGS_PLACES: [ChunkPos; 2] = [ChunkPos::new(0, 0), ChunkPos::new(0, 1)];
+
+pub(super) fn read_settings(frames: &WorldFrames) -> Result<Settings> {
+    read_first(frames, Settings::decode)
+}
+
+/// Reads the first copy of the settings that is whole.
+pub(super) fn read_first<T>(frames: &WorldFrames, decode: impl Fn(&[u8]) -> Result<T>) -> Result<T> {
+    let mut first_error = None;
+    for pos in SETTINGS_PLACES {
+        match frames.read(FrameKey::new(FrameKind::Settings, pos), |_, data| decode(data)) {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| {
+        Error::corrupt("the settings of this world are lost, so its cells cannot be read")
+    }))
+}
+
+pub(super) fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item = NewFrame> {
+    let data = settings.encode(header);
+    SETTINGS_PLACES.into_iter().map(move |pos| NewFrame {
+        key: FrameKey::new(FrameKind::Settings, pos),
+        tag: FrameTag::default(),
+        data: data.clone(),
+    })
 }
 
 #[cfg(test)]
