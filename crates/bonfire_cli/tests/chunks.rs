@@ -43,10 +43,10 @@ fn info_tells_what_a_world_is() {
 fn a_healthy_world_is_ok() {
     let world = World::new();
     let text = run_on("verify", &world.path, &[]);
-    // Four chunks, bodies, entities, and the settings twice.
-    assert_eq!((text.code, &*text.stdout), (Some(0), "ok: 4 chunks, 8 parts checked\n"));
+    // Four chunks, bodies and where they are, entities, and the settings twice.
+    assert_eq!((text.code, &*text.stdout), (Some(0), "ok: 4 chunks, 9 parts checked\n"));
     let json = run_on("verify", &world.path, &["--json"]).json();
-    assert_eq!((&json["result"], &json["parts"], &json["damaged"]), (&json!("ok"), &json!(8), &json!([])));
+    assert_eq!((&json["result"], &json["parts"], &json["damaged"]), (&json!("ok"), &json!(9), &json!([])));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_sealed_world_shows_its_structure_and_with_the_key_its_content() {
     let info = run_on("info", &world.path, &["--json", "--key-file", &right]).json();
     assert_eq!(info["bodies"], 1);
     let text = run_on("verify", &world.path, &["--key-file", &right]);
-    assert_eq!((text.code, &*text.stdout), (Some(0), "ok: 4 chunks, 8 parts checked\n"));
+    assert_eq!((text.code, &*text.stdout), (Some(0), "ok: 4 chunks, 9 parts checked\n"));
     assert_eq!(run_on("verify", &world.path, &["--key-file", &wrong]).code, Some(2));
     // Nothing is written without the key.
     let refused = run_on("compact", &world.path, &[]);
