@@ -151,6 +151,7 @@ impl ChunkFile {
         };
         self.compactions.steps.fetch_add(1, Relaxed);
         let worked = pass.work_beside_saves(&self.commits, bytes_max, progress);
+        let worked = worked.and_then(|bytes| self.sync_in_turn(&mut pass).map(|()| bytes));
         let is_outdated = pass.is_outdated(&self.state());
         let worked = match worked {
             _ if is_outdated => Err(Error::conflict("the file was written anew while it was compacted")),
@@ -160,6 +161,16 @@ impl ChunkFile {
         self.next_file().put_back(worked.is_ok().then_some(pass));
         self.compactions.bytes_copied.fetch_add(worked?, Relaxed);
         if catches_up { self.catch_up(bytes_max) } else { Ok(StepOutcome::More) }
+    }
+
+    /// Makes durable what was copied, if it is much. Two syncs at a time take longer than one after the other, so this one is in
+    /// the turn of a save.
+    fn sync_in_turn(&self, pass: &mut CompactionPass) -> Result<()> {
+        if !pass.is_sync_due() || self.compactions.saves_waiting.load(Acquire) > 0 {
+            return Ok(());
+        }
+        let _turn = self.writer();
+        pass.sync()
     }
 
     /// Commits to the new file what it lacks, up to so many bytes. If it lacks nothing, it takes the place of the file.

@@ -30,7 +30,7 @@ use crate::format::{FrameKey, FramePlace, Header};
 use crate::frames::FrameChange;
 
 /// Copied bytes that are made durable together: a save whose sync comes at the same time has no more to wait for.
-const SYNC_BYTES: u64 = 1 << 20;
+const SYNC_BYTES: u64 = 256 << 10;
 
 /// The file that is to replace an open one.
 #[derive(Default)]
@@ -256,10 +256,6 @@ impl CompactionPass {
                 let mut heard = |copied| progress(copied, self.frames);
                 let copied = new.copy_some(&mut draft, &self.old.frames(false), bytes_max, &mut heard)?;
                 self.unsynced += copied;
-                if self.unsynced >= SYNC_BYTES {
-                    draft.sync().map_err(write_error(&*self.disk, "compact", &self.name))?;
-                    self.unsynced = 0;
-                }
                 self.phase = Phase::Copy(draft);
                 Ok(copied)
             }
@@ -277,6 +273,20 @@ impl CompactionPass {
                 self.phase = phase;
                 Ok(bytes_max)
             }
+        }
+    }
+
+    /// Returns true if so much was copied that it is to be made durable.
+    pub(super) fn is_sync_due(&self) -> bool {
+        self.unsynced >= SYNC_BYTES && matches!(self.phase, Phase::Copy(_))
+    }
+
+    /// Makes durable what was copied, so that the end of the work has less to wait for.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        self.unsynced = 0;
+        match &self.phase {
+            Phase::Copy(draft) => draft.sync().map_err(write_error(&*self.disk, "compact", &self.name)),
+            _ => Ok(()),
         }
     }
 
