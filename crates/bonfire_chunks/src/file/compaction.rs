@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use bonfire::{Error, Result};
 
 use super::chunk_file::ChunkFile;
+use super::commit_file::State;
 use super::counter;
 use super::new_file::FrameProgress;
 use super::next_file::{CompactionPass, NextFile, Phase, Successor};
@@ -178,17 +179,18 @@ impl ChunkFile {
         if self.compactions.saves_waiting.load(Acquire) > 0 {
             return Ok(StepOutcome::Busy);
         }
-        let outcome = self.with_writer(|writer| {
+        // The system takes its time to remove a large file: nobody waits for that.
+        let (outcome, _old) = self.with_writer(|writer| {
             let mut next = self.next_file();
-            let Some(mut pass) = next.take() else { return Ok(StepOutcome::Busy) };
+            let Some(mut pass) = next.take() else { return Ok((StepOutcome::Busy, None)) };
             let caught_up = self.copy_changed(&mut next, &mut pass, bytes_max);
             if matches!(caught_up, Ok(StepOutcome::Compacted)) {
                 next.put_back(None);
                 drop(next);
-                return self.take_place(writer, *pass).map(|()| StepOutcome::Compacted);
+                return self.take_place(writer, *pass).map(|old| (StepOutcome::Compacted, old));
             }
             next.put_back(caught_up.is_ok().then_some(pass));
-            caught_up
+            caught_up.map(|outcome| (outcome, None))
         })?;
         if outcome == StepOutcome::More {
             self.sync_successor()?;
@@ -219,7 +221,9 @@ impl ChunkFile {
             change.frames.extend(self.read_again(key)?);
         }
         if change.is_empty() {
-            return Ok(StepOutcome::Compacted);
+            // What can be made durable without the writer is.
+            let is_sync_due = successor.is_sync_due();
+            return Ok(if is_sync_due { StepOutcome::More } else { StepOutcome::Compacted });
         }
         successor.commit(&change)?;
         self.compactions.bytes_copied.fetch_add(bytes, Relaxed);
@@ -243,8 +247,8 @@ impl ChunkFile {
         synced
     }
 
-    /// Gives a file that has everything the name of this one, and goes on in it.
-    fn take_place(&self, writer: &mut WriterState, mut pass: CompactionPass) -> Result<()> {
+    /// Gives a file that has everything the name of this one, and goes on in it. Returns the old one, which is to be dropped.
+    fn take_place(&self, writer: &mut WriterState, mut pass: CompactionPass) -> Result<Option<State>> {
         if let Phase::CatchUp(successor) = &mut pass.phase {
             self.pass_in_number(successor)?;
             successor.sync()?;
@@ -255,13 +259,14 @@ impl ChunkFile {
             }
             return Err(failure.error);
         }
-        let Some(successor) = pass.into_successor() else { return Ok(()) };
+        let Some(successor) = pass.into_successor() else { return Ok(None) };
         let generation = successor.generation();
         let (state, new_writer) = successor.into_parts();
         writer.go_on_as(new_writer);
-        self.go_on_with(state);
+        let old = self.go_on_with(state);
         self.compactions.passes.fetch_add(1, AcqRel);
-        counter::advance(self.options.counter.as_ref(), &self.name, generation)
+        counter::advance(self.options.counter.as_ref(), &self.name, generation)?;
+        Ok(Some(old))
     }
 
     /// Numbers of saves only rise: the new file has had fewer commits than saves if they changed the same frames.

@@ -144,6 +144,8 @@ pub(super) struct CompactionPass {
 
 /// How far a compaction is.
 pub(super) enum Phase {
+    /// Saves note their keys, and the new file is not there yet.
+    Begin,
     Copy(Draft),
     Check(Box<WrittenFile>, Arc<dyn DiskFile>, FileCheck),
     CatchUp(Box<Successor>),
@@ -160,25 +162,11 @@ pub(super) struct Successor {
 }
 
 impl CompactionPass {
-    /// Creates the new file.
+    /// Takes the file as it is now. The new file comes with the first step.
     pub(super) fn begin(commits: &CommitFile, capacity_min: u32) -> Result<Self> {
-        let mut old = FileSnapshot::of(commits);
-        let kept = frames_to_keep(&old.indices, &FrameChange::default());
-        // They take much memory, and the list of what is copied has all that is needed of them.
-        old.indices = Indices::default();
+        let old = FileSnapshot::of(commits);
         let seal = old.next_seal(&commits.name)?;
         let header = old.next_header(seal.as_deref());
-        let new = NewFile {
-            disk: &*commits.disk,
-            name: &commits.name,
-            temporary: TemporaryName::InSteps,
-            header: header.clone(),
-            capacity_min,
-            generation: old.generation,
-            seal: seal.clone(),
-        };
-        let frames = kept.len() as u64;
-        let draft = new.begin(kept, 0)?;
         Ok(Self {
             disk: commits.disk.clone(),
             name: commits.name.clone(),
@@ -186,8 +174,8 @@ impl CompactionPass {
             old,
             header,
             seal,
-            phase: Phase::Copy(draft),
-            frames,
+            phase: Phase::Begin,
+            frames: 0,
             unsynced: 0,
             is_published: false,
         })
@@ -242,6 +230,14 @@ impl CompactionPass {
         progress: FrameProgress<'_>,
     ) -> Result<u64> {
         match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Begin => {
+                let kept = frames_to_keep(&self.old.indices, &FrameChange::default());
+                // They take much memory, and the list of what is copied has all that is needed of them.
+                self.old.indices = Indices::default();
+                self.frames = kept.len() as u64;
+                self.phase = Phase::Copy(self.new_file(self.old.generation).begin(kept, 0)?);
+                Ok(0)
+            }
             Phase::Copy(mut draft) if draft.is_copied() => {
                 let generation = commits.state().generation.saturating_add(1);
                 let new = self.new_file(generation);
@@ -356,9 +352,14 @@ impl Successor {
         self.commits.write_commit(&mut self.writer, change, None, Durability::Buffered).map(drop)
     }
 
+    /// Returns true if so much was committed that it is to be made durable.
+    pub(super) fn is_sync_due(&self) -> bool {
+        self.writer.end - self.synced_end >= SYNC_BYTES
+    }
+
     /// Makes all commits durable if there are many.
     pub(super) fn sync_if_due(&mut self) -> Result<()> {
-        if self.writer.end - self.synced_end < SYNC_BYTES { Ok(()) } else { self.sync() }
+        if self.is_sync_due() { self.sync() } else { Ok(()) }
     }
 
     /// Makes all commits durable.

@@ -79,7 +79,7 @@ impl ChunkFile {
         }
         let checkpoint = CheckpointState::written(fresh.header.clone(), fresh.side, fresh.tail_start);
         writer.move_to(checkpoint, fresh.chain, fresh.end, generation);
-        self.go_on_with(State {
+        drop(self.go_on_with(State {
             file: new_file,
             indices: fresh.indices,
             first_bytes: fresh.header.encode(),
@@ -88,17 +88,19 @@ impl ChunkFile {
             moves: 0,
             seal: new.seal,
             end: fresh.end,
-        });
+        }));
         counter::advance(self.options.counter.as_ref(), &self.name, generation)
     }
 
-    /// Lets readers go on in the file that has taken the place of this one.
-    pub(super) fn go_on_with(&self, new: State) {
+    /// Lets readers go on in the file that has taken the place of this one. Returns the old one.
+    pub(super) fn go_on_with(&self, new: State) -> State {
         let mut state = self.state_mut();
         let (moves, cell_bytes) = (state.moves + 1, state.header.cell_bytes);
-        *state = State { moves, header: Header { cell_bytes, ..new.header }, ..new };
+        let new = State { moves, header: Header { cell_bytes, ..new.header }, ..new };
+        let old = std::mem::replace(&mut *state, new);
         // What a new file has beside its frames cannot be gained by writing it once more.
         self.dead_bytes_min.store(self.options.dead_bytes_min.max(state.dead_bytes()), Ordering::Relaxed);
+        old
     }
 
     /// Begins a copy of the file as it is now. The world goes on meanwhile.
