@@ -147,6 +147,9 @@ impl OutsideSearch {
 
     /// The saved ids of entities that get stand-ins, as far as these can have them, too.
     pub(crate) fn ids_to_keep(&self, saved: &[EntityId], staying: &StayingEntities) -> Vec<Option<EntityId>> {
+        if self.missing.is_empty() {
+            return Vec::new();
+        }
         let mut slots: HashSet<u32> = saved.iter().map(|id| id.index()).collect();
         let keeps = |id: EntityId| id.generation() != 0 && staying.at(id).is_none();
         let missing = self.missing.iter();

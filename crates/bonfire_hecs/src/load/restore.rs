@@ -35,7 +35,8 @@ pub(crate) fn restore<'s>(
     let missing: HashMap<EntityId, usize> = found.missing_ids().iter().copied().zip(0..).collect();
     let places = match ids {
         RespawnedIds::New => {
-            let saved = plan.entities();
+            // Most worlds have no stand-ins, and then nobody asks.
+            let saved = std::cell::LazyCell::new(|| plan.entities());
             Places::of(world, &plan, |number| missing.get(&saved[number]).copied())
         }
         RespawnedIds::Same => Places::of(world, &plan, |_| None),
