@@ -16,6 +16,9 @@ use super::writer_state::WriterState;
 use crate::format::FrameKey;
 use crate::frames::{FrameChange, NewFrame};
 
+/// How often in a row a step lets saves go first: however many there are, the file is compacted.
+const GIVES_WAY_MAX: usize = 8;
+
 /// The state of compactions, and their counts since the world was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,8 +71,8 @@ impl ChunkFile {
             self.begin_compaction()?;
             match self.compact_some(progress)? {
                 StepOutcome::Compacted => return Ok(()),
-                StepOutcome::More | StepOutcome::Nothing => {}
-                StepOutcome::Busy => pause(),
+                StepOutcome::More => {}
+                StepOutcome::Busy | StepOutcome::Nothing => pause(),
             }
         }
     }
@@ -176,9 +179,12 @@ impl ChunkFile {
 
     /// Commits to the new file what it lacks, up to so many bytes. If it lacks nothing, it takes the place of the file.
     fn catch_up(&self, bytes_max: u64) -> Result<StepOutcome> {
-        if self.compactions.saves_waiting.load(Acquire) > 0 {
+        let gives_way = self.compactions.saves_waiting.load(Acquire) > 0
+            && self.compactions.gave_way.fetch_add(1, AcqRel) < GIVES_WAY_MAX;
+        if gives_way {
             return Ok(StepOutcome::Busy);
         }
+        self.compactions.gave_way.store(0, Release);
         // The system takes its time to remove a large file: nobody waits for that.
         let (outcome, _old) = self.with_writer(|writer| {
             let mut next = self.next_file();

@@ -384,6 +384,8 @@ pub(super) struct Compactions {
     pub(super) is_paused: AtomicBool,
     /// Saves that wait for the writer. A step that needs the writer lets them go first.
     pub(super) saves_waiting: AtomicUsize,
+    /// How often in a row a step has let them.
+    pub(super) gave_way: AtomicUsize,
     /// Passes that came to their end.
     pub(super) passes: AtomicU64,
     pub(super) steps: AtomicU64,

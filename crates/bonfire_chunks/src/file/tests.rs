@@ -283,3 +283,21 @@ fn the_file_keeps_the_rules_of_stores() {
         });
     }
 }
+
+/// Somebody waits for the writer whenever a step looks, and the compaction comes to its end all the same.
+#[test]
+fn saves_that_always_wait_do_not_keep_a_compaction_from_its_end() {
+    let disk = MemoryDisk::new();
+    let mut model = create(&disk);
+    let (file, _) = open(disk, false).expect("it was just made");
+    let mut random = Random::new(4);
+    file.pause_compaction(true);
+    while !file.is_compaction_due() {
+        file.commit(random_change(&mut random, &mut model), Durability::Synced).expect("a disk in memory");
+    }
+    file.pause_compaction(false);
+    let _waiting = file.compactions.wait();
+    let mut outcomes = (0..1000).map(|_| file.step_compaction().expect("a disk in memory"));
+    assert!(outcomes.any(|outcome| outcome == StepOutcome::Compacted));
+    assert_eq!(contents(&file).expect("all is whole"), model);
+}
