@@ -103,6 +103,10 @@ impl Error {
         Self::new(Kind::Custom, message)
     }
 
+    /// An error for something that is not there: its predicate is [`is_not_found`](Self::is_not_found).
+    pub fn not_found(message: impl Display) -> Self {
+        Self::new(Kind::Io(std::io::ErrorKind::NotFound), message)
+    }
     /// An error of a store: what is there is not what the caller expected to replace or to extend.
     pub fn conflict(message: impl Display) -> Self {
         Self::new(Kind::Conflict, message)

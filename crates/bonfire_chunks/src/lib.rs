@@ -11,6 +11,7 @@
 //! | [`Generator`], [`WorldShape`] | creates chunks that were never changed |
 //! | [`Layers`] | the content of a cell, and how it changes between releases |
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
+//! | [`PinInfo`] | a moment of the whole world that stays while the game goes on |
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
 //! | [`ChunkWorker`] | reads and saves on background threads |
 //! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
@@ -59,7 +60,7 @@ pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
-pub use file::{CompactionStatus, DamagedFrame, OpenReport};
+pub use file::{CompactionStatus, DamagedFrame, OpenReport, PinInfo};
 pub use generator::{Generator, WorldShape};
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};

@@ -1,5 +1,7 @@
 //! Checkpoints: bring header, table and side index up to date with the saves, and let the table grow.
 
+use std::collections::BTreeSet;
+
 use bonfire::{Error, Result};
 use bonfire_store::disk::DiskFile;
 
@@ -8,10 +10,13 @@ use super::checkpoint_state::{CheckpointState, TableChanges};
 use super::chunk_file::ChunkFile;
 use super::frame_scanner::FrameScanner;
 use super::names::{path_of, write_error};
+use super::pin_frames::CommitContent;
+use super::pin_frames::PinOperation;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{
-    ENTRY_BYTES, Entry, FrameKey, FrameKind, HEADER_BYTES, Header, SIZE_BYTES, encode_image,
+    ENTRY_BYTES, Entry, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, SIZE_BYTES, decode_places,
+    encode_image, encode_places,
 };
 use crate::frames::{Committed, FrameChange, NewFrame};
 use crate::index::Index;
@@ -29,9 +34,14 @@ impl ChunkFile {
     }
 
     /// Brings header and table up to date. `entities` is the entity section.
-    pub(super) fn checkpoint(&self, writer: &mut WriterState, entities: Option<Vec<u8>>) -> Result<()> {
+    pub(super) fn checkpoint(
+        &self,
+        writer: &mut WriterState,
+        entities: Option<Vec<u8>>,
+    ) -> Result<Checkpointed> {
         if self.is_seal_outdated() {
-            return self.rewrite_in_place(writer, &FrameChange::default(), &mut |_, _| {});
+            self.rewrite_as_is(writer)?;
+            return Ok(Checkpointed::InNewFile);
         }
         let keys_changed = !self.state().indices.of(FrameKind::Chunk).is_sorted();
         if keys_changed {
@@ -42,21 +52,22 @@ impl ChunkFile {
         if count > u64::from(writer.checkpoint.header.capacity()) {
             // The file that replaces this one has more room. Opening replays a few saves more until then.
             if self.next_file().is_under_way() && !self.options.eager {
-                return Ok(());
+                return Ok(Checkpointed::PutOff);
             }
             if self.grow(writer, count)? == Growth::NewFile {
-                return Ok(());
+                return Ok(Checkpointed::InNewFile);
             }
         }
-        self.commit_with_checkpoint(writer, &FrameChange::default(), entities)?;
-        Ok(())
+        let nothing = FrameChange::default();
+        self.commit_with_checkpoint(writer, &CommitContent::save(&nothing), entities)?;
+        Ok(Checkpointed::InPlace)
     }
 
     /// Writes a checkpoint of everything, whether it looks necessary or not.
     pub(super) fn checkpoint_all(&self) -> Result<()> {
         self.with_writer(|writer| {
             writer.checkpoint.mark_all_changed();
-            self.checkpoint(writer, None)
+            self.checkpoint(writer, None).map(drop)
         })
     }
 
@@ -64,11 +75,11 @@ impl ChunkFile {
     pub(super) fn commit_with_checkpoint(
         &self,
         writer: &mut WriterState,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         entities: Option<Vec<u8>>,
     ) -> Result<Committed> {
         let checkpoint = NewCheckpoint { entities };
-        let written = self.commits.write_commit(writer, change, Some(&checkpoint), Durability::Synced)?;
+        let written = self.commits.write_commit(writer, content, Some(&checkpoint), Durability::Synced)?;
         if let Some(checkpoint) = written.checkpoint {
             self.finish_checkpoint(writer, checkpoint);
         }
@@ -114,7 +125,9 @@ impl ChunkFile {
             return self.grow_by_rewrite(writer);
         };
         // Synced on its own: readers must not be led to frames that a sync which fails would take away.
-        self.commits.write_commit(writer, &moved, None, Durability::Synced)?;
+        let content =
+            CommitContent { change: &moved.change, operation: PinOperation::Move { held: &moved.held } };
+        self.commits.write_commit(writer, &content, None, Durability::Synced)?;
         writer.checkpoint.mark_all_changed();
         {
             let mut state = self.state_mut();
@@ -123,14 +136,14 @@ impl ChunkFile {
             state.moves += 1;
         }
         // A copy that has begun meanwhile may know the old places; one that begins from now on knows the new ones.
-        if self.commits.is_pinned() {
+        if self.commits.is_held() {
             return self.grow_by_rewrite(writer);
         }
         Ok(Growth::InPlace)
     }
 
     fn grow_by_rewrite(&self, writer: &mut WriterState) -> Result<Growth> {
-        self.rewrite_in_place(writer, &FrameChange::default(), &mut |_, _| {})?;
+        self.rewrite_as_is(writer)?;
         Ok(Growth::NewFile)
     }
 
@@ -142,7 +155,7 @@ impl ChunkFile {
         let table_bytes = wanted * ENTRY_BYTES as u64;
         let table_end = HEADER_BYTES + table_bytes;
         let section = header.entities - SIZE_BYTES;
-        if self.commits.is_pinned() || table_end > section {
+        if self.commits.is_held() || table_end > section {
             return Ok(None);
         }
         let data_start = self.boundary_behind(header.data_start, table_end)?;
@@ -169,18 +182,57 @@ impl ChunkFile {
     }
 
     /// Reads all frames that begin before `boundary`, as a change that saves them again. `None` if one cannot be read.
-    fn frames_before(&self, boundary: u64) -> Option<FrameChange> {
-        let keys: Vec<FrameKey> = {
+    fn frames_before(&self, boundary: u64) -> Option<MovedFrames> {
+        let (keys, held) = {
             let state = self.state();
-            state.indices.iter().filter(|(_, place)| place.start() < boundary).map(|(key, _)| key).collect()
+            let is_in_the_way = |place: &FramePlace| place.start() < boundary;
+            let present = state.indices.iter().filter(|(_, place)| is_in_the_way(place));
+            let mut held = state.pins.held(&state.indices);
+            held.retain(|(_, place)| is_in_the_way(place));
+            (present.map(|(key, _)| key).collect::<BTreeSet<FrameKey>>(), held)
         };
-        let mut change = FrameChange::default();
-        for key in keys {
-            let frame = self.read(key, |tag, data| Ok(NewFrame { key, tag, data: data.to_vec() }));
-            change.frames.extend(frame.ok()?);
+        let mut moved = MovedFrames::default();
+        for key in &keys {
+            let frame = match key.kind {
+                FrameKind::Return => self.returned_now(*key, &keys),
+                _ => self.read(*key, |tag, data| Ok(NewFrame { key: *key, tag, data: data.to_vec() })),
+            };
+            moved.change.frames.extend(frame.ok()?);
         }
-        Some(change)
+        for (key, place) in held {
+            moved.held.push((self.read_held(key, place).ok()?, place));
+        }
+        Some(moved)
     }
+
+    /// Returns a frame that says of the keys of a return what the world has of them now. Those that are saved again need none.
+    fn returned_now(&self, key: FrameKey, saved_again: &BTreeSet<FrameKey>) -> Result<Option<NewFrame>> {
+        self.read(key, |tag, data| {
+            let state = self.state();
+            let returned = decode_places(data)?.into_iter().map(|(key, _)| key);
+            let now = |key: FrameKey| (key, state.indices.get(key).unwrap_or(FramePlace::NOWHERE));
+            let others: Vec<_> = returned.filter(|key| !saved_again.contains(key)).map(now).collect();
+            Ok(NewFrame { key, tag, data: encode_places(&others) })
+        })
+    }
+}
+
+/// Frames that are in the way of a table.
+#[derive(Default)]
+struct MovedFrames {
+    change: FrameChange,
+    /// Those that only pins have, and where they are.
+    held: Vec<(NewFrame, FramePlace)>,
+}
+
+/// Where a checkpoint was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checkpointed {
+    InPlace,
+    /// The file was written anew.
+    InNewFile,
+    /// Nowhere yet: the file that is about to replace this one has more room.
+    PutOff,
 }
 
 /// The place of a table that grew.

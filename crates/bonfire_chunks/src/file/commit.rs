@@ -4,6 +4,7 @@ use bonfire::Result;
 
 use super::chunk_file::ChunkFile;
 use super::counter;
+use super::pin_frames::CommitContent;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{FrameKey, FrameKind};
@@ -19,17 +20,16 @@ impl ChunkFile {
                 return self.commit_by_rewrite(writer, &change);
             }
             if durability == Durability::Synced && self.can_checkpoint_with(writer, &change) {
-                let committed = self.commit_with_checkpoint(writer, &change, None)?;
-                self.next_file().note_commit(&change);
+                let committed = self.commit_with_checkpoint(writer, &CommitContent::save(&change), None)?;
+                self.next_file().note_save(&change, None);
                 return Ok(committed);
             }
-            let written = self.commits.write_commit(writer, &change, None, durability)?;
-            self.next_file().note_commit(&change);
+            let written =
+                self.commits.write_commit(writer, &CommitContent::save(&change), None, durability)?;
+            self.next_file().note_save(&change, None);
             // A checkpoint needs memory, too.
             drop(change);
-            if durability == Durability::Synced && self.is_checkpoint_due(writer) {
-                self.checkpoint_or_warn(writer);
-            }
+            self.checkpoint_if_due(writer, durability);
             Ok(written.committed)
         })
     }
@@ -37,7 +37,7 @@ impl ChunkFile {
     /// Saves a change by writing the file anew, sealed as files are today.
     fn commit_by_rewrite(&self, writer: &mut WriterState, change: &FrameChange) -> Result<Committed> {
         change.check()?;
-        self.rewrite_in_place(writer, change, &mut |_, _| {})?;
+        self.rewrite_in_place(writer, &CommitContent::save(change), &mut |_, _| {})?;
         let state = self.state();
         Ok(Committed { generation: state.generation, bytes: state.file_bytes() })
     }
@@ -45,6 +45,13 @@ impl ChunkFile {
     /// Returns true if each save has a checkpoint, and the commit of this change can have it.
     fn can_checkpoint_with(&self, writer: &WriterState, change: &FrameChange) -> bool {
         self.options.eager && writer.checkpoint.is_incremental() && !self.changes_chunks(change)
+    }
+
+    /// Brings header and table up to date after a save, if it is time to.
+    pub(super) fn checkpoint_if_due(&self, writer: &mut WriterState, durability: Durability) {
+        if durability == Durability::Synced && self.is_checkpoint_due(writer) {
+            self.checkpoint_or_warn(writer);
+        }
     }
 
     fn is_checkpoint_due(&self, writer: &WriterState) -> bool {

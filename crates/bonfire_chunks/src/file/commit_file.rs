@@ -7,6 +7,7 @@ use bonfire_store::disk::{Disk, DiskFile};
 
 use super::counter::SaveCounter;
 use super::indices::Indices;
+use super::pins::Pins;
 use super::seal::Seal;
 use crate::format::{HEADER_BYTES, Header};
 
@@ -18,13 +19,14 @@ pub(super) struct CommitFile {
     pub(super) counter: Option<SaveCounter>,
     state: RwLock<State>,
     /// The number of copies that are being made: frames must stay where they are.
-    pins: Arc<AtomicUsize>,
+    holds: Arc<AtomicUsize>,
 }
 
 /// The state that readers look at.
 pub(crate) struct State {
     pub(super) file: Arc<dyn DiskFile>,
     pub(crate) indices: Indices,
+    pub(crate) pins: Pins,
     pub(crate) header: Header,
     /// The bytes where the header was when the file was looked at. They differ from `header` if that is a copy.
     pub(super) first_bytes: [u8; HEADER_BYTES as usize],
@@ -40,7 +42,8 @@ pub(crate) struct State {
 impl State {
     /// Bytes of the file that nothing needs any more.
     pub(crate) fn dead_bytes(&self) -> u64 {
-        (self.end - self.header.data_start).saturating_sub(self.indices.frame_bytes())
+        let used = self.indices.frame_bytes() + self.pins.held_bytes();
+        (self.end - self.header.data_start).saturating_sub(used)
     }
 
     pub(crate) fn file_bytes(&self) -> u64 {
@@ -50,7 +53,7 @@ impl State {
 
 impl CommitFile {
     pub(super) fn new(disk: Arc<dyn Disk>, name: &str, counter: Option<SaveCounter>, state: State) -> Self {
-        Self { disk, name: name.to_owned(), counter, state: RwLock::new(state), pins: Arc::default() }
+        Self { disk, name: name.to_owned(), counter, state: RwLock::new(state), holds: Arc::default() }
     }
 
     pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -62,14 +65,14 @@ impl CommitFile {
     }
 
     /// Keeps frames where they are until the guard is dropped.
-    pub(super) fn pin(&self) -> ReadPin {
-        self.pins.fetch_add(1, Ordering::AcqRel);
-        ReadPin(self.pins.clone())
+    pub(super) fn hold(&self) -> FrameHold {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        FrameHold(self.holds.clone())
     }
 
     /// Returns true while frames must stay where they are.
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::Acquire) > 0
     }
 
     pub(super) fn into_state(self) -> State {
@@ -78,9 +81,9 @@ impl CommitFile {
 }
 
 /// Keeps the frames of a file where they are.
-pub(super) struct ReadPin(Arc<AtomicUsize>);
+pub(super) struct FrameHold(Arc<AtomicUsize>);
 
-impl Drop for ReadPin {
+impl Drop for FrameHold {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -7,14 +7,17 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use bonfire::{Error, Result};
 
+use super::change_log::{Lack, PinEvent};
 use super::chunk_file::ChunkFile;
 use super::commit_file::State;
 use super::counter;
 use super::new_file::FrameProgress;
 use super::next_file::{CompactionPass, NextFile, Phase, Successor};
+use super::pin_frames::CommitContent;
+use super::pin_frames::PinOperation;
 use super::writer_state::WriterState;
-use crate::format::FrameKey;
-use crate::frames::{FrameChange, NewFrame};
+use crate::format::{FrameKey, FramePlace};
+use crate::frames::FrameChange;
 
 /// How often in a row a step lets saves go first: however many there are, the file is compacted.
 const GIVES_WAY_MAX: usize = 8;
@@ -60,7 +63,8 @@ impl ChunkFile {
     /// Compacts the file, step by step. `progress` hears how many frames of how many are copied.
     pub(crate) fn compact(&self, progress: FrameProgress<'_>) -> Result<()> {
         if self.is_seal_outdated() {
-            return self.compact_with(&FrameChange::default(), progress);
+            let nothing = FrameChange::default();
+            return self.compact_with(&CommitContent::save(&nothing), progress);
         }
         let passes = self.compactions.passes.load(Acquire);
         loop {
@@ -212,33 +216,68 @@ impl ChunkFile {
         bytes_max: u64,
     ) -> Result<StepOutcome> {
         let Phase::CatchUp(successor) = &mut pass.phase else { return Ok(StepOutcome::More) };
-        let (mut change, mut bytes) = (FrameChange::default(), 0);
-        while let Some(key) = next.pop_changed() {
-            let place = self.state().indices.get(key);
-            let Some(place) = place else {
+        let (mut change, mut bytes, mut has_more) = (FrameChange::default(), 0, false);
+        while let Some(lack) = next.pop_lack() {
+            has_more = true;
+            let (key, pin) = match lack {
+                Lack::Frame(key, pin) => (key, pin),
+                Lack::Operation(event) => {
+                    self.commit_to(successor, std::mem::take(&mut change), Some(&event))?;
+                    continue;
+                }
+            };
+            let Some(place) = self.place_of_lack(key, pin) else {
                 change.removed.extend(successor.place(key).map(|_| key));
                 continue;
             };
             if bytes > 0 && bytes + place.frame_bytes() > bytes_max {
-                next.push_changed(key);
+                next.push_back(key);
                 break;
             }
             bytes += place.frame_bytes();
-            change.frames.extend(self.read_again(key)?);
+            change.frames.push(self.read_held(key, place)?);
         }
-        if change.is_empty() {
+        if !has_more {
             // What can be made durable without the writer is.
             let is_sync_due = successor.is_sync_due();
             return Ok(if is_sync_due { StepOutcome::More } else { StepOutcome::Compacted });
         }
-        successor.commit(&change)?;
+        self.commit_to(successor, change, None)?;
         self.compactions.bytes_copied.fetch_add(bytes, Relaxed);
         self.compactions.bytes_copied_with_writer.fetch_add(bytes, Relaxed);
         Ok(StepOutcome::More)
     }
 
-    fn read_again(&self, key: FrameKey) -> Result<Option<NewFrame>> {
-        self.read(key, |tag, data| Ok(NewFrame { key, tag, data: data.to_vec() }))
+    /// Returns where a frame is that the new file lacks: as of a pin if one is given, or as it is now.
+    fn place_of_lack(&self, key: FrameKey, pin: Option<u32>) -> Option<FramePlace> {
+        let state = self.state();
+        match pin {
+            Some(pin) => state.pins.place(pin, key, &state.indices),
+            None => state.indices.get(key),
+        }
+    }
+
+    /// Commits frames to the new file, and then an operation on pins.
+    fn commit_to(
+        &self,
+        successor: &mut Successor,
+        change: FrameChange,
+        event: Option<&PinEvent>,
+    ) -> Result<()> {
+        let pin = match event {
+            Some(PinEvent::Added(pin)) => Some(pin),
+            _ => None,
+        };
+        if pin.is_some() || !change.is_empty() {
+            let operation = PinOperation::Save(pin);
+            successor.commit(&CommitContent { change: &change, operation })?;
+        }
+        let operation = match event {
+            Some(PinEvent::Removed(number)) => PinOperation::Remove(*number),
+            Some(PinEvent::Returned(number, _)) => PinOperation::Return(*number),
+            Some(PinEvent::Added(_)) | None => return Ok(()),
+        };
+        successor.commit(&CommitContent { change: &FrameChange::default(), operation })
     }
 
     /// Makes durable what was committed to the new file, without the writer.
@@ -279,7 +318,7 @@ impl ChunkFile {
     fn pass_in_number(&self, successor: &mut Successor) -> Result<()> {
         let generation = self.state().generation;
         while successor.generation() <= generation {
-            successor.commit(&FrameChange::default())?;
+            successor.commit(&CommitContent::save(&FrameChange::default()))?;
         }
         Ok(())
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Disk, DiskFile};
 
+use super::commit_file::State;
 use super::frame_reader::read_place;
 use super::indices::Indices;
 use super::names::read_error;
+use super::pins::Pins;
 use super::recover::{RecoverOptions, Repair, recover};
 use super::seal::Seal;
 use crate::format::{FrameKey, FramePlace, Header};
@@ -19,22 +21,28 @@ pub(super) struct ExpectedFile<'e> {
     pub(super) seal: Option<&'e Arc<Seal>>,
     pub(super) header: &'e Header,
     pub(super) indices: &'e Indices,
+    pub(super) pins: &'e Pins,
 }
 
 impl ExpectedFile<'_> {
     /// Reads the lists of the file as the next session would, and returns a check of its frames.
-    pub(super) fn begin_check(&self, file: &dyn DiskFile) -> Result<FileCheck> {
+    pub(super) fn begin_check(&self, file: &Arc<dyn DiskFile>) -> Result<FileCheck> {
         let wrong = |what: &str| Error::corrupt(format!("`{}` is not as it was written: {what}", self.name));
         file.forget_cached().map_err(read_error(self.disk, "read back", self.name))?;
-        let found = recover(file, &RecoverOptions { seal: self.seal, ..RecoverOptions::default() })?;
+        let found = recover(&**file, &RecoverOptions { seal: self.seal, ..RecoverOptions::default() })?;
         if found.repair != Repair::Nothing || found.header.as_ref() != Some(self.header) {
             return Err(wrong("its structure is damaged"));
         }
-        let frames: Vec<(FrameKey, FramePlace)> = found.indices.iter().collect();
+        let mut frames: Vec<(FrameKey, FramePlace)> = found.indices.iter().collect();
         let are_known = frames.iter().all(|(key, place)| self.indices.get(*key) == Some(*place));
         if !are_known || frames.len() != self.indices.iter().count() {
             return Err(wrong("a frame is missing"));
         }
+        let found = State::found(file.clone(), self.header.clone(), found)?;
+        if !found.pins.are_same(self.pins) {
+            return Err(wrong("a pin is missing"));
+        }
+        frames.extend(found.pins.held(&found.indices));
         Ok(FileCheck { frames, checked: 0, bytes: Vec::new() })
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bonfire::Result;
 use bonfire_store::disk::{Disk, DiskFile};
 
-use super::commit_file::{CommitFile, ReadPin};
+use super::commit_file::{CommitFile, FrameHold};
 use super::indices::Indices;
 use super::names::{TemporaryName, no_key};
 use super::new_file::{FramesToCopy, NewFile};
+use super::pins::Pins;
 use super::seal::Seal;
-use crate::format::{Flags, Header};
+use crate::ChunkRect;
+use crate::format::{Flags, FrameKey, FrameKind, Header};
 
 /// A file at some moment, which the next one is made of. Its frames stay where they are.
 pub(super) struct FileSnapshot {
@@ -21,14 +23,15 @@ pub(super) struct FileSnapshot {
     pub(super) generation: u64,
     /// Counts how often frames had been moved.
     pub(super) moves: u64,
+    pub(super) pins: Pins,
     seal: Option<Arc<Seal>>,
-    _pin: ReadPin,
+    _hold: FrameHold,
 }
 
 impl FileSnapshot {
     pub(super) fn of(commits: &CommitFile) -> Self {
-        // In this order: what is pinned is what is copied.
-        let _pin = commits.pin();
+        // In this order: what is held is what is copied.
+        let _hold = commits.hold();
         let state = commits.state();
         Self {
             file: state.file.clone(),
@@ -36,8 +39,20 @@ impl FileSnapshot {
             header: state.header.clone(),
             generation: state.generation.saturating_add(1),
             moves: state.moves,
+            pins: state.pins.clone(),
             seal: state.seal.clone(),
-            _pin,
+            _hold,
+        }
+    }
+
+    /// Makes it the file as of a pin, without any pins.
+    pub(super) fn go_back_to(&mut self, number: u32) {
+        let pins = std::mem::take(&mut self.pins);
+        let present = std::mem::take(&mut self.indices);
+        for kind in FrameKind::CONTENT {
+            for (pos, place) in pins.range(number, kind, &ChunkRect::ALL, &present) {
+                self.indices.set(FrameKey::new(kind, pos), place);
+            }
         }
     }
 
@@ -65,12 +80,12 @@ impl FileSnapshot {
     /// Returns the header of the next file, without places.
     pub(super) fn next_header(&self, seal: Option<&Seal>) -> Header {
         let proven = if seal.is_some() { Flags::PROVEN } else { 0 };
-        let flags = Flags(self.header.flags.0 | proven);
+        let flags = Flags(self.header.flags.0 | proven).with(Flags::PINNED, !self.pins.is_empty());
         Header { flags, modified: crate::clock::unix_seconds(), ..self.header.clone() }
     }
 
     pub(super) fn frames(&self, has_other_writer: bool) -> FramesToCopy<'_> {
-        let Self { file, indices, seal, .. } = self;
-        FramesToCopy { file: &**file, indices, seal: seal.as_deref(), has_other_writer }
+        let Self { file, indices, pins, seal, .. } = self;
+        FramesToCopy { file: &**file, indices, pins, seal: seal.as_deref(), has_other_writer }
     }
 }

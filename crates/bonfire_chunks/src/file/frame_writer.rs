@@ -2,7 +2,7 @@
 
 use bonfire_store::disk::{DiskFile, bytes_to_border};
 
-use crate::format::{FrameKey, FrameTag, SIZE_BYTES, WrittenFrame};
+use crate::format::{Frame, FrameKey, FrameTag, SIZE_BYTES, WrittenFrame};
 
 /// Buffers are written when they are so long.
 pub(super) const WRITE_BYTES: usize = 4 << 20;
@@ -31,7 +31,31 @@ impl<'f> FrameWriter<'f> {
         generation: u64,
         data: &[u8],
     ) -> std::io::Result<WrittenFrame> {
+        self.append(key, tag, generation, data, |_| {})
+    }
+
+    /// A frame that belongs to pinned moments alone.
+    pub(super) fn pinned_frame(
+        &mut self,
+        key: FrameKey,
+        tag: FrameTag,
+        generation: u64,
+        data: &[u8],
+    ) -> std::io::Result<WrittenFrame> {
+        self.append(key, tag, generation, data, |bytes| Frame::set_pinned_only(bytes, true))
+    }
+
+    fn append(
+        &mut self,
+        key: FrameKey,
+        tag: FrameTag,
+        generation: u64,
+        data: &[u8],
+        finish: impl FnOnce(&mut [u8]),
+    ) -> std::io::Result<WrittenFrame> {
+        let start = self.buffer.len();
         let appended = WrittenFrame::new(&mut self.buffer, self.at, key, tag, generation, &[data]);
+        finish(&mut self.buffer[start..]);
         self.end = appended.place.end();
         if self.buffer.len() >= WRITE_BYTES {
             self.flush()?;

@@ -1,11 +1,11 @@
-//! Where everything is: an index for each kind of content.
+//! Where everything is: an index for each kind.
 
 use crate::format::{Entry, FrameKey, FrameKind, FramePlace};
 use crate::index::Index;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Indices {
-    by_kind: [Index; FrameKind::CONTENT.len()],
+    by_kind: [Index; FrameKind::INDEXED.len()],
 }
 
 impl Indices {
@@ -61,19 +61,19 @@ impl Indices {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FrameKey, FramePlace)> {
         let of =
             |kind: FrameKind| self.of(kind).iter().map(move |(pos, place)| (FrameKey::new(kind, pos), place));
-        FrameKind::CONTENT.into_iter().flat_map(of)
+        FrameKind::INDEXED.into_iter().flat_map(of)
     }
 
     /// All that the page table does not list.
     pub(super) fn others(&self) -> impl Iterator<Item = (FrameKey, FramePlace)> {
-        let others = FrameKind::CONTENT.into_iter().filter(|kind| *kind != FrameKind::Chunk);
+        let others = FrameKind::INDEXED.into_iter().filter(|kind| *kind != FrameKind::Chunk);
         others
             .flat_map(|kind| self.of(kind).iter().map(move |(pos, place)| (FrameKey::new(kind, pos), place)))
     }
 
     /// How many those are.
     pub(super) fn others_len(&self) -> u64 {
-        FrameKind::CONTENT
+        FrameKind::INDEXED
             .iter()
             .filter(|kind| **kind != FrameKind::Chunk)
             .map(|kind| self.of(*kind).len() as u64)
@@ -82,6 +82,6 @@ impl Indices {
 }
 
 fn number(kind: FrameKind) -> usize {
-    let found = FrameKind::CONTENT.iter().position(|content| *content == kind);
-    found.unwrap_or_else(|| unreachable!("only content is looked up"))
+    let found = FrameKind::INDEXED.iter().position(|content| *content == kind);
+    found.unwrap_or_else(|| unreachable!("only kinds with an index are looked up"))
 }

@@ -1,7 +1,7 @@
 //! Files that are written as a whole, to be new worlds or to replace others. They get their name when they are durable.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
@@ -12,7 +12,10 @@ use super::file_check::{ExpectedFile, FileCheck};
 use super::frame_reader::read_place;
 use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::indices::Indices;
+use super::kept_frames::{FrameOwner, KeptFrame, KeptFrames, MovedFrames, pins_of_new_file};
 use super::names::{TemporaryName, take_lock, write_error};
+use super::pin_frames::CommitContent;
+use super::pins::{FrameAside, Pins};
 use super::proof::ProofChain;
 use super::recover::{RecoverOptions, recover};
 use super::replay::digest;
@@ -50,6 +53,7 @@ pub(super) struct WrittenFile {
     pub(super) end: u64,
     pub(super) tail_start: u64,
     pub(super) side: SideIndexChain,
+    pub(super) pins: Pins,
     /// `None` if the file is not sealed.
     pub(super) chain: Option<ProofChain>,
 }
@@ -58,6 +62,7 @@ pub(super) struct WrittenFile {
 pub(super) struct FramesToCopy<'o> {
     pub(super) file: &'o dyn DiskFile,
     pub(super) indices: &'o Indices,
+    pub(super) pins: &'o Pins,
     /// `None` if it is not sealed.
     pub(super) seal: Option<&'o Seal>,
     /// Another process may write to it, and over frames that it has moved.
@@ -69,22 +74,24 @@ pub(super) struct Draft {
     file: Arc<dyn DiskFile>,
     /// The kind of the world, with the places that are known so far.
     header: Header,
-    /// The frames that are copied, in the order in which the new file has them.
-    kept: Vec<(FrameKey, FramePlace)>,
+    /// The frames that are copied.
+    kept: KeptFrames,
+    /// Where those are that pins may name.
+    moved: MovedFrames,
     /// The number of frames that were copied.
     copied: usize,
     /// Where the next frame begins.
     end: u64,
     buffer: Vec<u8>,
-    /// The bytes of frames that turned out to be damaged. They are put aside.
-    damaged: Vec<NewFrame>,
+    /// The frames that turned out to be damaged. What is left of them is put aside.
+    damaged: Vec<DamagedCopy>,
     new: NewContent,
 }
 
 impl Draft {
     /// Returns true if all frames were copied.
     pub(super) fn is_copied(&self) -> bool {
-        self.copied == self.kept.len()
+        self.copied == self.kept.frames.len()
     }
 
     /// Returns the file.
@@ -103,17 +110,19 @@ impl NewFile<'_> {
     pub(super) fn write(
         &self,
         old: Option<&FramesToCopy<'_>>,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         progress: FrameProgress<'_>,
     ) -> Result<(Arc<dyn DiskFile>, WrittenFile)> {
-        let kept = old.map(|old| frames_to_keep(old.indices, change)).unwrap_or_default();
-        let chunks = change.frames.iter().filter(|frame| frame.key.kind == FrameKind::Chunk).count();
-        let total = (kept.len() + change.frames.len()) as u64;
+        let kept = old.map(|old| KeptFrames::of(old.indices, old.pins, content)).unwrap_or_default();
+        // Frames of pins themselves are written anew.
+        let new = content.change.frames.iter().filter(|frame| frame.key.kind.is_content());
+        let chunks = new.clone().filter(|frame| frame.key.kind == FrameKind::Chunk).count();
+        let total = (kept.frames.len() + content.change.frames.len()) as u64;
         self.fill(self.begin(kept, chunks)?, |draft| {
             while let Some(old) = old.filter(|_| !draft.is_copied()) {
                 self.copy_some(draft, old, WRITE_BYTES as u64, &mut |frames| progress(frames, total))?;
             }
-            self.add_frames(draft, change.frames.iter().map(Ok))?;
+            self.add_frames(draft, new.map(Ok))?;
             progress(total, total);
             Ok(())
         })
@@ -126,7 +135,7 @@ impl NewFile<'_> {
         frames: impl Iterator<Item = Result<NewFrame>>,
     ) -> Result<()> {
         let _lock = take_lock(self.disk, self.name)?;
-        drop(self.fill(self.begin(Vec::new(), chunks)?, |draft| self.add_frames(draft, frames))?);
+        drop(self.fill(self.begin(KeptFrames::default(), chunks)?, |draft| self.add_frames(draft, frames))?);
         self.publish().map_err(|failure| failure.error)
     }
 
@@ -138,7 +147,7 @@ impl NewFile<'_> {
     ) -> Result<(Arc<dyn DiskFile>, WrittenFile)> {
         let written = add(&mut draft).and_then(|()| {
             let written = self.finish(&mut draft)?;
-            let mut check = self.begin_check(&*draft.file, &written)?;
+            let mut check = self.begin_check(&draft.file, &written)?;
             while !check.is_done() {
                 check.check_some(&*draft.file, u64::MAX)?;
             }
@@ -153,8 +162,10 @@ impl NewFile<'_> {
     }
 
     /// Creates the file, with room for a table of the frames that are to be copied and so many chunks more.
-    pub(super) fn begin(&self, kept: Vec<(FrameKey, FramePlace)>, chunks: usize) -> Result<Draft> {
-        let chunks = chunks + kept.iter().filter(|(key, _)| key.kind == FrameKind::Chunk).count();
+    pub(super) fn begin(&self, kept: KeptFrames, chunks: usize) -> Result<Draft> {
+        let is_chunk =
+            |frame: &&KeptFrame| frame.key.kind == FrameKind::Chunk && frame.owner == FrameOwner::World;
+        let chunks = chunks + kept.frames.iter().filter(is_chunk).count();
         let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
         let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
@@ -164,6 +175,7 @@ impl NewFile<'_> {
             file: self.create_temporary()?.into(),
             header: Header { flags, table_bytes, data_start, ..self.header.clone() },
             kept,
+            moved: MovedFrames::default(),
             copied: 0,
             end: data_start,
             buffer: Vec::new(),
@@ -200,16 +212,22 @@ impl NewFile<'_> {
         let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
         let start = draft.end;
         let mut bytes = Vec::new();
-        for (key, place) in &draft.kept[draft.copied..] {
+        for frame in &draft.kept.frames[draft.copied..] {
+            let KeptFrame { key, place, owner } = *frame;
             if out.end > start && out.end - start + place.frame_bytes() > bytes_max {
                 break;
             }
-            let copied = read_place(old.file, *key, *place, &mut bytes)
-                .and_then(|place| self.copy_frame(old, *key, place, &bytes, &mut out));
+            let copied = read_place(old.file, key, place, &mut bytes)
+                .and_then(|place| self.copy_frame(old, KeptFrame { place, ..*frame }, &mut bytes, &mut out));
             match copied {
-                Ok(place) => {
-                    draft.new.places.insert(*key, place);
-                    draft.new.entities.add(*key, &bytes[4..bytes.len() - TRAILER_BYTES as usize]);
+                Ok(to) => {
+                    if draft.kept.pins.names(place) {
+                        draft.moved.note(place, to);
+                    }
+                    if owner == FrameOwner::World {
+                        draft.new.places.insert(key, to);
+                        draft.new.entities.add(key, &bytes[4..bytes.len() - TRAILER_BYTES as usize]);
+                    }
                 }
                 Err(error) if error.is_corrupt() && self.was_overwritten(old) => {
                     return Err(Error::conflict(
@@ -218,11 +236,12 @@ impl NewFile<'_> {
                 }
                 Err(error) if error.is_corrupt() => {
                     tracing::warn!(world = %self.name, %error, "a damaged part of a chunk world is put aside");
-                    draft.damaged.extend(key.kind.damaged().map(|kind| NewFrame {
+                    let left = key.kind.damaged().map(|kind| NewFrame {
                         key: FrameKey::new(kind, key.pos),
                         tag: place.tag,
                         data: std::mem::take(&mut bytes),
-                    }));
+                    });
+                    draft.damaged.push(DamagedCopy { frame: *frame, left });
                 }
                 Err(error) => return Err(error),
             }
@@ -244,14 +263,14 @@ impl NewFile<'_> {
     fn copy_frame(
         &self,
         old: &FramesToCopy<'_>,
-        key: FrameKey,
-        place: FramePlace,
-        bytes: &[u8],
+        KeptFrame { key, place, owner }: KeptFrame,
+        bytes: &mut [u8],
         out: &mut FrameWriter<'_>,
     ) -> Result<FramePlace> {
         let failed = write_error(self.disk, "write", self.name);
         let offset = out.next_offset();
         let (Some(old), Some(seal)) = (old.seal, &self.seal) else {
+            Frame::set_pinned_only(bytes, owner == FrameOwner::Pins);
             out.raw(bytes).map_err(failed)?;
             return Ok(FramePlace { offset, ..place });
         };
@@ -260,23 +279,31 @@ impl NewFile<'_> {
             .ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
         let mut data = data.to_vec();
         old.take_over(&mut data, FrameIdentity::of(&frame), seal, offset)?;
-        Ok(out.frame(key, place.tag, frame.generation, &data).map_err(failed)?.place)
+        let written = match owner {
+            FrameOwner::World => out.frame(key, place.tag, frame.generation, &data),
+            FrameOwner::Pins => out.pinned_frame(key, place.tag, frame.generation, &data),
+        };
+        Ok(written.map_err(failed)?.place)
     }
 
     /// Writes a frame, sealed if the file is.
     fn write_frame(
         &self,
-        key: FrameKey,
-        tag: FrameTag,
-        data: &[u8],
+        NewFrame { key, tag, data }: &NewFrame,
+        owner: FrameOwner,
         out: &mut FrameWriter<'_>,
     ) -> Result<WrittenFrame> {
+        let (key, tag) = (*key, *tag);
         let (generation, offset) = (self.generation, out.next_offset());
         let sealed = match &self.seal {
             None => None,
             Some(seal) => Some(seal.seal(data, FrameIdentity { key, tag, generation, offset })?),
         };
-        let written = out.frame(key, tag, generation, sealed.as_deref().unwrap_or(data));
+        let data = sealed.as_deref().unwrap_or(data);
+        let written = match owner {
+            FrameOwner::World => out.frame(key, tag, generation, data),
+            FrameOwner::Pins => out.pinned_frame(key, tag, generation, data),
+        };
         written.map_err(write_error(self.disk, "write", self.name))
     }
 
@@ -290,9 +317,9 @@ impl NewFile<'_> {
         let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
         for frame in frames {
             let frame = frame?;
-            let NewFrame { key, tag, data } = frame.borrow();
-            draft.new.note(*key, self.write_frame(*key, *tag, data, &mut out)?);
-            draft.new.entities.add(*key, data);
+            let frame = frame.borrow();
+            draft.new.note(frame.key, self.write_frame(frame, FrameOwner::World, &mut out)?);
+            draft.new.entities.add(frame.key, &frame.data);
         }
         out.flush().map_err(write_error(self.disk, "write", self.name))?;
         (draft.end, draft.buffer) = (out.end, out.buffer);
@@ -301,13 +328,53 @@ impl NewFile<'_> {
 
     /// Writes the frames that are put aside, then what comes behind all frames and before them, and makes everything durable.
     pub(super) fn finish(&self, draft: &mut Draft) -> Result<WrittenFile> {
-        let damaged = std::mem::take(&mut draft.damaged);
-        self.add_frames(draft, damaged.iter().map(Ok))?;
+        let aside = self.put_aside(draft)?;
+        let pins = self.add_pins(draft, &aside)?;
         let file = draft.file.clone();
         let out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
         let new = std::mem::take(&mut draft.new);
         let written = self.write_lists(out, new, draft.header.clone());
-        written.map_err(write_error(self.disk, "write", self.name))
+        let mut written = written.map_err(write_error(self.disk, "write", self.name))?;
+        written.pins = pins;
+        written.pins.finish_loading(&written.indices);
+        Ok(written)
+    }
+
+    /// Writes what is left of damaged frames.
+    fn put_aside(&self, draft: &mut Draft) -> Result<Vec<FrameAside>> {
+        let mut all = Vec::new();
+        let file = draft.file.clone();
+        let mut out = FrameWriter::new(&*file, draft.end, std::mem::take(&mut draft.buffer));
+        for DamagedCopy { frame, left } in std::mem::take(&mut draft.damaged) {
+            let aside = match &left {
+                None => None,
+                Some(left) => {
+                    let written = self.write_frame(left, frame.owner, &mut out)?;
+                    if frame.owner == FrameOwner::World {
+                        draft.new.note(left.key, written);
+                    }
+                    Some((left.key, written.place))
+                }
+            };
+            all.push(FrameAside { key: frame.key, from: frame.place, aside });
+        }
+        out.flush().map_err(write_error(self.disk, "write", self.name))?;
+        (draft.end, draft.buffer) = (out.end, out.buffer);
+        Ok(all)
+    }
+
+    /// Writes what describes pins, now that it is known where their frames are.
+    fn add_pins(&self, draft: &mut Draft, aside: &[FrameAside]) -> Result<Pins> {
+        if draft.kept.pins.is_empty() {
+            return Ok(Pins::default());
+        }
+        let mut present = Indices::default();
+        for (key, place) in &draft.new.places {
+            present.set(*key, *place);
+        }
+        let (pins, frames) = pins_of_new_file(&draft.kept.pins, &draft.moved, aside, &present);
+        self.add_frames(draft, frames.iter().map(Ok))?;
+        Ok(pins)
     }
 
     /// Writes what comes behind the frames, and what comes before them.
@@ -362,14 +429,15 @@ impl NewFile<'_> {
         out.file.sync()?;
         let (end, tail_start) = (commit.place.end(), section.end());
         let generation = self.generation;
-        Ok(WrittenFile { header, indices, generation, end, tail_start, side: side_chain, chain })
+        let pins = Pins::default();
+        Ok(WrittenFile { header, indices, generation, end, tail_start, side: side_chain, pins, chain })
     }
 
     /// Begins a check of the file: a disk, a cable or memory that lies is found while the old file is there.
-    pub(super) fn begin_check(&self, file: &dyn DiskFile, written: &WrittenFile) -> Result<FileCheck> {
-        let WrittenFile { header, indices, .. } = written;
+    pub(super) fn begin_check(&self, file: &Arc<dyn DiskFile>, written: &WrittenFile) -> Result<FileCheck> {
+        let WrittenFile { header, indices, pins, .. } = written;
         let Self { disk, name, seal, .. } = self;
-        ExpectedFile { disk: *disk, name, seal: seal.as_ref(), header, indices }.begin_check(file)
+        ExpectedFile { disk: *disk, name, seal: seal.as_ref(), header, indices, pins }.begin_check(file)
     }
 
     /// Gives a file that was written its name. The error says whether the name may be the new file's.
@@ -393,7 +461,7 @@ impl NewFile<'_> {
         if self.disk.open(self.name, Access::Read).is_ok() {
             return Err(Error::conflict(format!("`{}` is there already", self.name)));
         }
-        drop(self.write(None, change, &mut |_, _| {})?);
+        drop(self.write(None, &CommitContent::save(change), &mut |_, _| {})?);
         self.publish().map_err(|failure| failure.error)
     }
 }
@@ -405,25 +473,11 @@ pub(super) struct PublishError {
     pub(super) may_have_name: bool,
 }
 
-/// The frames of a file that a change leaves as they are, in the order in which a new file has them.
-pub(super) fn frames_to_keep(indices: &Indices, change: &FrameChange) -> Vec<(FrameKey, FramePlace)> {
-    let changed: HashSet<FrameKey> =
-        change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied()).collect();
-    let mut kept: Vec<(FrameKey, FramePlace)> =
-        indices.iter().filter(|(key, _)| !changed.contains(key)).collect();
-    kept.sort_unstable_by_key(|(key, _)| (order(*key), *key));
-    kept
-}
-
-/// Returns the part of the file that a frame belongs to. Frames that are there twice lie at both ends, so that one piece of
-/// damage does not meet both.
-fn order(key: FrameKey) -> u8 {
-    match key.kind {
-        FrameKind::Settings if key.pos.y == 0 => 0,
-        FrameKind::Schema if key.pos.y >= 0 => 0,
-        FrameKind::Settings | FrameKind::Schema => 2,
-        _ => 1,
-    }
+/// A frame that could not be copied.
+struct DamagedCopy {
+    frame: KeptFrame,
+    /// What is left of it; `None` if there is another copy of the same.
+    left: Option<NewFrame>,
 }
 
 /// The frames that were written to a new file.

@@ -2,27 +2,31 @@
 //!
 //! | phase | a step | saves meanwhile |
 //! |---|---|---|
-//! | copy | copies frames that the file had when the pass began | note their keys |
-//! | check | reads what was written, as the next session would | note their keys |
+//! | copy | copies frames that the file had when the pass began | are noted |
+//! | check | reads what was written, as the next session would | are noted |
 //! | catch up | commits what saves have changed since the pass began | are committed to both files |
 //!
 //! A file that has caught up is whole, and has everything: it can take the place of the other. Until then it has a name of its own, and
 //! a crash leaves nothing but a file to be removed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bonfire::Result;
 use bonfire_store::disk::{Disk, DiskFile};
 
+use super::change_log::{ChangeLog, Lack, PinEvent};
 use super::checkpoint_state::CheckpointState;
 use super::commit_file::{CommitFile, State};
 use super::file_check::FileCheck;
 use super::file_snapshot::FileSnapshot;
 use super::indices::Indices;
+use super::kept_frames::KeptFrames;
 use super::names::{TemporaryName, write_error};
-use super::new_file::{Draft, FrameProgress, NewFile, WrittenFile, frames_to_keep};
+use super::new_file::{Draft, FrameProgress, NewFile, WrittenFile};
+use super::pin_frames::CommitContent;
+use super::pin_frames::{PinOperation, PinToAdd};
+use super::pins::Pins;
 use super::seal::Seal;
 use super::writer_state::WriterState;
 use crate::Durability;
@@ -36,8 +40,8 @@ const SYNC_BYTES: u64 = 256 << 10;
 #[derive(Default)]
 pub(super) struct NextFile {
     pass: PassSlot,
-    /// Keys that have changed since the pass began, and that the new file does not have yet.
-    changed: BTreeSet<FrameKey>,
+    /// What has changed since the pass began, and the new file does not have yet.
+    log: ChangeLog,
 }
 
 /// Where the pass is.
@@ -65,7 +69,7 @@ impl NextFile {
 
     /// Begins a pass.
     pub(super) fn begin(&mut self, pass: CompactionPass) {
-        self.changed.clear();
+        self.log.clear();
         self.pass = PassSlot::Here(Box::new(pass));
     }
 
@@ -94,35 +98,79 @@ impl NextFile {
             PassSlot::Away | PassSlot::Abandoned => PassSlot::Abandoned,
             PassSlot::Here(_) | PassSlot::None => PassSlot::None,
         };
-        self.changed.clear();
+        self.log.clear();
     }
 
-    /// Notes the keys of a commit, and makes the same commit in the new file if it catches up already.
-    pub(super) fn note_commit(&mut self, change: &FrameChange) {
-        if !self.is_under_way() {
-            return;
-        }
+    /// Notes a save and the pin that was made with it. A new file that catches up already gets both at once.
+    pub(super) fn note_save(&mut self, change: &FrameChange, pin: Option<PinToAdd>) {
         let keys = || change.frames.iter().map(|frame| frame.key).chain(change.removed.iter().copied());
-        let PassSlot::Here(pass) = &mut self.pass else { return self.changed.extend(keys()) };
-        let Phase::CatchUp(successor) = &mut pass.phase else { return self.changed.extend(keys()) };
-        match successor.commit(change) {
-            Ok(()) => keys().for_each(|key| _ = self.changed.remove(&key)),
-            Err(error) => {
-                tracing::warn!(world = %pass.name, %error, "a compaction is given up");
-                self.abandon();
+        let can_follow = self.log.has_no_operation() && (pin.is_none() || self.log.is_empty());
+        let operation = PinOperation::Save(pin.as_ref());
+        match self.follow(can_follow, &CommitContent { change, operation }) {
+            Followed::Nobody => {}
+            Followed::Yes => self.log.forget_keys(keys()),
+            Followed::Later => {
+                self.log.note_keys(keys());
+                if let Some(pin) = pin {
+                    self.log.note(PinEvent::Added(pin));
+                }
             }
         }
     }
 
-    /// Takes the next key that the new file does not have as it is now.
-    pub(super) fn pop_changed(&mut self) -> Option<FrameKey> {
-        self.changed.pop_first()
+    /// Notes an operation on pins.
+    pub(super) fn note_pin(&mut self, event: PinEvent) {
+        let operation = match &event {
+            PinEvent::Added(pin) => PinOperation::Save(Some(pin)),
+            PinEvent::Removed(number) => PinOperation::Remove(*number),
+            PinEvent::Returned(number, _) => PinOperation::Return(*number),
+        };
+        let change = FrameChange::default();
+        let can_follow = self.log.is_empty();
+        if let Followed::Later = self.follow(can_follow, &CommitContent { change: &change, operation }) {
+            self.log.note(event);
+        }
     }
 
-    /// Puts back a key that was taken.
-    pub(super) fn push_changed(&mut self, key: FrameKey) {
-        self.changed.insert(key);
+    /// Makes a commit in the new file, too, if it is so far.
+    fn follow(&mut self, can_follow: bool, content: &CommitContent<'_>) -> Followed {
+        let pass = match &mut self.pass {
+            PassSlot::None | PassSlot::Abandoned => return Followed::Nobody,
+            PassSlot::Away => return Followed::Later,
+            PassSlot::Here(pass) => pass,
+        };
+        let successor = match &mut pass.phase {
+            Phase::CatchUp(successor) if can_follow => successor,
+            _ => return Followed::Later,
+        };
+        match successor.commit(content) {
+            Ok(()) => Followed::Yes,
+            Err(error) => {
+                tracing::warn!(world = %pass.name, %error, "a compaction is given up");
+                self.abandon();
+                Followed::Nobody
+            }
+        }
     }
+
+    /// Takes the next thing that the new file lacks.
+    pub(super) fn pop_lack(&mut self) -> Option<Lack> {
+        self.log.pop()
+    }
+
+    /// Puts back a frame that was taken.
+    pub(super) fn push_back(&mut self, key: FrameKey) {
+        self.log.push_back(key);
+    }
+}
+
+/// What the new file has of a commit.
+enum Followed {
+    /// There is no new file.
+    Nobody,
+    Yes,
+    /// It gets it when it catches up.
+    Later,
 }
 
 /// One compaction.
@@ -146,7 +194,7 @@ pub(super) struct CompactionPass {
 pub(super) enum Phase {
     /// Saves note their keys, and the new file is not there yet.
     Begin,
-    Copy(Draft),
+    Copy(Box<Draft>),
     Check(Box<WrittenFile>, Arc<dyn DiskFile>, FileCheck),
     CatchUp(Box<Successor>),
     /// The file has its name.
@@ -184,7 +232,8 @@ impl CompactionPass {
     /// Bytes that a pass writes, as far as it is known when it begins.
     pub(super) fn bytes_needed(state: &State, capacity_min: u32) -> u64 {
         let chunks = state.header.count.max(capacity_min);
-        state.indices.frame_bytes() + u64::from(chunks) * 3 * crate::format::ENTRY_BYTES as u64
+        let frames = state.indices.frame_bytes() + state.pins.held_bytes();
+        frames + u64::from(chunks) * 3 * crate::format::ENTRY_BYTES as u64
     }
 
     fn new_file(&self, generation: u64) -> NewFile<'_> {
@@ -231,11 +280,16 @@ impl CompactionPass {
     ) -> Result<u64> {
         match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::Begin => {
-                let kept = frames_to_keep(&self.old.indices, &FrameChange::default());
+                let kept = {
+                    let nothing = FrameChange::default();
+                    KeptFrames::of(&self.old.indices, &self.old.pins, &CommitContent::save(&nothing))
+                };
                 // They take much memory, and the list of what is copied has all that is needed of them.
                 self.old.indices = Indices::default();
-                self.frames = kept.len() as u64;
-                self.phase = Phase::Copy(self.new_file(self.old.generation).begin(kept, 0)?);
+                self.old.pins = Pins::default();
+                self.frames = kept.frames.len() as u64;
+                let draft = self.new_file(self.old.generation).begin(kept, 0)?;
+                self.phase = Phase::Copy(Box::new(draft));
                 Ok(0)
             }
             Phase::Copy(mut draft) if draft.is_copied() => {
@@ -243,7 +297,7 @@ impl CompactionPass {
                 let new = self.new_file(generation);
                 let written = new.finish(&mut draft)?;
                 let file = draft.into_file();
-                let check = new.begin_check(&*file, &written)?;
+                let check = new.begin_check(&file, &written)?;
                 self.phase = Phase::Check(Box::new(written), file, check);
                 Ok(0)
             }
@@ -328,6 +382,7 @@ impl Successor {
         let state = State {
             file,
             indices: written.indices,
+            pins: written.pins,
             first_bytes: written.header.encode(),
             header: written.header,
             generation,
@@ -348,8 +403,8 @@ impl Successor {
     }
 
     /// Appends a commit. It is durable after the next [`sync`](Self::sync).
-    pub(super) fn commit(&mut self, change: &FrameChange) -> Result<()> {
-        self.commits.write_commit(&mut self.writer, change, None, Durability::Buffered).map(drop)
+    pub(super) fn commit(&mut self, content: &CommitContent<'_>) -> Result<()> {
+        self.commits.write_commit(&mut self.writer, content, None, Durability::Buffered).map(drop)
     }
 
     /// Returns true if so much was committed that it is to be made durable.

@@ -9,6 +9,7 @@ use super::chunk_file::{ChunkFile, FileOptions};
 use super::commit_file::State;
 use super::frame_reader::read_place;
 use super::names::{TemporaryName, no_key, path_of, take_lock, write_error};
+use super::pins::Pins;
 use super::proof::ProofChain;
 use super::recover::{Recovered, recover, recover_beside_a_writer};
 use super::report::OpenReport;
@@ -58,7 +59,9 @@ impl ChunkFile {
             seal: recovered.seal.clone(),
             end: recovered.end,
             indices: std::mem::take(&mut recovered.indices),
+            pins: Pins::default(),
         };
+        let state = state.with_pins(&report.damaged).map_err(|error| error.in_key(&path_of(&*disk, name)))?;
         let chain = chain_of(&state, recovered.last_proof)?;
         let world = Self::new(disk, name, access, options, state);
         if let Some(lock) = lock {

@@ -36,11 +36,11 @@ impl ProofChain {
     }
 
     /// Returns the chain with the sum after a commit. `before` is where frames were.
-    pub(super) fn with_entries(
+    pub(super) fn with_entries<'e>(
         mut self,
         seal: &Seal,
         before: &Indices,
-        entries: &[(FrameKey, FramePlace)],
+        entries: impl Iterator<Item = &'e (FrameKey, FramePlace)>,
     ) -> Result<Self> {
         for (key, place) in entries {
             if let Some(old) = before.get(*key) {

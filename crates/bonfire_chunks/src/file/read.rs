@@ -9,11 +9,13 @@ use bonfire_store::disk::Access;
 use super::chunk_file::ChunkFile;
 use super::commit_file::State;
 use super::frame_reader::{damaged, read_place};
+use super::moment::Moment;
 use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
 use super::report::DamagedFrame;
 use super::seal::Seal;
 use crate::format::{Flags, FrameKey, FramePlace, FrameTag, HEADER_BYTES, SIZE_BYTES, TRAILER_BYTES};
+use crate::frames::NewFrame;
 
 impl ChunkFile {
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
@@ -22,12 +24,22 @@ impl ChunkFile {
         key: FrameKey,
         use_it: impl FnOnce(FrameTag, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
+        self.read_at(None, key, use_it)
+    }
+
+    /// The same, as of a pin if one is given.
+    pub(super) fn read_at<T>(
+        &self,
+        moment: Option<Moment>,
+        key: FrameKey,
+        use_it: impl FnOnce(FrameTag, &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         // Taken out: what `use_it` calls may read too.
         let mut bytes = BUFFER.take();
-        let place = self.read_frame(key, &mut bytes);
+        let place = self.read_frame(moment, key, &mut bytes);
         let used = match place {
             Ok(Some((place, seal))) => {
                 let data = self.open_frame(key, place, seal.as_deref(), &mut bytes);
@@ -70,15 +82,17 @@ impl ChunkFile {
     /// Reads a frame as it lies in the file, checked.
     fn read_frame(
         &self,
+        moment: Option<Moment>,
         key: FrameKey,
         bytes: &mut Vec<u8>,
     ) -> Result<Option<(FramePlace, Option<Arc<Seal>>)>> {
         loop {
             let (file, place, moves, seal) = {
                 let state = self.state();
-                let Some(place) = state.indices.get(key) else {
+                let place_of = state.places_at(moment)?;
+                let Some(place) = place_of(key) else {
                     let was_damaged =
-                        key.kind.damaged().and_then(|kind| state.indices.get(FrameKey::new(kind, key.pos)));
+                        key.kind.damaged().and_then(|kind| place_of(FrameKey::new(kind, key.pos)));
                     return if was_damaged.is_some() {
                         Err(damaged(key, "it was found damaged earlier"))
                     } else {
@@ -101,6 +115,18 @@ impl ChunkFile {
         }
     }
 
+    /// Reads a frame by its place, as only pins have it.
+    pub(super) fn read_held(&self, key: FrameKey, place: FramePlace) -> Result<NewFrame> {
+        let (file, seal) = {
+            let state = self.state();
+            (state.file.clone(), state.seal.clone())
+        };
+        let mut bytes = Vec::new();
+        let place = read_place(&*file, key, place, &mut bytes)?;
+        let data = self.open_frame(key, place, seal.as_deref(), &mut bytes)?;
+        Ok(NewFrame { key, tag: place.tag, data: data.to_vec() })
+    }
+
     /// Returns true if another process has written a checkpoint to the file, or replaced it, since it was opened.
     fn is_outdated(&self) -> bool {
         let Ok(file) = self.disk.open(&self.name, Access::Read) else { return false };
@@ -115,20 +141,13 @@ impl ChunkFile {
         }
         let file =
             self.disk.open(&self.name, Access::Read).map_err(read_error(&*self.disk, "open", &self.name))?;
-        let recovered = recover_beside_a_writer(&*file, &self.options.recover_options())?;
+        let mut recovered = recover_beside_a_writer(&*file, &self.options.recover_options())?;
         self.options.check_trust(&self.name, &recovered)?;
-        let header = recovered.header.ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
+        let header =
+            recovered.header.take().ok_or_else(|| Error::corrupt("the header of this world is lost"))?;
+        let found = State::found(file.into(), header, recovered)?;
         let mut state = self.state_mut();
-        *state = State {
-            file: file.into(),
-            indices: recovered.indices,
-            header,
-            first_bytes: recovered.first_bytes,
-            generation: recovered.generation,
-            moves: state.moves + 1,
-            seal: recovered.seal,
-            end: recovered.end,
-        };
+        *state = State { moves: state.moves + 1, ..found };
         Ok(())
     }
 
@@ -137,7 +156,7 @@ impl ChunkFile {
         let all: Vec<(FrameKey, FramePlace)> = self.state().indices.iter().collect();
         let (mut found, mut bytes) = (Vec::new(), Vec::new());
         for (number, (key, place)) in all.iter().enumerate() {
-            let checked = self.read_frame(*key, &mut bytes).and_then(|frame| match frame {
+            let checked = self.read_frame(None, *key, &mut bytes).and_then(|frame| match frame {
                 Some((place, Some(seal))) => {
                     self.open_frame(*key, place, Some(&seal), &mut bytes).map(|_| ())
                 }

@@ -511,10 +511,15 @@ fn restore_listed(
             checkpoint.is_some_and(|checkpoint| generation > checkpoint.generation)
                 || named.is_some_and(|frame| generation > frame.generation)
         };
-        let is_fine = replay
-            .events
-            .get(key)
-            .is_some_and(|event| event.place.offset >= place.offset || is_newer(event.generation));
+        // A whole checkpoint that names another frame than a save before it: the world has returned to that frame since.
+        let is_of_past = |event: &FrameEvent| {
+            let is_before = checkpoint.is_some_and(|checkpoint| event.generation <= checkpoint.generation);
+            is_before && named.is_some() && event.place.offset != place.offset
+        };
+        let is_fine = replay.events.get(key).is_some_and(|event| {
+            let is_later = event.place.offset >= place.offset || is_newer(event.generation);
+            is_later && !is_of_past(event)
+        });
         if is_fine {
             continue;
         }

@@ -5,11 +5,13 @@ use bonfire::Result;
 use super::chunk_file::ChunkFile;
 use super::frame_writer::WRITE_BYTES;
 use super::names::{read_error, write_error};
+use super::pin_frames::CommitContent;
+use super::pin_frames::PinOperation;
 use super::recover::{Recovered, Repair};
 use super::report::{DamagedFrame, OpenReport};
 use super::writer_state::WriterState;
 use crate::Durability;
-use crate::format::FrameKey;
+use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::frames::{DATA_BYTES_MAX, FrameChange, NewFrame};
 
 impl ChunkFile {
@@ -28,11 +30,21 @@ impl ChunkFile {
         match recovered.repair {
             Repair::Nothing | Repair::Tail => Ok(()),
             Repair::Checkpoint => {
-                self.commit(change, Durability::Synced)?;
+                self.put_aside(&change)?;
                 self.checkpoint_all()
             }
-            Repair::Rewrite => self.compact_with(&change, &mut |_, _| {}),
+            Repair::Rewrite => self.compact_with(&put_aside(&change), &mut |_, _| {}),
         }
+    }
+
+    /// Saves what is left of damaged frames in the place of those frames.
+    fn put_aside(&self, change: &FrameChange) -> Result<()> {
+        self.with_writer(|writer| {
+            if self.is_seal_outdated() {
+                return self.rewrite_in_place(writer, &put_aside(change), &mut |_, _| {});
+            }
+            self.commits.write_commit(writer, &put_aside(change), None, Durability::Synced).map(drop)
+        })
     }
 
     /// Cuts off what lies behind the last save, and writes the saves behind the last checkpoint once more: if a sync of them has
@@ -55,6 +67,17 @@ impl ChunkFile {
         writer.sync(&*file, &self.name)
     }
 
+    /// Returns what takes the place of a damaged frame of a pin: the same, or what says that it is lost.
+    fn mended(&self, key: FrameKey) -> Option<NewFrame> {
+        let state = self.state();
+        let pin = state.pins.get(key.pos.x.cast_unsigned());
+        match key.kind {
+            FrameKind::Pin => Some(NewFrame { key, tag: FrameTag::default(), data: pin?.record.encode() }),
+            FrameKind::PinDifference => Some(NewFrame { key, tag: FrameTag::LOST, data: Vec::new() }),
+            _ => None,
+        }
+    }
+
     /// The change that puts aside what is damaged, so that it is not taken for something that was never there.
     fn quarantine(&self, damaged: &[DamagedFrame]) -> Result<FrameChange> {
         let file = self.state().file.clone();
@@ -63,6 +86,10 @@ impl ChunkFile {
         // A hostile file may claim all of itself for each of many frames.
         let mut room = len;
         for DamagedFrame { key, place } in damaged {
+            if let Some(frame) = self.mended(*key) {
+                change.frames.push(frame);
+                continue;
+            }
             change.removed.push(*key);
             let Some(kind) = key.kind.damaged() else { continue };
             let here = place.end().min(len).saturating_sub(place.start());
@@ -75,4 +102,9 @@ impl ChunkFile {
         }
         Ok(change)
     }
+}
+
+/// The content of a commit that puts damaged frames aside. What is damaged now is damaged for every pin that has it.
+fn put_aside(change: &FrameChange) -> CommitContent<'_> {
+    CommitContent { change, operation: PinOperation::Move { held: &[] } }
 }

@@ -7,9 +7,10 @@ use bonfire::Result;
 
 use super::frame_scanner::{FrameScan, FrameScanner};
 use super::proof::{ClaimedState, FileSeal};
+use super::seal::Seal;
 use crate::format::{
     Commit, Entry, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Proof, SideIndex,
-    decode_image,
+    decode_image, decode_places,
 };
 
 /// The last change to a frame, and the save that made it.
@@ -51,6 +52,8 @@ pub(super) struct Replay {
     pub(super) last: Option<Proof>,
     /// The headers that saves have found, each once in a row.
     pub(super) headers: Vec<[u8; HEADER_BYTES as usize]>,
+    /// Frames that everybody may read end with a proof.
+    has_proofs: bool,
 }
 
 /// The last change to each frame. Those of chunks are apart: a list of all chunks takes the place of all of them at once.
@@ -127,9 +130,10 @@ impl Replay {
             claimed: None,
             last: None,
             headers: Vec::new(),
+            has_proofs: saves.iter().any(|saved| saved.commit.proof.is_some()),
         };
         if saves.is_empty() && checkpoint.is_none() {
-            replay.apply_frames(scan);
+            replay.apply_frames(scan, scanner)?;
         } else {
             replay.apply_saves(&saves, scan, scanner, checkpoint)?;
         }
@@ -176,18 +180,41 @@ impl Replay {
     }
 
     /// Applies all frames: not one save is left to tell which of them count.
-    fn apply_frames(&mut self, scan: &FrameScan) {
-        for frame in scan.frames.iter().filter(|frame| frame.kind.is_content()) {
-            self.write(frame);
+    fn apply_frames(&mut self, scan: &FrameScan, scanner: &FrameScanner<'_>) -> Result<()> {
+        for frame in scan.frames.iter().filter(|frame| frame.kind.is_indexed()) {
+            self.write(frame, scanner)?;
         }
         self.generation = scan.frames.iter().map(|frame| frame.generation).max();
         self.end = scan.frames.last().map(|frame| frame.place.end());
+        Ok(())
     }
 
-    fn write(&mut self, frame: &Frame) {
+    /// Applies a frame that no commit lists.
+    fn write(&mut self, frame: &Frame, scanner: &FrameScanner<'_>) -> Result<()> {
+        if frame.is_pinned_only {
+            return Ok(());
+        }
         let fate = if frame.place.tag == FrameTag::REMOVED { FrameFate::Removed } else { FrameFate::Written };
         let event = FrameEvent { place: frame.place, generation: frame.generation, fate };
         self.events.insert(frame.key(), event);
+        match (frame.kind, fate) {
+            (FrameKind::Return, FrameFate::Written) => self.return_by(frame, frame.generation, scanner),
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies a return: the world has frames again that later saves had replaced.
+    fn return_by(&mut self, frame: &Frame, generation: u64, scanner: &FrameScanner<'_>) -> Result<()> {
+        let data = scanner.data_of(frame)?;
+        let data = if self.has_proofs { Seal::read_unchecked(&data) } else { Ok(&data[..]) };
+        // One that does not parse has a right checksum, so it was made by hand.
+        let Ok(returned) = data.and_then(decode_places) else { return Ok(()) };
+        scanner.step(returned.len() as u64)?;
+        for (key, place) in returned {
+            let fate = if place.is_nowhere() { FrameFate::Removed } else { FrameFate::Written };
+            self.events.insert(key, FrameEvent { place, generation, fate });
+        }
+        Ok(())
     }
 
     fn apply(
@@ -200,9 +227,9 @@ impl Replay {
         let generation = saved.frame.generation;
         scanner.step((frames.len() + saved.commit.entries.len()) as u64)?;
         for frame in frames {
-            if frame.kind.is_content() && frame.generation < generation {
+            if frame.kind.is_indexed() && frame.generation < generation {
                 // Of a save whose commit is damaged, or from before the file was written anew.
-                self.write(frame);
+                self.write(frame, scanner)?;
             }
         }
         if self.takes_lists {
@@ -231,6 +258,12 @@ impl Replay {
                 false => FrameFate::Broken,
             };
             self.events.insert(key, FrameEvent { place, generation, fate });
+        }
+        for (key, place) in &saved.commit.entries {
+            let frame = whole.get(&place.offset).filter(|_| key.kind == FrameKind::Return);
+            if let Some(frame) = frame.filter(|_| is_whole(*key, *place, generation, whole)) {
+                self.return_by(frame, generation, scanner)?;
+            }
         }
         Ok(())
     }

@@ -56,11 +56,11 @@ impl DamagedFrame {
 
     /// The chunk that it belongs to; `None` if it belongs to the world as a whole.
     pub fn chunk(&self) -> Option<ChunkPos> {
-        let is_of_world = matches!(self.key.kind, FrameKind::Settings | FrameKind::Schema | FrameKind::Ids);
-        (!is_of_world).then_some(self.key.pos)
+        (!self.key.kind.is_of_world()).then_some(self.key.pos)
     }
 
-    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings`, `schema` or `index of ids`.
+    /// The kind of the damaged part: `chunk`, `bodies`, `entities`, `settings`, `schema`, `index of ids`, `pin`,
+    /// `difference of a pin` or `return to a pin`.
     pub fn kind_name(&self) -> &'static str {
         match self.key.kind {
             FrameKind::DamagedChunk => FrameKind::Chunk.name(),

@@ -13,6 +13,7 @@ use super::entity_section::EntitySection;
 use super::file_snapshot::FileSnapshot;
 use super::names::{TemporaryName, take_lock, write_error};
 use super::new_file::FrameProgress;
+use super::pin_frames::CommitContent;
 use super::writer_state::WriterState;
 use crate::format::{FrameKey, FrameKind, Header};
 use crate::frames::FrameChange;
@@ -40,8 +41,12 @@ impl ChunkFile {
     }
 
     /// Writes the file anew with a change, and without what is dead.
-    pub(super) fn compact_with(&self, change: &FrameChange, progress: FrameProgress<'_>) -> Result<()> {
-        self.with_writer(|writer| self.rewrite_in_place(writer, change, progress))
+    pub(super) fn compact_with(
+        &self,
+        content: &CommitContent<'_>,
+        progress: FrameProgress<'_>,
+    ) -> Result<()> {
+        self.with_writer(|writer| self.rewrite_in_place(writer, content, progress))
     }
 
     /// Puts off the next compaction until twice as much is dead. Called after a compaction that failed.
@@ -59,18 +64,24 @@ impl ChunkFile {
         dead > self.dead_bytes_min.load(Ordering::Relaxed) && self.options.dead_share_max.is_some_and(is_over)
     }
 
+    /// Replaces the file with one that has its frames.
+    pub(super) fn rewrite_as_is(&self, writer: &mut WriterState) -> Result<()> {
+        let nothing = FrameChange::default();
+        self.rewrite_in_place(writer, &CommitContent::save(&nothing), &mut |_, _| {})
+    }
+
     /// Replaces the file with one that has its frames and a change, and goes on in it.
     pub(super) fn rewrite_in_place(
         &self,
         writer: &mut WriterState,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
         self.next_file().abandon();
         let old = FileSnapshot::of(&self.commits);
         let generation = old.generation;
         let new = old.next_file(&*self.disk, &self.name, self.options.capacity_min)?;
-        let (new_file, fresh) = new.write(Some(&old.frames(false)), change, progress)?;
+        let (new_file, fresh) = new.write(Some(&old.frames(false)), content, progress)?;
         if let Err(failure) = new.publish() {
             if failure.may_have_name {
                 writer.poison("the file that replaces it could not be named durably");
@@ -82,6 +93,7 @@ impl ChunkFile {
         drop(self.go_on_with(State {
             file: new_file,
             indices: fresh.indices,
+            pins: fresh.pins,
             first_bytes: fresh.header.encode(),
             header: fresh.header,
             generation,
@@ -138,6 +150,11 @@ pub(crate) struct FileCopy {
 }
 
 impl FileCopy {
+    /// Makes it a copy of the file as of a pin, without any pins.
+    pub(super) fn go_back_to(&mut self, number: u32) {
+        self.snapshot.go_back_to(number);
+    }
+
     /// Writes it, with a change, to another file, which is replaced as a whole.
     pub(crate) fn write(
         self,
@@ -148,7 +165,8 @@ impl FileCopy {
     ) -> Result<()> {
         let _lock = take_lock(disk, name)?;
         let new = self.snapshot.next_file(disk, name, self.capacity_min)?;
-        drop(new.write(Some(&self.snapshot.frames(self.has_other_writer)), change, progress)?);
+        let content = CommitContent::save(change);
+        drop(new.write(Some(&self.snapshot.frames(self.has_other_writer)), &content, progress)?);
         new.publish().map_err(|failure| failure.error)
     }
 }

@@ -1,5 +1,6 @@
 //! Writes a commit to the end of the file: the frames of a save, the frames of a checkpoint if one is due, a commit frame.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
@@ -10,6 +11,7 @@ use super::commit_file::{CommitFile, State};
 use super::counter;
 use super::frame_writer::{FrameWriter, WRITE_BYTES};
 use super::names::write_error;
+use super::pin_frames::{CommitContent, FrameMove, PinEffects, PinFrames, PinOperation};
 use super::proof::ProofChain;
 use super::replay::digest;
 use super::seal::{FrameIdentity, Seal};
@@ -31,13 +33,13 @@ impl CommitFile {
     pub(super) fn write_commit(
         &self,
         writer: &mut WriterState,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         checkpoint: Option<&NewCheckpoint>,
         durability: Durability,
     ) -> Result<WrittenCommit> {
-        change.check()?;
+        content.change.check()?;
         let target = CommitTarget::new(&self.state(), writer.chain)?;
-        let written = self.write_buffered(writer, &target, change, checkpoint).map_err(|error| {
+        let written = self.write_buffered(writer, &target, content, checkpoint).map_err(|error| {
             writer.cut_off(&*target.file);
             write_error(&*self.disk, "write", &self.name)(error)
         })?;
@@ -56,27 +58,34 @@ impl CommitFile {
         &self,
         writer: &mut WriterState,
         target: &CommitTarget,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         checkpoint: Option<&NewCheckpoint>,
     ) -> std::io::Result<CommitFrames> {
         let mut out = FrameWriter::new(&*target.file, writer.end, std::mem::take(&mut writer.buffer));
-        let written = self.write_frames(writer, target, &mut out, change, checkpoint);
+        let written = self.write_frames(writer, target, &mut out, content, checkpoint);
         writer.buffer = out.buffer;
         writer.buffer.shrink_to(2 * WRITE_BYTES);
         written
     }
 
-    /// Writes the frames of a change, those of a checkpoint, and the commit frame.
+    /// Writes the frames of a change, those of pins, those of a checkpoint, and the commit frame.
     fn write_frames(
         &self,
         writer: &WriterState,
         target: &CommitTarget,
         out: &mut FrameWriter<'_>,
-        change: &FrameChange,
+        content: &CommitContent<'_>,
         checkpoint: Option<&NewCheckpoint>,
     ) -> std::io::Result<CommitFrames> {
-        let ChangedFrames { entries, digest } = target.write_change(out, change)?;
-        let mut sealed = target.seal_after(&self.state(), &entries)?;
+        let mut changed = ChangedFrames::default();
+        target.write_change(out, content.change, &mut changed)?;
+        let moved = target.write_moved(out, &content.operation, &changed, &self.state())?;
+        let PinFrames { change: of_pins, effects } =
+            PinFrames::plan(&self.state(), content, moved, target.generation);
+        target.write_change(out, &of_pins, &mut changed)?;
+        let ChangedFrames { entries, crcs } = changed;
+        let digest = digest(crcs.into_iter());
+        let mut sealed = target.seal_after(&self.state(), entries.iter().chain(&effects.returned))?;
         let checkpoint = match checkpoint {
             None => None,
             Some(checkpoint) => {
@@ -105,7 +114,7 @@ impl CommitFile {
         out.frame(key, FrameTag::default(), target.generation, &commit.encode())?;
         out.flush()?;
         let chain = sealed.map(|(_, chain)| chain);
-        Ok(CommitFrames { entries: commit.entries, checkpoint, chain, end: out.end })
+        Ok(CommitFrames { entries: commit.entries, effects, checkpoint, chain, end: out.end })
     }
 
     /// Notes a commit in the writer and in the state that readers look at.
@@ -114,16 +123,12 @@ impl CommitFile {
         writer.end = written.end;
         writer.chain = written.chain;
         writer.checkpoint.note_commit(&written.entries);
+        writer.checkpoint.note_commit(&written.effects.returned);
         let mut state = self.state_mut();
         state.generation = generation;
         state.end = written.end;
-        for (key, place) in &written.entries {
-            if place.is_nowhere() {
-                state.indices.remove(*key);
-            } else {
-                state.indices.set(*key, *place);
-            }
-        }
+        let State { indices, pins, .. } = &mut *state;
+        written.effects.apply(&written.entries, indices, pins);
         WrittenCommit { committed: Committed { generation, bytes }, checkpoint: written.checkpoint }
     }
 }
@@ -146,10 +151,10 @@ impl CommitTarget {
     }
 
     /// Returns the seal, and the chain of proofs with the state after a commit.
-    fn seal_after(
+    fn seal_after<'e>(
         &self,
         before: &State,
-        entries: &[(FrameKey, FramePlace)],
+        entries: impl Iterator<Item = &'e (FrameKey, FramePlace)>,
     ) -> std::io::Result<Option<(Arc<Seal>, ProofChain)>> {
         let (Some(seal), Some(chain)) = (&self.seal, self.chain) else { return Ok(None) };
         let chain = chain.with_entries(seal, &before.indices, entries).map_err(other)?;
@@ -161,39 +166,64 @@ impl CommitTarget {
         &self,
         out: &mut FrameWriter<'_>,
         change: &FrameChange,
-    ) -> std::io::Result<ChangedFrames> {
-        let mut entries = Vec::with_capacity(change.frames.len() + change.removed.len());
-        let mut crcs = Vec::with_capacity(change.frames.len());
-        for NewFrame { key, tag, data } in &change.frames {
-            let written = match &self.seal {
-                None => out.frame(*key, *tag, self.generation, data)?,
-                Some(seal) => {
-                    let (generation, offset) = (self.generation, out.next_offset());
-                    let frame = FrameIdentity { key: *key, tag: *tag, generation, offset };
-                    out.frame(*key, *tag, generation, &seal.seal(data, frame).map_err(other)?)?
-                }
-            };
-            entries.push((*key, written.place));
-            crcs.push(written.crc);
+        changed: &mut ChangedFrames,
+    ) -> std::io::Result<()> {
+        changed.entries.reserve(change.frames.len() + change.removed.len());
+        for frame in &change.frames {
+            let data = self.sealed(out, frame)?;
+            let written = out.frame(frame.key, frame.tag, self.generation, &data)?;
+            changed.entries.push((frame.key, written.place));
+            changed.crcs.push(written.crc);
         }
         for key in &change.removed {
             out.frame(*key, FrameTag::REMOVED, self.generation, &[])?;
-            entries.push((*key, FramePlace::NOWHERE));
+            changed.entries.push((*key, FramePlace::NOWHERE));
         }
-        Ok(ChangedFrames { entries, digest: digest(crcs.into_iter()) })
+        Ok(())
+    }
+
+    /// Returns the data of the next frame as it is to be in the file.
+    fn sealed<'d>(&self, out: &FrameWriter<'_>, frame: &'d NewFrame) -> std::io::Result<Cow<'d, [u8]>> {
+        let NewFrame { key, tag, data } = frame;
+        let Some(seal) = &self.seal else { return Ok(Cow::Borrowed(data)) };
+        let (generation, offset) = (self.generation, out.next_offset());
+        let frame = FrameIdentity { key: *key, tag: *tag, generation, offset };
+        seal.seal(data, frame).map(Cow::Owned).map_err(other)
+    }
+
+    /// Writes the frames that only pins have and that are moved. Returns from where to where all frames are moved.
+    fn write_moved(
+        &self,
+        out: &mut FrameWriter<'_>,
+        operation: &PinOperation<'_>,
+        changed: &ChangedFrames,
+        before: &State,
+    ) -> std::io::Result<Vec<FrameMove>> {
+        let PinOperation::Move { held, .. } = operation else { return Ok(Vec::new()) };
+        let of_present = changed.entries.iter().filter(|(key, _)| key.kind.is_pinned());
+        let from = |key: &FrameKey| before.indices.get(*key);
+        let mut moves: Vec<FrameMove> =
+            of_present.filter_map(|(key, to)| Some((*key, from(key)?, *to))).collect();
+        for (frame, from) in *held {
+            let data = self.sealed(out, frame)?;
+            let written = out.pinned_frame(frame.key, frame.tag, self.generation, &data)?;
+            moves.push((frame.key, *from, written.place));
+        }
+        Ok(moves)
     }
 }
 
 /// The frames of a change that were written.
+#[derive(Default)]
 struct ChangedFrames {
     entries: Vec<(FrameKey, FramePlace)>,
-    /// The checksum of their checksums.
-    digest: u32,
+    crcs: Vec<u32>,
 }
 
 /// All frames of a commit that were written.
 struct CommitFrames {
     entries: Vec<(FrameKey, FramePlace)>,
+    effects: PinEffects,
     checkpoint: Option<WrittenCheckpoint>,
     /// The chain of proofs after the commit.
     chain: Option<ProofChain>,

@@ -77,7 +77,7 @@ impl EntryList {
         for _ in 0..count {
             let entry = take(bytes).map(|entry| decode(&entry));
             let (pos, place, kind) = entry.ok_or_else(|| Error::corrupt("a list of frames is cut"))?;
-            let kind = FrameKind::from_number(kind).filter(|kind| kind.is_content());
+            let kind = FrameKind::from_number(kind).filter(|kind| kind.is_indexed());
             let kind = kind.ok_or_else(|| Error::corrupt("a list names a frame that holds nothing"))?;
             entries.push((FrameKey::new(kind, pos), place));
         }

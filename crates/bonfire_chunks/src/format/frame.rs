@@ -10,6 +10,9 @@ pub(crate) const TRAILER_BYTES: u64 = 32;
 pub(crate) const FRAME_EXTRA_BYTES: u64 = SIZE_BYTES + TRAILER_BYTES;
 const CHECKED_BYTES: usize = 28;
 
+/// The bit of the kind that says that a frame belongs to pinned moments alone.
+const PINNED_ONLY: u8 = 0x80;
+
 /// How trailers begin, so that they are found again where the chain of sizes is broken.
 pub(crate) const MAGIC: [u8; 4] = [0x9B, b'B', b'N', b'F'];
 
@@ -17,6 +20,8 @@ pub(crate) const MAGIC: [u8; 4] = [0x9B, b'B', b'N', b'F'];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
+    /// It was written for pinned moments: the world did not have it when the file was written.
+    pub(crate) is_pinned_only: bool,
     pub(crate) pos: ChunkPos,
     /// Of the save that wrote it.
     pub(crate) generation: u64,
@@ -39,7 +44,8 @@ impl Frame {
         let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
         let len = u32::from_le_bytes(take(bytes)?);
         Some(Self {
-            kind: FrameKind::from_number(kind)?,
+            kind: FrameKind::from_number(kind & !PINNED_ONLY)?,
+            is_pinned_only: kind & PINNED_ONLY != 0,
             pos,
             generation: u64::from_le_bytes(take(bytes)?),
             place: FramePlace { offset, len, tag: FrameTag { storage, codec, layers } },
@@ -63,6 +69,18 @@ impl Frame {
             && frame.crc == crc(crc32c::crc32c(data), trailer);
         *size = (place.len + TRAILER_BYTES as u32).to_le_bytes();
         is_whole.then_some(frame)
+    }
+
+    /// Says in the trailer of a whole frame whether it belongs to pinned moments alone.
+    pub(crate) fn set_pinned_only(bytes: &mut [u8], is_pinned_only: bool) {
+        let (frame, trailer) = bytes.split_at_mut(bytes.len() - TRAILER_BYTES as usize);
+        let kind = &mut trailer[MAGIC.len()];
+        let wanted = *kind & !PINNED_ONLY | if is_pinned_only { PINNED_ONLY } else { 0 };
+        if *kind != wanted {
+            *kind = wanted;
+            let crc = crc(crc32c::crc32c(&frame[SIZE_BYTES as usize..]), trailer);
+            trailer[CHECKED_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        }
     }
 
     /// Whether a checksum of the data belongs to this trailer.
@@ -141,5 +159,11 @@ mod tests {
         }
         let cut = bytes.len() - 1;
         assert_eq!(Frame::check(&mut bytes[..cut], &appended.place), None);
+        let whole = bytes.to_vec();
+        Frame::set_pinned_only(bytes, true);
+        let pinned = Frame::check(bytes, &appended.place).unwrap();
+        assert_eq!((pinned.key(), pinned.is_pinned_only, frame.is_pinned_only), (key, true, false));
+        Frame::set_pinned_only(bytes, false);
+        assert_eq!(bytes, whole);
     }
 }

@@ -20,10 +20,17 @@ impl Flags {
     pub(crate) const SEALED: u16 = 4;
     /// Commits prove all that a sealed file says. Those of version 1 do not.
     pub(crate) const PROVEN: u16 = 8;
-    const KNOWN: u16 = Self::FRAMED | Self::COMPAT | Self::SEALED | Self::PROVEN;
+    /// The file has, or had, pinned moments.
+    pub(crate) const PINNED: u16 = 16;
+    const KNOWN: u16 = Self::FRAMED | Self::COMPAT | Self::SEALED | Self::PROVEN | Self::PINNED;
 
     pub(crate) fn has(self, flag: u16) -> bool {
         self.0 & flag != 0
+    }
+
+    /// Returns the flags with one more, or without it.
+    pub(crate) fn with(self, flag: u16, is_set: bool) -> Self {
+        Self(if is_set { self.0 | flag } else { self.0 & !flag })
     }
 }
 

@@ -6,6 +6,7 @@ mod entry;
 mod frame;
 mod header;
 mod ids;
+mod pin;
 mod settings;
 
 pub(crate) use self::commit::{Commit, CommitProof, Proof, SideIndex, decode_image, encode_image};
@@ -14,6 +15,7 @@ pub(crate) use self::entry::{ENTRY_BYTES, Entry, EntryList};
 pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};
 pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
 pub(crate) use self::ids::{Resident, decode_residents, encode_residents};
+pub(crate) use self::pin::{PinRecord, decode_places, encode_places};
 pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
 
 use crate::ChunkPos;
@@ -49,6 +51,12 @@ pub enum FrameKind {
     DamagedSnapshot = 12,
     /// A part of the index that says which chunk a body, or an entity with a stable id, is in.
     Ids = 13,
+    /// A moment that stays: its name, and what the game says of it. There twice.
+    Pin = 14,
+    /// Frames that the world had at a pinned moment, and has not, or not any more, at the next one.
+    PinDifference = 15,
+    /// Frames that the world has again since it returned to a pinned moment. There twice.
+    Return = 16,
 }
 
 impl FrameKind {
@@ -65,15 +73,42 @@ impl FrameKind {
         Self::Ids,
     ];
 
+    /// The kinds that a file has an index of: those of the game, and those of pinned moments.
+    pub(crate) const INDEXED: [Self; 12] = [
+        Self::Chunk,
+        Self::Bodies,
+        Self::Snapshot,
+        Self::Settings,
+        Self::Schema,
+        Self::DamagedChunk,
+        Self::DamagedBodies,
+        Self::DamagedSnapshot,
+        Self::Ids,
+        Self::Pin,
+        Self::PinDifference,
+        Self::Return,
+    ];
+
     /// Returns the kind with this number: `kind as u8`.
     pub fn from_number(number: u8) -> Option<Self> {
         let others = [Self::EntitySection, Self::Commit, Self::TableImage, Self::SideIndex];
-        Self::CONTENT.into_iter().chain(others).find(|kind| *kind as u8 == number)
+        Self::INDEXED.into_iter().chain(others).find(|kind| *kind as u8 == number)
     }
 
     /// Returns true for the kinds of [`CONTENT`](Self::CONTENT).
     pub fn is_content(self) -> bool {
         Self::CONTENT.contains(&self)
+    }
+
+    /// Returns true for the kinds that a file has an index of.
+    pub(crate) fn is_indexed(self) -> bool {
+        Self::INDEXED.contains(&self)
+    }
+
+    /// Returns true for frames that are as they were in a pinned moment. Settings are those of today: layer sets and ids that
+    /// were given out since then are not forgotten.
+    pub(crate) fn is_pinned(self) -> bool {
+        self.is_content() && self != Self::Settings
     }
 
     /// What a frame of this kind becomes when it is damaged. Settings and schemas are there twice instead.
@@ -84,6 +119,12 @@ impl FrameKind {
             Self::Snapshot => Some(Self::DamagedSnapshot),
             _ => None,
         }
+    }
+
+    /// Returns true for frames that belong to the world as a whole, and to no chunk.
+    pub(crate) fn is_of_world(self) -> bool {
+        let of_pins = matches!(self, Self::Pin | Self::PinDifference | Self::Return);
+        of_pins || matches!(self, Self::Settings | Self::Schema | Self::Ids)
     }
 
     /// What it is called in messages.
@@ -100,6 +141,9 @@ impl FrameKind {
             Self::TableImage => "table image",
             Self::SideIndex => "side index",
             Self::Ids => "index of ids",
+            Self::Pin => "pin",
+            Self::PinDifference => "difference of a pin",
+            Self::Return => "return to a pin",
         }
     }
 }
@@ -122,7 +166,7 @@ impl FrameKey {
     /// The frame for messages: what it holds, and of which chunk if it belongs to one.
     pub(crate) fn describe(self) -> String {
         match self.kind {
-            FrameKind::Settings | FrameKind::Schema | FrameKind::Ids => self.kind.name().to_owned(),
+            kind if kind.is_of_world() => kind.name().to_owned(),
             kind => format!("{} at {}", kind.name(), self.pos),
         }
     }
@@ -143,6 +187,8 @@ impl FrameTag {
     /// Of a frame without data that says that there is nothing of its kind in its place any more. The commit says it too; this
     /// one is for the case that the commit is damaged.
     pub(crate) const REMOVED: Self = Self { storage: 0xFF, codec: 0, layers: 0 };
+    /// Of the difference of a pin that was found damaged: nobody knows which frames it had.
+    pub(crate) const LOST: Self = Self { storage: 1, codec: 0, layers: 0 };
 }
 
 /// The place of the data of a frame in the file.

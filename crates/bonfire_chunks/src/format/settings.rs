@@ -10,7 +10,8 @@ pub(crate) fn encode_head(header: &Header) -> [u8; SETTINGS_HEAD_BYTES] {
     let mut bytes = [0; SETTINGS_HEAD_BYTES];
     bytes[0] = VERSION;
     bytes[1] = header.cell_bytes;
-    bytes[2..4].copy_from_slice(&header.flags.0.to_le_bytes());
+    // Pins come and go.
+    bytes[2..4].copy_from_slice(&header.flags.with(Flags::PINNED, false).0.to_le_bytes());
     bytes[4..12].copy_from_slice(&header.seed.to_le_bytes());
     bytes[12..20].copy_from_slice(&header.created.to_le_bytes());
     bytes[20..22].copy_from_slice(&header.chunk_size.to_le_bytes());

@@ -3,7 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use bonfire::Result;
+use bonfire::{Error, Result};
 use bonfire_store::disk::Disk;
 
 use super::{ChunkWorld, CommitReport, Edit};
@@ -22,8 +22,8 @@ impl ChunkWorld {
     /// The same on a disk of your own, with progress.
     pub fn backup_on(&self, disk: &dyn Disk, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         // A store that is no file is copied as it is while nothing is saved.
-        let turn = self.inner.frames.file().is_none().then(|| self.inner.commit_turn());
-        let copied = self.inner.frames.copy().write(disk, name, &FrameChange::default(), &mut progress);
+        let turn = self.inner.frames.is_store().then(|| self.inner.commit_turn());
+        let copied = self.inner.frames.copy()?.write(disk, name, &FrameChange::default(), &mut progress);
         drop(turn);
         copied
     }
@@ -39,6 +39,9 @@ impl ChunkWorld {
     /// The same on a disk of your own.
     pub fn save_on(&self, disk: &dyn Disk, name: &str, edit: &mut Edit) -> Result<CommitReport> {
         self.check_own(edit)?;
+        if edit.pin.is_some() {
+            return Err(Error::misuse("a pin is made in its own world: commit the edit that has it"));
+        }
         let mut report = CommitReport::default();
         let encoded = self.inner.encode_all(edit)?;
         let turn = self.inner.commit_turn();
@@ -46,10 +49,10 @@ impl ChunkWorld {
             let mut saving = self.inner.saving();
             let bodies = edit.bodies.clone();
             let (change, _) = self.inner.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
-            (change, self.inner.frames.copy())
+            (change, self.inner.frames.copy()?)
         };
         // The game does not wait for what is written from here on, unless the frames are in a store that is no file.
-        let turn = self.inner.frames.file().is_none().then_some(turn);
+        let turn = self.inner.frames.is_store().then_some(turn);
         copy.write(disk, name, &change, &mut |_, _| {})?;
         drop(turn);
         edit.clear();

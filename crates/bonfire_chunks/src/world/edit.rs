@@ -10,6 +10,7 @@ use super::identity::IdEffects;
 use super::settings::{Settings, settings_frames};
 use super::{ChunkWorld, SaveState, World};
 use crate::codec::Delta;
+use crate::file::NewPin;
 use crate::format::{FrameKey, FrameKind, Resident};
 use crate::frames::{FrameChange, NewFrame};
 use crate::{Body, BodyId, ChunkPos, Durability};
@@ -28,6 +29,7 @@ pub struct Edit {
     pub(super) removed: BTreeSet<ChunkPos>,
     /// Only what still has another layer set than the current one is written.
     pub(super) is_upgrade: bool,
+    pub(super) pin: Option<NewPin>,
 }
 
 /// A chunk in a certain way of storing it. Cells are those of the file: without layers that do not persist.
@@ -72,6 +74,7 @@ impl Edit {
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
             is_upgrade: false,
+            pin: None,
         }
     }
 
@@ -145,6 +148,12 @@ impl Edit {
         self
     }
 
+    /// Pins the world as it is after this edit: see [`ChunkWorld::pin`]. Both are there after a crash, or neither.
+    pub fn pin(&mut self, name: impl Into<String>, metadata: impl Into<Vec<u8>>) -> &mut Self {
+        self.pin = Some(NewPin { name: name.into(), metadata: metadata.into() });
+        self
+    }
+
     /// Whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
@@ -153,6 +162,7 @@ impl Edit {
             && self.single_bodies.is_empty()
             && self.entities.is_empty()
             && self.removed.is_empty()
+            && self.pin.is_none()
     }
 
     /// Saves everything, or nothing if there is an error. Afterwards the edit is empty. After an error it still has
@@ -231,7 +241,7 @@ impl World {
             bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
         let (change, effects) = self.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
-        if change.is_empty() {
+        if change.is_empty() && edit.pin.is_none() {
             drop(saving);
             // What was saved without a sync before is made durable by this save, too.
             if durability == Durability::Synced {
@@ -242,7 +252,11 @@ impl World {
         self.frames.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
         drop(saving);
         self.ids.begin(&effects.ids);
-        let committed = self.frames.store().commit(change, durability).inspect_err(|_| self.ids.cancel())?;
+        let committed = match &edit.pin {
+            None => self.frames.store().commit(change, durability),
+            Some(pin) => self.file_with_pins().and_then(|file| file.commit_and_pin(&change, pin, durability)),
+        };
+        let committed = committed.inspect_err(|_| self.ids.cancel())?;
         let mut saving = self.saving();
         (report.generation, report.bytes) = (committed.generation, committed.bytes);
         effects.apply(self, &mut saving);

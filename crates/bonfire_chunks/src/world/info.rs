@@ -50,6 +50,10 @@ pub struct WorldInfo {
     pub file_bytes: u64,
     /// Bytes of those that nothing needs any more.
     pub dead_bytes: u64,
+    /// Pinned moments.
+    pub pins: usize,
+    /// Bytes of frames that pins need and the world as it is now does not.
+    pub pinned_bytes: u64,
     /// Bytes of memory that know where everything is.
     pub index_bytes: usize,
     /// How many saves there were.
@@ -84,6 +88,8 @@ impl ChunkWorld {
             set_aside: self.set_aside(),
             file_bytes: stats.bytes,
             dead_bytes: stats.dead_bytes,
+            pins: frames.file().map_or(0, |file| file.pins().len()),
+            pinned_bytes: frames.file().map_or(0, |file| file.state().pins.held_bytes()),
             index_bytes: stats.index_bytes,
             generation: stats.generation,
             generator: Some(generator).filter(|name| !name.is_empty()),

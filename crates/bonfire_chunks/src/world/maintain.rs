@@ -74,7 +74,7 @@ impl ChunkWorld {
 
     /// Returns what compactions do, and have done since the world was opened.
     pub fn compaction(&self) -> CompactionStatus {
-        self.inner.frames.file().map(ChunkFile::compaction_status).unwrap_or_default()
+        self.inner.frames.file().map(|file| file.compaction_status()).unwrap_or_default()
     }
 
     /// Looks at what another process has saved since: for a world that is open for reading only.

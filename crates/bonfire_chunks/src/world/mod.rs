@@ -11,6 +11,7 @@
 //! | `identity` | which chunk a body or an entity is in |
 //! | `world_frames` | the frames: a file, or another store |
 //! | `info`, `check`, `copies` | what there is; a look at everything; copies |
+//! | `pins` | moments that stay |
 //! | `maintain`, `upgrade` | compaction, worlds that others write to; chunks of earlier releases |
 //! | `stored` | chunks as they lie in the file |
 
@@ -26,6 +27,7 @@ mod info;
 mod maintain;
 mod open;
 mod options;
+mod pins;
 mod settings;
 mod stored;
 mod upgrade;

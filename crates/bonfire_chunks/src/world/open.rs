@@ -42,7 +42,7 @@ impl ChunkWorld {
 
     fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
         let (file, report) = ChunkFile::open(disk, name, access, options.file.clone())?;
-        let frames = WorldFrames::File(Box::new(file));
+        let frames = WorldFrames::File(Arc::new(file));
         let settings = read_settings(&frames)?;
         Self::with_stored_layers(frames, options, report, settings)
     }
@@ -82,7 +82,7 @@ impl ChunkWorld {
             }
             opened => opened?,
         };
-        let frames = WorldFrames::File(Box::new(file));
+        let frames = WorldFrames::File(Arc::new(file));
         let settings = read_settings(&frames)?;
         Self::with_layers_of_game(frames, options, report, settings)
     }
@@ -126,7 +126,7 @@ impl ChunkWorld {
         Ok(Self::of_frames(frames, options, report, settings, changed && is_writable))
     }
 
-    fn of_frames(
+    pub(super) fn of_frames(
         frames: WorldFrames,
         options: ChunkOptions,
         report: OpenReport,

@@ -111,7 +111,8 @@ impl Settings {
             let kinds =
                 [FrameKind::Chunk, FrameKind::Bodies, FrameKind::DamagedChunk, FrameKind::DamagedBodies];
             let all = kinds.into_iter().flat_map(|kind| frames.store().list(kind, &ChunkRect::ALL));
-            all.map(|(_, tag)| tag.layers).collect()
+            let pinned = frames.file().map(|file| file.layer_sets_of_pins()).unwrap_or_default();
+            all.map(|(_, tag)| tag.layers).chain(pinned).collect()
         })
     }
 

@@ -5,14 +5,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bonfire::{Error, Result};
 use bonfire_store::disk::Disk;
 
-use crate::file::{ChunkFile, FileCopy, NewFile, TemporaryName};
+use crate::file::{ChunkFile, FileCopy, NewFile, PinnedFrames, TemporaryName};
 use crate::format::{FrameKey, FrameKind, FramePlace, FrameTag, Header};
 use crate::frames::{FrameChange, FrameStore, NewFrame};
 use crate::{ChunkPos, ChunkRect};
 
 /// The frames of a world.
 pub(super) enum WorldFrames {
-    File(Box<ChunkFile>),
+    File(Arc<ChunkFile>),
+    /// Those of a file as of a pin.
+    Pinned(PinnedFrames),
     /// A store that is no file, and the kind of the world.
     Store(Arc<dyn FrameStore>, RwLock<Header>),
 }
@@ -25,14 +27,29 @@ impl WorldFrames {
     pub(super) fn store(&self) -> &dyn FrameStore {
         match self {
             Self::File(file) => &**file,
+            Self::Pinned(frames) => frames,
             Self::Store(store, _) => &**store,
         }
     }
 
-    /// Returns the file; `None` if the frames are elsewhere.
-    pub(super) fn file(&self) -> Option<&ChunkFile> {
+    /// Returns the file; `None` if the frames are elsewhere, or as of a pin.
+    pub(super) fn file(&self) -> Option<&Arc<ChunkFile>> {
         match self {
             Self::File(file) => Some(file),
+            Self::Pinned(_) | Self::Store(..) => None,
+        }
+    }
+
+    /// Returns true if the frames are in a store that is no file.
+    pub(super) fn is_store(&self) -> bool {
+        matches!(self, Self::Store(..))
+    }
+
+    /// Returns the file that frames come from, as they are now or as of a pin.
+    fn source(&self) -> Option<&ChunkFile> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Pinned(frames) => Some(frames.file()),
             Self::Store(..) => None,
         }
     }
@@ -41,6 +58,7 @@ impl WorldFrames {
     pub(super) fn header(&self) -> Header {
         match self {
             Self::File(file) => file.state().header.clone(),
+            Self::Pinned(frames) => frames.file().state().header.clone(),
             Self::Store(_, header) => header.read().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -48,14 +66,15 @@ impl WorldFrames {
     /// The same frames, of a world of this kind.
     pub(super) fn with_header(self, header: Header) -> Self {
         match self {
-            Self::File(file) => Self::File(file),
             Self::Store(store, _) => Self::of_store(store, header),
+            other => other,
         }
     }
 
     pub(super) fn set_cell_bytes(&self, cell_bytes: u8) {
         match self {
             Self::File(file) => file.set_cell_bytes(cell_bytes),
+            Self::Pinned(_) => {}
             Self::Store(_, header) => {
                 header.write().unwrap_or_else(PoisonError::into_inner).cell_bytes = cell_bytes;
             }
@@ -63,7 +82,7 @@ impl WorldFrames {
     }
 
     pub(super) fn has(&self, flag: u16) -> bool {
-        self.file().is_some_and(|file| file.flags().has(flag))
+        self.source().is_some_and(|file| file.flags().has(flag))
     }
 
     /// Hands the data of a frame to `use_it`. `None` if there is no such frame; an error if there is one and it is damaged.
@@ -74,6 +93,7 @@ impl WorldFrames {
     ) -> Result<Option<T>> {
         let store = match self {
             Self::File(file) => return file.read(key, use_it),
+            Self::Pinned(frames) => return frames.read(key, use_it),
             Self::Store(store, _) => store,
         };
         let (mut use_it, mut used) = (Some(use_it), None);
@@ -91,7 +111,11 @@ impl WorldFrames {
 
     /// Returns where a frame is; nowhere in a store that is no file.
     pub(super) fn place(&self, key: FrameKey) -> FramePlace {
-        let found = self.file().and_then(|file| file.state().indices.get(key));
+        let found = match self {
+            Self::File(file) => file.state().indices.get(key),
+            Self::Pinned(frames) => frames.place(key),
+            Self::Store(..) => None,
+        };
         found.unwrap_or(FramePlace::NOWHERE)
     }
 
@@ -109,11 +133,12 @@ impl WorldFrames {
     }
 
     /// Begins a copy of all frames as they are now.
-    pub(super) fn copy(&self) -> FramesCopy<'_> {
-        match self {
+    pub(super) fn copy(&self) -> Result<FramesCopy<'_>> {
+        Ok(match self {
             Self::File(file) => FramesCopy::OfFile(Box::new(file.copy())),
+            Self::Pinned(frames) => FramesCopy::OfFile(Box::new(frames.copy()?)),
             Self::Store(..) => FramesCopy::OfStore(self),
-        }
+        })
     }
 }
 
