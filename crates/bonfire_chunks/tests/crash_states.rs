@@ -8,13 +8,14 @@
 mod script;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bonfire_chunks::{ChunkWorld, Durability};
 use bonfire_store::disk::Access;
 use bonfire_testkit::disk::{CrashDisk, CrashPoint, CrashState, Explorer, Operation, Random};
 use bonfire_testkit::scale;
 use script::history::{History, is_among};
-use script::{Model, NAME, Shape, random_edit};
+use script::{Model, NAME, PinStep, Shape, random_edit};
 
 const COPY: &str = "copy.save";
 /// How many states are looked at, at most, of one crash: of the first, and of one that follows it.
@@ -30,6 +31,8 @@ struct Kind {
     sealed: bool,
     /// A compaction is under way most of the time.
     in_steps: bool,
+    /// How often moments are pinned, removed and returned to.
+    pins_percent: usize,
 }
 
 struct Script {
@@ -39,6 +42,8 @@ struct Script {
     copy: History,
     saves: usize,
     failed_syncs: usize,
+    pin_steps: usize,
+    returns: usize,
 }
 
 impl Script {
@@ -57,6 +62,8 @@ impl Script {
             copy: History::default(),
             saves: 0,
             failed_syncs: 0,
+            pin_steps: 0,
+            returns: 0,
         };
         let mut model = Model::default();
         script.world.begin(&model);
@@ -74,6 +81,11 @@ impl Script {
                 world = script.with_failed_syncs(&mut random, world, &mut model);
                 continue;
             }
+            if random.chance(kind.pins_percent) {
+                script.step_pins(&mut random, &world, &mut model);
+                assert!(Model::of(&world).expect("all is whole") == model, "seed {seed}");
+                continue;
+            }
             let durability = if random.chance(25) { Durability::Buffered } else { Durability::Synced };
             let mut edit = random_edit(&mut random, &world, shape, &mut model);
             script.world.begin(&model);
@@ -88,6 +100,16 @@ impl Script {
 
     fn open(&self) -> ChunkWorld {
         self.shape.open(self.disk.clone()).expect("a disk in memory")
+    }
+
+    fn step_pins(&mut self, random: &mut Random, world: &ChunkWorld, model: &mut Model) {
+        let step = PinStep::random(random, model);
+        let do_it = step.plan(random, world, self.shape, model);
+        self.world.begin(model);
+        do_it().expect("a disk in memory");
+        self.world.end(self.disk.operation_count(), step.is_durable());
+        self.pin_steps += 1;
+        self.returns += usize::from(matches!(step, PinStep::ReturnTo(_)));
     }
 
     /// What happens between saves.
@@ -167,6 +189,8 @@ struct Tally {
     again: u64,
     saves: usize,
     failed_syncs: usize,
+    pin_steps: usize,
+    returns: usize,
     /// How often the table grew over frames, and how often the file was written anew.
     evacuations: usize,
     rewrites: usize,
@@ -178,6 +202,8 @@ impl Tally {
     fn note(&mut self, script: &Script) {
         (self.saves, self.failed_syncs) =
             (self.saves + script.saves, self.failed_syncs + script.failed_syncs);
+        self.pin_steps += script.pin_steps;
+        self.returns += script.returns;
         let mut data_starts = HashMap::new();
         for operation in script.disk.operations() {
             match operation {
@@ -206,7 +232,9 @@ fn open(
     if !report.damaged.is_empty() || !world.info().set_aside.is_empty() {
         return Err(format!("damage is reported: {report:?}"));
     }
-    let found = Model::of(&world).map_err(|error| error.to_string())?;
+    let found = Model::of(&world).map_err(|error| {
+        format!("{error} {shape:?} {:?} {:?} {report:?}", world.pins(), world.check(|_, _| {}))
+    })?;
     Ok((world, found))
 }
 
@@ -271,9 +299,18 @@ fn crash_again(
     is_among(&before, allowed)?;
     let opened = disk.operation_count();
     let mut after = before.clone();
-    random_edit(random, &world, shape, &mut after)
-        .commit(Durability::Synced)
-        .map_err(|error| error.to_string())?;
+    // A world with pins is one where they come and go.
+    if !before.pins.is_empty() && random.chance(50) {
+        let step = PinStep::random(random, &before);
+        step.plan(random, &world, shape, &mut after)().map_err(|error| error.to_string())?;
+        if !step.is_durable() {
+            world.flush().map_err(|error| error.to_string())?;
+        }
+    } else {
+        random_edit(random, &world, shape, &mut after)
+            .commit(Durability::Synced)
+            .map_err(|error| error.to_string())?;
+    }
     let acknowledged = disk.operation_count();
     if random.chance(50) {
         world.close().map_err(|error| error.to_string())?;
@@ -303,7 +340,7 @@ fn crash_again(
 }
 
 /// Runs the scripts of one test, and says how much was seen.
-fn explore_all(seeds: std::ops::Range<u64>, kind: Kind, at_least: usize) {
+fn explore_all(seeds: Range<u64>, kind: Kind, at_least: usize) {
     let mut tally = Tally::default();
     for round in 0..u64::from(scale().min(50)) {
         for seed in seeds.clone() {
@@ -315,13 +352,15 @@ fn explore_all(seeds: std::ops::Range<u64>, kind: Kind, at_least: usize) {
         again,
         saves,
         failed_syncs,
+        pin_steps,
+        returns,
         evacuations,
         rewrites,
         headers_rebuilt,
         tables_rebuilt,
     } = tally;
     println!(
-        "{distinct} distinct crash states ({again} with those met again) of {saves} saves, {evacuations} growing \
+        "{distinct} distinct crash states ({again} with those met again) of {saves} saves and {pin_steps} steps of pins, {returns} of them returns, {evacuations} growing \
          tables and {rewrites} new files, none wrong; {failed_syncs} syncs failed, {headers_rebuilt} headers and {tables_rebuilt} tables rebuilt"
     );
     // Sealed worlds are explored for a shorter time. A table does not grow over frames that are being copied.
@@ -369,5 +408,38 @@ fn a_crash_in_a_compaction_in_steps_leaves_what_was_saved_2() {
 #[test]
 #[cfg(feature = "seal")]
 fn a_crash_in_a_compaction_of_a_sealed_world_leaves_what_was_saved() {
-    explore_all(600..602, Kind { in_steps: true, sealed: true, sync_fails_percent: 6 }, 8_000);
+    explore_all(
+        600..602,
+        Kind { in_steps: true, sealed: true, sync_fails_percent: 6, ..Kind::default() },
+        8_000,
+    );
+}
+
+#[test]
+fn a_crash_leaves_pins_as_they_were() {
+    explore_all(700..740, Kind { pins_percent: 45, ..Kind::default() }, 100_000);
+}
+
+#[test]
+fn a_crash_after_a_failed_sync_leaves_pins_as_they_were() {
+    explore_all(800..812, Kind { pins_percent: 45, sync_fails_percent: 12, ..Kind::default() }, 30_000);
+}
+
+#[test]
+fn a_crash_in_a_compaction_leaves_pins_as_they_were() {
+    explore_all(
+        900..910,
+        Kind { pins_percent: 45, in_steps: true, sync_fails_percent: 4, ..Kind::default() },
+        100_000,
+    );
+}
+
+#[test]
+#[cfg(feature = "seal")]
+fn a_crash_of_a_sealed_world_leaves_pins_as_they_were() {
+    explore_all(
+        1000..1004,
+        Kind { pins_percent: 45, sealed: true, sync_fails_percent: 6, ..Kind::default() },
+        12_000,
+    );
 }

@@ -54,8 +54,12 @@ impl<'f> FrameWriter<'f> {
         finish: impl FnOnce(&mut [u8]),
     ) -> std::io::Result<WrittenFrame> {
         let start = self.buffer.len();
-        let appended = WrittenFrame::new(&mut self.buffer, self.at, key, tag, generation, &[data]);
+        let mut appended = WrittenFrame::new(&mut self.buffer, self.at, key, tag, generation, &[data]);
         finish(&mut self.buffer[start..]);
+        // A frame ends with its checksum.
+        if let Some(crc) = self.buffer.last_chunk() {
+            appended.crc = u32::from_le_bytes(*crc);
+        }
         self.end = appended.place.end();
         if self.buffer.len() >= WRITE_BYTES {
             self.flush()?;

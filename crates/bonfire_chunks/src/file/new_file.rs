@@ -350,8 +350,9 @@ impl NewFile<'_> {
                 None => None,
                 Some(left) => {
                     let written = self.write_frame(left, frame.owner, &mut out)?;
-                    if frame.owner == FrameOwner::World {
-                        draft.new.note(left.key, written);
+                    match frame.owner {
+                        FrameOwner::World => draft.new.note(left.key, written),
+                        FrameOwner::Pins => draft.new.crcs_of_pins.push(written.crc),
                     }
                     Some((left.key, written.place))
                 }
@@ -411,7 +412,7 @@ impl NewFile<'_> {
         let mut commit = Commit {
             header: header.encode(),
             durable: self.generation,
-            digest: digest(new.crcs.iter().copied()),
+            digest: digest(new.crcs.iter().chain(&new.crcs_of_pins).copied()),
             seal: self.seal.as_ref().map(|seal| seal.info().to_vec()).unwrap_or_default(),
             proof: None,
             entries: new.own,
@@ -487,6 +488,8 @@ struct NewContent {
     /// The frames of the file's own generation: its commit lists them, as that of any save does.
     own: Vec<(FrameKey, FramePlace)>,
     crcs: Vec<u32>,
+    /// The same of frames that only pins have, which no list names.
+    crcs_of_pins: Vec<u32>,
     entities: EntitySection,
 }
 

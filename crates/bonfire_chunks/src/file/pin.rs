@@ -70,18 +70,7 @@ impl ChunkFile {
             let written = self.commits.write_commit(writer, &content, None, durability)?;
             let record = PinRecord { generation: written.committed.generation, ..pin.record };
             self.next_file().note_save(change, Some(PinToAdd { record, ..pin }));
-            // Until it is gone, the newest of a name is the one that counts.
-            let replaced = {
-                let state = self.state();
-                state
-                    .pins
-                    .newest()
-                    .and_then(|newest| state.pins.get(newest))
-                    .map_or_else(Vec::new, |newest| state.pins.replaced(&newest.record.name))
-            };
-            for number in replaced {
-                self.remove_pin(writer, number, Durability::Buffered)?;
-            }
+            self.remove_replaced_pins(writer)?;
             self.checkpoint_if_due(writer, durability);
             Ok(written.committed)
         })
@@ -95,6 +84,7 @@ impl ChunkFile {
             let found = self.state().pins.find(name).map(|(number, _)| number);
             let Some(number) = found else { return Ok(false) };
             self.prepare_for_pins(writer)?;
+            self.remove_replaced_pins(writer)?;
             self.remove_pin(writer, number, Durability::Synced)?;
             self.checkpoint_if_due(writer, Durability::Synced);
             Ok(true)
@@ -153,6 +143,13 @@ impl ChunkFile {
     pub(crate) fn layer_sets_of_pins(&self) -> std::collections::BTreeSet<u8> {
         let state = self.state();
         state.pins.held(&state.indices).into_iter().map(|(_, place)| place.tag.layers).collect()
+    }
+
+    /// Removes pins that have a newer one of the same name, also those that a crash has left. Until they are gone, the newest is the
+    /// one that counts.
+    fn remove_replaced_pins(&self, writer: &mut WriterState) -> Result<()> {
+        let replaced = self.state().pins.replaced();
+        replaced.into_iter().try_for_each(|number| self.remove_pin(writer, number, Durability::Buffered))
     }
 
     fn remove_pin(&self, writer: &mut WriterState, number: u32, durability: Durability) -> Result<()> {

@@ -110,10 +110,11 @@ impl Pins {
         self.list.iter().rev().find(|(_, pin)| pin.record.name == name).map(|(number, pin)| (*number, pin))
     }
 
-    /// Returns all pins of this name but the newest.
-    pub(super) fn replaced(&self, name: &str) -> Vec<u32> {
-        let all = self.list.iter().rev().filter(|(_, pin)| pin.record.name == name);
-        all.skip(1).map(|(number, _)| *number).collect()
+    /// Returns all pins of which there is a newer one with the same name.
+    pub(super) fn replaced(&self) -> Vec<u32> {
+        let mut names = HashSet::new();
+        let all = self.list.iter().rev();
+        all.filter(|(_, pin)| !names.insert(&pin.record.name)).map(|(number, _)| *number).collect()
     }
 
     /// Returns true if nobody knows which frames a pin has: versions of it, or of a later one, are lost.

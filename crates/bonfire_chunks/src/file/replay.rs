@@ -154,12 +154,15 @@ impl Replay {
         for (number, saved) in saves.iter().enumerate() {
             let is_checkpoint = checkpoint == Some(saved.frame.generation) && number == 0;
             if !is_checkpoint {
-                let Some(damaged) = counts(saved, &saves[number..], self.generation, &whole) else { break };
+                let frames = &scan.frames[next..saved.number];
+                let Some(damaged) = counts(saved, frames, &saves[number..], self.generation, &whole) else {
+                    break;
+                };
                 if damaged == 0 && !saved.follows(self.last) {
                     break;
                 }
                 self.damaged_saves += damaged;
-                self.apply(saved, &scan.frames[next..saved.number], &whole, scanner)?;
+                self.apply(saved, frames, &whole, scanner)?;
                 self.saves += 1;
             }
             next = saved.number + 1;
@@ -301,13 +304,14 @@ fn is_whole(key: FrameKey, place: FramePlace, generation: u64, whole: &HashMap<u
     whole.get(&place.offset).is_some_and(fits)
 }
 
-/// Whether a save counts: `saves` begins with it. `last` is the save before it. If it does, how many saves up to it are
-/// damaged.
+/// Whether a save counts: `saves` begins with it, `frames` are those before it, `last` is the save before it. If it does, how many
+/// saves up to it are damaged.
 ///
 /// It counts if it is whole and the next one. If it is not, something was damaged, or the machine stopped while it was being
 /// written. It was damage if a later save says that this one had been durable.
 fn counts(
     saved: &CommittedSave,
+    frames: &[Frame],
     saves: &[CommittedSave],
     last: Option<u64>,
     whole: &HashMap<u64, &Frame>,
@@ -323,7 +327,9 @@ fn counts(
     let listed = || saved.commit.entries.iter().filter(|(_, place)| !place.is_nowhere());
     let frames_are_whole = listed().all(|&(key, place)| is_whole(key, place, generation, whole)) && {
         let crcs = listed().filter_map(|(_, place)| whole.get(&place.offset)).map(|frame| frame.crc);
-        digest(crcs) == saved.commit.digest
+        // No list names frames that only pins have, and that were moved with this save.
+        let of_pins = frames.iter().filter(|frame| frame.is_pinned_only && frame.generation == generation);
+        digest(crcs.chain(of_pins.map(|frame| frame.crc))) == saved.commit.digest
     };
     let is_next = missing == 0 || was_durable(generation - 1, saves);
     let counts = is_next && (frames_are_whole || was_durable(generation, &saves[1..]));

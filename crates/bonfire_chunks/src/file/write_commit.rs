@@ -79,12 +79,13 @@ impl CommitFile {
     ) -> std::io::Result<CommitFrames> {
         let mut changed = ChangedFrames::default();
         target.write_change(out, content.change, &mut changed)?;
-        let moved = target.write_moved(out, &content.operation, &changed, &self.state())?;
+        let MovedOfPins { moved, crcs: of_pins_alone } =
+            target.write_moved(out, &content.operation, &changed, &self.state())?;
         let PinFrames { change: of_pins, effects } =
             PinFrames::plan(&self.state(), content, moved, target.generation);
         target.write_change(out, &of_pins, &mut changed)?;
         let ChangedFrames { entries, crcs } = changed;
-        let digest = digest(crcs.into_iter());
+        let digest = digest(crcs.into_iter().chain(of_pins_alone));
         let mut sealed = target.seal_after(&self.state(), entries.iter().chain(&effects.returned))?;
         let checkpoint = match checkpoint {
             None => None,
@@ -198,19 +199,28 @@ impl CommitTarget {
         operation: &PinOperation<'_>,
         changed: &ChangedFrames,
         before: &State,
-    ) -> std::io::Result<Vec<FrameMove>> {
-        let PinOperation::Move { held, .. } = operation else { return Ok(Vec::new()) };
+    ) -> std::io::Result<MovedOfPins> {
+        let PinOperation::Move { held } = operation else { return Ok(MovedOfPins::default()) };
         let of_present = changed.entries.iter().filter(|(key, _)| key.kind.is_pinned());
         let from = |key: &FrameKey| before.indices.get(*key);
-        let mut moves: Vec<FrameMove> =
-            of_present.filter_map(|(key, to)| Some((*key, from(key)?, *to))).collect();
+        let moved = of_present.filter_map(|(key, to)| Some((*key, from(key)?, *to))).collect();
+        let mut all = MovedOfPins { moved, crcs: Vec::new() };
         for (frame, from) in *held {
             let data = self.sealed(out, frame)?;
             let written = out.pinned_frame(frame.key, frame.tag, self.generation, &data)?;
-            moves.push((frame.key, *from, written.place));
+            all.moved.push((frame.key, *from, written.place));
+            all.crcs.push(written.crc);
         }
-        Ok(moves)
+        Ok(all)
     }
+}
+
+/// Frames that were moved.
+#[derive(Default)]
+struct MovedOfPins {
+    moved: Vec<FrameMove>,
+    /// The checksums of those that only pins have.
+    crcs: Vec<u32>,
 }
 
 /// The frames of a change that were written.

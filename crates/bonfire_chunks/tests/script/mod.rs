@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use bonfire::{EncodeOptions, Persist, Result};
 use bonfire_chunks::{
-    Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Edit, Generator, Layer, Layers, Persistence,
-    WorldShape,
+    Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Durability, Edit, Generator, Layer, Layers,
+    Persistence, WorldShape,
 };
 use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::ModelWorld;
@@ -23,14 +23,37 @@ pub const CHUNK_BYTES: usize = SIZE * SIZE * 4;
 /// Everything that a world holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Model {
+    pub pins: BTreeMap<String, PinnedModel>,
     pub cells: BTreeMap<ChunkPos, Vec<u8>>,
     pub bodies: BTreeMap<ChunkPos, Vec<Body>>,
     pub entities: BTreeMap<ChunkPos, Vec<u8>>,
 }
 
+/// A pinned moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PinnedModel {
+    pub metadata: Vec<u8>,
+    /// Without pins.
+    pub moment: Model,
+}
+
 impl Model {
-    /// Reads a whole world.
+    /// Reads a whole world, and all moments that are pinned.
     pub fn of(world: &ChunkWorld) -> Result<Self> {
+        let mut model = Self::moment_of(world)?;
+        for pin in world.pins() {
+            let moment = Self::moment_of(&world.at(&pin.name)?)?;
+            model.pins.insert(pin.name, PinnedModel { metadata: pin.metadata, moment });
+        }
+        Ok(model)
+    }
+
+    /// What a world holds now.
+    fn moment(&self) -> Self {
+        Self { pins: BTreeMap::new(), ..self.clone() }
+    }
+
+    fn moment_of(world: &ChunkWorld) -> Result<Self> {
         let there = |pos: ChunkPos| format!("{pos} is listed");
         let mut model = Self::default();
         for pos in world.iter() {
@@ -51,10 +74,11 @@ impl Model {
     /// How many things it holds of each kind.
     pub fn counts(&self) -> String {
         format!(
-            "{} chunks, {} lists of bodies, {} of entities",
+            "{} chunks, {} lists of bodies, {} of entities, pins {:?}",
             self.cells.len(),
             self.bodies.len(),
-            self.entities.len()
+            self.entities.len(),
+            self.pins.iter().map(|(name, pin)| (name, pin.moment.counts())).collect::<Vec<_>>()
         )
     }
 
@@ -281,4 +305,78 @@ pub fn random_edit(random: &mut Random, world: &ChunkWorld, shape: Shape, model:
         world.body_ids().expect("a disk in memory");
     }
     edit
+}
+
+/// What is done with pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinStep {
+    Pin(&'static str),
+    /// With a save.
+    SaveAndPin(&'static str, Durability),
+    Unpin(&'static str),
+    ReturnTo(&'static str),
+}
+
+impl PinStep {
+    /// A step that the world can do.
+    pub fn random(random: &mut Random, model: &Model) -> Self {
+        const NAMES: [&str; 3] = ["quick", "boss", "day 1"];
+        let there: Vec<&'static str> =
+            NAMES.into_iter().filter(|name| model.pins.contains_key(*name)).collect();
+        let any = *random.pick(&NAMES);
+        match (random.below(10), there.is_empty()) {
+            (0..3, false) => Self::ReturnTo(*random.pick(&there[..])),
+            (3 | 4, false) => Self::Unpin(*random.pick(&there[..])),
+            (5 | 6, _) => {
+                let is_synced = random.chance(60);
+                Self::SaveAndPin(any, if is_synced { Durability::Synced } else { Durability::Buffered })
+            }
+            _ => Self::Pin(any),
+        }
+    }
+
+    /// Returns true if a crash afterwards takes nothing back.
+    pub fn is_durable(self) -> bool {
+        self != Self::SaveAndPin(self.name(), Durability::Buffered)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pin(name) | Self::SaveAndPin(name, _) | Self::Unpin(name) | Self::ReturnTo(name) => name,
+        }
+    }
+
+    /// Plans the step for a world that holds `model`, which becomes what it holds afterwards.
+    pub fn plan<'w>(
+        self,
+        random: &mut Random,
+        world: &'w ChunkWorld,
+        shape: Shape,
+        model: &mut Model,
+    ) -> impl FnOnce() -> Result<()> + 'w {
+        let mut edit = world.edit();
+        if let Self::SaveAndPin(..) = self {
+            edit = random_edit(random, world, shape, model);
+        }
+        let len = random.below(40);
+        let metadata = random.bytes(len);
+        match self {
+            Self::Pin(name) | Self::SaveAndPin(name, _) => {
+                let pin = PinnedModel { metadata: metadata.clone(), moment: model.moment() };
+                model.pins.insert(name.to_owned(), pin);
+            }
+            Self::Unpin(name) => drop(model.pins.remove(name)),
+            Self::ReturnTo(name) => {
+                let pins = std::mem::take(&mut model.pins);
+                *model = Model { pins: BTreeMap::new(), ..pins[name].moment.clone() };
+                model.pins = pins;
+            }
+        }
+        move || match self {
+            Self::Pin(name) => world.pin(name, metadata).map(drop),
+            Self::SaveAndPin(name, durability) => edit.pin(name, metadata).commit(durability).map(drop),
+            Self::Unpin(name) => world.unpin(name).map(|was_there| assert!(was_there, "{name} was pinned")),
+            Self::ReturnTo(name) => world.return_to(name),
+        }
+    }
 }
