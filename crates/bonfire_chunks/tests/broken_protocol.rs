@@ -4,14 +4,24 @@
 mod script;
 
 use bonfire_chunks::Durability;
+use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::disk::{Breakage, BrokenDisk, CrashDisk, Explorer, Random};
 use script::history::{History, is_among};
-use script::{Model, NAME, Shape, random_edit};
+use script::{Model, NAME, PinStep, Shape, random_edit};
 
-const EAGER: Shape = Shape { eager: true, generated: true, ..Shape::PLAIN };
-const LAZY: Shape = Shape::PLAIN;
+/// The worlds of a script, and how often moments are pinned, removed and returned to.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    shape: Shape,
+    pins_percent: usize,
+}
+
+const EAGER: Plan = Plan { shape: Shape { eager: true, generated: true, ..Shape::PLAIN }, pins_percent: 0 };
+const LAZY: Plan = Plan { shape: Shape::PLAIN, pins_percent: 0 };
 /// A compaction in small steps is under way most of the time.
-const IN_STEPS: Shape = Shape { compacts: true, step_bytes: 600, ..Shape::PLAIN };
+const IN_STEPS: Plan =
+    Plan { shape: Shape { compacts: true, step_bytes: 600, ..Shape::PLAIN }, pins_percent: 0 };
+const PINNED: Plan = Plan { pins_percent: 60, ..LAZY };
 
 /// What a script on a broken disk comes to.
 struct Found {
@@ -23,7 +33,8 @@ struct Found {
 }
 
 /// Saves, sometimes closes or compacts, and looks at what crashes may leave.
-fn explore(breakage: Breakage, shape: Shape, seed: u64, saves: usize, states: usize) -> Found {
+fn explore(breakage: Breakage, plan: Plan, seed: u64, saves: usize, states: usize) -> Found {
+    let Plan { shape, pins_percent } = plan;
     let mut random = Random::new(seed);
     let disk = CrashDisk::with_files([(format!("{NAME}.lock"), Vec::new())]);
     let broken = std::sync::Arc::new(BrokenDisk::new(disk.clone(), breakage));
@@ -41,6 +52,14 @@ fn explore(breakage: Breakage, shape: Shape, seed: u64, saves: usize, states: us
         if number % 7 == 5 {
             world.compact(|_, _| {}).expect("the disk says that all is well");
         }
+        if random.chance(pins_percent) {
+            let step = PinStep::random(&mut random, &model);
+            let do_it = step.plan(&mut random, &world, shape, &mut model);
+            history.begin(&model);
+            do_it().expect("the disk says that all is well");
+            history.end(disk.operation_count(), step.is_durable());
+            continue;
+        }
         let mut edit = random_edit(&mut random, &world, shape, &mut model);
         history.begin(&model);
         edit.commit(Durability::Synced).expect("the disk says that all is well");
@@ -51,12 +70,17 @@ fn explore(breakage: Breakage, shape: Shape, seed: u64, saves: usize, states: us
     for point in disk.crash_points() {
         for state in explorer.states(&point, states) {
             found.states += 1;
-            let opened = shape.open(state.disk()).map_err(|error| error.to_string());
+            let disk = state.disk();
+            let tells_of_pins = header_tells_of_pins(&disk);
+            let opened = shape.open(disk).map_err(|error| error.to_string());
             let checked = opened.and_then(|world| {
                 if !world.report().damaged.is_empty() {
                     return Err(format!("damage is reported: {:?}", world.report()));
                 }
                 let model = Model::of(&world).map_err(|error| error.to_string())?;
+                if !model.pins.is_empty() && !tells_of_pins {
+                    return Err("earlier versions would not see that there are pins".to_owned());
+                }
                 is_among(&model, history.allowed(point.after()))
             });
             if let Err(why) = checked {
@@ -66,6 +90,13 @@ fn explore(breakage: Breakage, shape: Shape, seed: u64, saves: usize, states: us
         }
     }
     found
+}
+
+/// Returns true if those who do not know pins refuse the file: one that has no header yet, or whose header says that it has some.
+fn header_tells_of_pins(disk: &dyn Disk) -> bool {
+    let mut header = [0; 64];
+    let read = disk.open(NAME, Access::Read).and_then(|file| file.read_exact_at(&mut header, 0));
+    read.is_err() || header[6] & 16 != 0
 }
 
 /// A disk that several worlds use, one after the other.
@@ -107,42 +138,45 @@ impl<D: bonfire_store::disk::Disk> bonfire_store::disk::Disk for Shared<D> {
 
 #[test]
 fn the_whole_protocol_has_no_wrong_state() {
-    for shape in [EAGER, LAZY, IN_STEPS] {
-        let found = explore(Breakage::None, shape, 1, 16, 60);
-        assert_eq!((found.wrong, found.why), (0, String::new()), "{shape:?}");
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
+        let found = explore(Breakage::None, plan, 1, 16, 60);
+        assert_eq!((found.wrong, found.why), (0, String::new()), "{plan:?}");
         assert!(found.states > 500, "{}", found.states);
     }
 }
 
-fn assert_found(breakage: Breakage, shape: Shape) {
-    let found = explore(breakage, shape, 1, 16, 60);
+fn assert_found(breakage: Breakage, plan: Plan) {
+    let found = explore(breakage, plan, 1, 16, 60);
     println!(
-        "{breakage:?}, {shape:?}: {} of {} states wrong, such as: {}",
+        "{breakage:?}, {plan:?}: {} of {} states wrong, such as: {}",
         found.wrong, found.states, found.why
     );
-    assert!(found.wrong > 0, "{breakage:?} {shape:?}");
+    assert!(found.wrong > 0, "{breakage:?} {plan:?}");
 }
 
 #[test]
 fn without_a_sync_it_is_caught() {
-    for shape in [EAGER, LAZY, IN_STEPS] {
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
         for breakage in [Breakage::NoFileSync, Breakage::NoDirSync, Breakage::NoSyncOfAppends] {
-            assert_found(breakage, shape);
+            assert_found(breakage, plan);
         }
     }
     assert_found(Breakage::NoSyncOfOverwrites, EAGER);
+    // The flag in the header before the first pin.
+    assert_found(Breakage::NoSyncOfOverwrites, PINNED);
 }
 
 #[test]
 fn swapped_steps_are_caught() {
-    for shape in [EAGER, LAZY, IN_STEPS] {
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
         for breakage in [Breakage::RenameBeforeFileSync, Breakage::DirSyncBeforeRename] {
-            assert_found(breakage, shape);
+            assert_found(breakage, plan);
         }
     }
     // The table before the save that it lists, the header before the table.
     assert_found(Breakage::AppendsSyncedLate, EAGER);
     assert_found(Breakage::OverwritesSyncedLate, EAGER);
+    assert_found(Breakage::OverwritesSyncedLate, PINNED);
 }
 
 /// Each save has one that it cannot do without. Those of checkpoints and of growth can be left out one at a time: the next one makes
@@ -150,12 +184,12 @@ fn swapped_steps_are_caught() {
 #[test]
 fn a_single_sync_that_is_left_out_is_caught() {
     const SAVES: usize = 12;
-    for shape in [EAGER, LAZY] {
-        let all = explore(Breakage::None, shape, 2, SAVES, 1).syncs;
+    for plan in [EAGER, LAZY] {
+        let all = explore(Breakage::None, plan, 2, SAVES, 1).syncs;
         let missed: Vec<usize> = (1..=all)
-            .filter(|number| explore(Breakage::NoSyncNumber(*number), shape, 2, SAVES, 200).wrong == 0)
+            .filter(|number| explore(Breakage::NoSyncNumber(*number), plan, 2, SAVES, 200).wrong == 0)
             .collect();
-        println!("{shape:?}: of {all} syncs, these are not missed: {missed:?}");
-        assert!(all - missed.len() >= SAVES, "{shape:?}: of {all} syncs, {missed:?} are not missed");
+        println!("{plan:?}: of {all} syncs, these are not missed: {missed:?}");
+        assert!(all - missed.len() >= SAVES, "{plan:?}: of {all} syncs, {missed:?} are not missed");
     }
 }
