@@ -1,4 +1,4 @@
-//! Whatever is done to a world, it holds what a simple map holds.
+//! Whatever is done to a world, it holds what a simple map holds, and each pinned moment what a copy of the map holds.
 
 mod script;
 
@@ -34,6 +34,20 @@ enum Step {
         from: (i32, i32),
         to: (i32, i32),
     },
+    /// Without what was not committed.
+    Pin {
+        name: u8,
+    },
+    /// With what was not committed.
+    CommitAndPin {
+        name: u8,
+    },
+    Unpin {
+        name: u8,
+    },
+    ReturnTo {
+        name: u8,
+    },
 }
 
 fn places() -> impl Strategy<Value = (i32, i32)> {
@@ -51,6 +65,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Close),
         1 => Just(Step::Drop),
         3 => (places(), places()).prop_map(|(from, to)| Step::Look { from, to }),
+        2 => (0_u8..4).prop_map(|name| Step::Pin { name }),
+        2 => (0_u8..4).prop_map(|name| Step::CommitAndPin { name }),
+        1 => (0_u8..4).prop_map(|name| Step::Unpin { name }),
+        2 => (0_u8..4).prop_map(|name| Step::ReturnTo { name }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -83,6 +101,22 @@ fn look(world: &ChunkWorld, model: &Model, rect: ChunkRect) {
     }
 }
 
+/// Whole copies of all pinned moments, the oldest first.
+type Pins = Vec<(String, Model)>;
+
+fn pin(pins: &mut Pins, name: &str, model: &Model) {
+    pins.retain(|(other, _)| other != name);
+    pins.push((name.to_owned(), model.clone()));
+}
+
+fn look_at_pins(world: &ChunkWorld, pins: &Pins, rect: ChunkRect) {
+    let names: Vec<String> = world.pins().into_iter().map(|pin| pin.name).collect();
+    assert!(names.iter().eq(pins.iter().map(|(name, _)| name)), "{names:?}");
+    for (name, model) in pins {
+        look(&world.at(name).expect("it was pinned"), model, rect);
+    }
+}
+
 fn run(shape: Shape, steps: Vec<Step>) {
     let disk = MemoryDisk::new();
     let mut world = shape.open(disk.clone()).expect("a disk in memory");
@@ -90,6 +124,7 @@ fn run(shape: Shape, steps: Vec<Step>) {
     let commit = |world: &ChunkWorld,
                   pending: &mut BTreeMap<ChunkPos, Option<Vec<u8>>>,
                   model: &mut Model,
+                  pin: Option<&str>,
                   durability| {
         let mut edit = world.edit();
         for (pos, cells) in std::mem::take(pending) {
@@ -108,8 +143,13 @@ fn run(shape: Shape, steps: Vec<Step>) {
                 }
             }
         }
+        if let Some(name) = pin {
+            edit.pin(name, name);
+        }
         edit.commit(durability).expect("a disk in memory");
     };
+    let mut pins = Pins::new();
+    let name_of = |name: u8| format!("pin {name}");
     for step in steps {
         match step {
             Step::Put { pos, what } => {
@@ -119,13 +159,14 @@ fn run(shape: Shape, steps: Vec<Step>) {
             Step::Remove { pos } => drop(pending.insert(pos.into(), None)),
             Step::Commit { synced } => {
                 let durability = if synced { Durability::Synced } else { Durability::Buffered };
-                commit(&world, &mut pending, &mut model, durability);
+                commit(&world, &mut pending, &mut model, None, durability);
             }
             Step::Abandon => pending.clear(),
             Step::Flush => world.flush().expect("a disk in memory"),
             Step::Compact => {
                 world.compact(|_, _| {}).expect("a disk in memory");
                 assert!(world.info().dead_bytes < 1500, "{:?}", world.info());
+                look_at_pins(&world, &pins, ChunkRect::ALL);
             }
             Step::Close | Step::Drop => {
                 if matches!(step, Step::Close) {
@@ -135,10 +176,34 @@ fn run(shape: Shape, steps: Vec<Step>) {
                 world = shape.open(disk.clone()).expect("a disk in memory");
                 assert_eq!(world.report(), &bonfire_chunks::OpenReport::default());
             }
-            Step::Look { from, to } => look(&world, &model, ChunkRect::new(from, to)),
+            Step::Look { from, to } => {
+                look(&world, &model, ChunkRect::new(from, to));
+                look_at_pins(&world, &pins, ChunkRect::new(from, to));
+            }
+            Step::Pin { name } => {
+                world.pin(name_of(name), name_of(name)).expect("a disk in memory");
+                pin(&mut pins, &name_of(name), &model);
+            }
+            Step::CommitAndPin { name } => {
+                commit(&world, &mut pending, &mut model, Some(&name_of(name)), Durability::Synced);
+                pin(&mut pins, &name_of(name), &model);
+            }
+            Step::Unpin { name } => {
+                let was_there = pins.iter().any(|(other, _)| *other == name_of(name));
+                pins.retain(|(other, _)| *other != name_of(name));
+                assert_eq!(world.unpin(&name_of(name)).expect("a disk in memory"), was_there);
+            }
+            Step::ReturnTo { name } => match pins.iter().find(|(other, _)| *other == name_of(name)) {
+                Some((name, moment)) => {
+                    world.return_to(name).expect("a disk in memory");
+                    model.clone_from(moment);
+                }
+                None => assert!(world.return_to(&name_of(name)).unwrap_err().is_not_found()),
+            },
         }
     }
     look(&world, &model, ChunkRect::ALL);
+    look_at_pins(&world, &pins, ChunkRect::ALL);
     assert!(world.check(|_, _| {}).damaged.is_empty());
 }
 
