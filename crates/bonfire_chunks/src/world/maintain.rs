@@ -14,7 +14,8 @@ impl ChunkWorld {
     /// Writes a file without what is dead, which takes the place of this one. Reads and saves in other threads go on
     /// meanwhile. `progress` hears how many frames of how many are copied.
     ///
-    /// A world whose frames are in another store than a file has nothing to compact.
+    /// A world whose frames are in another store than a file has nothing to compact, and neither has one that is open
+    /// [at](Self::at) a pin.
     ///
     /// The disk needs room for everything that is not dead once more; a compaction that would not fit is an error. One that
     /// fails, or is interrupted by a crash, leaves the world as it is.
