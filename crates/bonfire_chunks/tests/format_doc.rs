@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::engine::SnapshotWriter;
 use bonfire::{EntityId, Persist, Registry};
@@ -11,7 +11,9 @@ use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use support::{Hills, SIZE, body, layers, noise, options};
 
 const NAME: &str = "w";
-const CONTENT: [u8; 9] = [1, 5, 6, 7, 8, 9, 11, 12, 13];
+const CONTENT: [u8; 12] = [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16];
+/// The bit of the kind of frames that belong to pinned moments alone.
+const OF_PINS: u8 = 128;
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap())
@@ -37,6 +39,7 @@ type Place = (i32, i32);
 type Where = (u64, u32, u8, u8, u8);
 
 struct Header {
+    has_pins: bool,
     count: usize,
     data_start: u64,
     cell_bytes: u8,
@@ -45,14 +48,20 @@ struct Header {
 
 fn header(bytes: &[u8]) -> Header {
     assert_eq!(&bytes[..4], b"PXSW");
-    assert_eq!((u16_at(bytes, 4), u16_at(bytes, 6) & 1, u16_at(bytes, 6) & !0b111), (1, 1, 0));
+    assert_eq!((u16_at(bytes, 4), u16_at(bytes, 6) & 1, u16_at(bytes, 6) & !0b1_0111), (1, 1, 0));
     assert_eq!(crc32c::crc32c(&bytes[..61]).to_le_bytes()[..3], bytes[61..64]);
     assert_eq!((u64_at(bytes, 8), u64_at(bytes, 16)), (7, 1_700_000_000), "seed and time");
     assert_eq!((usize::from(u16_at(bytes, 48)), u16_at(bytes, 50)), (SIZE, 4));
     let (count, room) = (u32_at(bytes, 32) as usize, u64::from(u32_at(bytes, 36)));
     let data_start = u64_at(bytes, 40);
     assert!(24 * count as u64 <= room && 64 + room <= data_start);
-    Header { count, data_start, cell_bytes: bytes[52], entities: u64_at(bytes, 53) }
+    Header {
+        has_pins: u16_at(bytes, 6) & 16 != 0,
+        count,
+        data_start,
+        cell_bytes: bytes[52],
+        entities: u64_at(bytes, 53),
+    }
 }
 
 fn entry(bytes: &[u8]) -> (u8, Place, Where) {
@@ -101,6 +110,57 @@ fn list(bytes: &[u8]) -> Vec<((u8, Place), Where)> {
     bytes.chunks_exact(24).map(entry).map(|(kind, place, at)| ((kind, place), at)).collect()
 }
 
+/// The list in the frame at an offset, of a pin or of a return.
+fn counted_list(file: &[u8], offset: u64) -> Vec<((u8, Place), Where)> {
+    let bytes = data(file, &frame(file, offset));
+    assert_eq!(bytes.len(), 4 + 24 * u32_at(bytes, 0) as usize);
+    list(&bytes[4..])
+}
+
+fn check_frame(file: &[u8], key: (u8, Place), at: Where) {
+    let frame = frame(file, at.0);
+    assert_eq!(((frame.kind & !OF_PINS, frame.place), frame.at), (key, at));
+}
+
+/// Name, metadata and frames of each pin.
+fn pins(file: &[u8], all: &BTreeMap<(u8, Place), Where>) -> BTreeMap<String, Pin> {
+    let numbers: BTreeSet<i32> = all.keys().filter(|key| key.0 == 14).map(|key| key.1.0).collect();
+    let lists = |number: i32| {
+        let parts = all.iter().filter(move |((kind, place), _)| *kind == 15 && place.0 == number);
+        let entries = parts.flat_map(|(_, at)| counted_list(file, at.0));
+        entries.collect::<BTreeMap<(u8, Place), Where>>()
+    };
+    let mut found = BTreeMap::new();
+    let mut places = all.clone();
+    places.retain(|key, _| key.0 < 14);
+    for number in numbers.into_iter().rev() {
+        let of_copy = |copy: i32| data(file, &frame(file, all[&(14, (number, copy))].0));
+        let bytes = of_copy(0);
+        assert_eq!((bytes[0], bytes), (1, of_copy(1)));
+        let name_end = 18 + usize::from(bytes[17]);
+        let metadata = bytes[name_end + 2..].to_vec();
+        assert_eq!(metadata.len(), usize::from(u16_at(bytes, name_end)));
+        // From the newest to the oldest: each has what the next one has, but for its list.
+        for (key, at) in lists(number) {
+            match at.0 {
+                0 => drop(places.remove(&key)),
+                _ => drop(places.insert(key, at)),
+            }
+        }
+        places.iter().for_each(|(key, at)| check_frame(file, *key, *at));
+        let name = String::from_utf8(bytes[18..name_end].to_vec()).unwrap();
+        let pin = Pin { generation: u64_at(bytes, 1), metadata, places: places.clone() };
+        assert!(found.insert(name, pin).is_none(), "the newest of a name counts");
+    }
+    found
+}
+
+struct Pin {
+    generation: u64,
+    metadata: Vec<u8>,
+    places: BTreeMap<(u8, Place), Where>,
+}
+
 /// Where everything is.
 fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
     let header = header(file);
@@ -125,10 +185,14 @@ fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
     };
     sides.into_iter().rev().flatten().for_each(&mut apply);
     let mut at = header.entities + u64::from(section.at.1) + 32;
-    let (mut written, mut generation) = (BTreeMap::new(), None);
+    let (mut written, mut of_pins, mut generation) = (BTreeMap::new(), Vec::new(), None);
     while at < file.len() as u64 {
         let frame = frame(file, at + 4);
         at = frame.at.0 + u64::from(frame.at.1) + 32;
+        if frame.kind & OF_PINS != 0 {
+            of_pins.push(frame);
+            continue;
+        }
         if CONTENT.contains(&frame.kind) {
             if frame.at.2 == 255 {
                 assert_eq!(frame.at.1, 0, "what is removed has no data");
@@ -154,16 +218,21 @@ fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
             assert_eq!((of.at, of.generation), (*at, frame.generation));
             crcs.extend_from_slice(&of.crc.to_le_bytes());
         }
+        for moved in of_pins.iter().filter(|moved| moved.generation == frame.generation) {
+            crcs.extend_from_slice(&moved.crc.to_le_bytes());
+        }
         if !is_fold_itself {
             assert_eq!(crc32c::crc32c(&crcs), u32_at(data, 72));
             assert_eq!(written.len(), entries.len(), "each frame is listed");
         }
-        written.clear();
-        entries.into_iter().for_each(&mut apply);
+        let returned = entries.iter().filter(|((kind, _), at)| *kind == 16 && at.0 != 0);
+        let returned: Vec<_> = returned.flat_map(|(_, at)| counted_list(file, at.0)).collect();
+        (written, of_pins) = (BTreeMap::new(), Vec::new());
+        entries.into_iter().chain(returned).for_each(&mut apply);
     }
     for (key, at) in &all {
-        let frame = frame(file, at.0);
-        assert_eq!(((frame.kind, frame.place), frame.at), (*key, *at));
+        check_frame(file, *key, *at);
+        assert!(header.has_pins || key.0 < 14, "the flag says that there are pins");
     }
     let mut at = header.data_start;
     while at < file.len() as u64 {
@@ -184,22 +253,35 @@ fn snapshot(number: u32) -> Vec<u8> {
     writer.finish().unwrap().to_bytes().unwrap().to_vec()
 }
 
+fn places(all: &BTreeMap<(u8, Place), Where>, kind: u8) -> Vec<Place> {
+    let mut places: Vec<Place> = all.keys().filter(|key| key.0 == kind).map(|key| key.1).collect();
+    places.sort_by_key(|(x, y)| (*y, *x));
+    places
+}
+
+fn compare_places(all: &BTreeMap<(u8, Place), Where>, world: &ChunkWorld) {
+    let pairs =
+        |found: Vec<bonfire_chunks::ChunkPos>| found.iter().map(|pos| (pos.x, pos.y)).collect::<Vec<_>>();
+    let everywhere = bonfire_chunks::ChunkRect::ALL;
+    assert_eq!(places(all, 1), pairs(world.range(everywhere)));
+    assert_eq!(places(all, 5), pairs(world.chunks_with_bodies(everywhere)));
+    assert_eq!(places(all, 6), pairs(world.chunks_with_entities(everywhere)));
+}
+
 fn compare(disk: &MemoryDisk, world: &ChunkWorld) {
     let file = disk.open(NAME, Access::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     let all = read(&bytes);
-    let places = |kind: u8| -> Vec<Place> {
-        let mut places: Vec<Place> = all.keys().filter(|key| key.0 == kind).map(|key| key.1).collect();
-        places.sort_by_key(|(x, y)| (*y, *x));
-        places
-    };
-    let pairs =
-        |found: Vec<bonfire_chunks::ChunkPos>| found.iter().map(|pos| (pos.x, pos.y)).collect::<Vec<_>>();
-    let everywhere = bonfire_chunks::ChunkRect::ALL;
-    assert_eq!(places(1), pairs(world.range(everywhere)));
-    assert_eq!(places(5), pairs(world.chunks_with_bodies(everywhere)));
-    assert_eq!(places(6), pairs(world.chunks_with_entities(everywhere)));
+    compare_places(&all, world);
+    let pins = pins(&bytes, &all);
+    assert!(world.pins().iter().map(|pin| &pin.name).collect::<BTreeSet<_>>().into_iter().eq(pins.keys()));
+    for listed in world.pins() {
+        let pin = &pins[&listed.name];
+        assert_eq!((pin.generation, &pin.metadata), (listed.generation, &listed.metadata));
+        compare_places(&pin.places, &world.at(&listed.name).unwrap());
+    }
+    let places = |kind: u8| places(&all, kind);
     assert_eq!(places(7), [(0, 0), (0, 1)]);
     let parts: Vec<(Place, Vec<u8>)> = places(13)
         .into_iter()
@@ -240,7 +322,27 @@ fn compare_ids(parts: &[(Place, Vec<u8>)], world: &ChunkWorld) {
     assert_eq!(found, expected);
 }
 
-fn walk_through(options: &ChunkOptions) {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pinning {
+    Never,
+    /// Moments are pinned, removed and returned to.
+    Often,
+}
+
+fn step_pins(world: &ChunkWorld, step: i32) {
+    let name = |number: i32| format!("pin {}", number % 5);
+    if step % 3 == 2 {
+        world.pin(name(step), format!("step {step}")).unwrap();
+    }
+    if step % 7 == 6 {
+        world.return_to(&world.pins()[0].name).unwrap();
+    }
+    if step % 10 == 8 {
+        world.unpin(&name(step * 3)).unwrap();
+    }
+}
+
+fn walk_through(options: &ChunkOptions, pinning: Pinning) {
     let disk = MemoryDisk::new();
     let open = || options.open_on(disk.clone(), NAME, Access::Write).unwrap();
     let mut world = open();
@@ -261,6 +363,10 @@ fn walk_through(options: &ChunkOptions) {
         edit.commit(if step % 4 == 1 { Durability::Buffered } else { Durability::Synced }).unwrap();
         drop(edit);
         compare(&disk, &world);
+        if pinning == Pinning::Often {
+            step_pins(&world, step);
+            compare(&disk, &world);
+        }
         match step % 16 {
             7 => world.compact(|_, _| {}).unwrap(),
             3 | 11 => {
@@ -276,9 +382,11 @@ fn walk_through(options: &ChunkOptions) {
 
 #[test]
 fn files_are_as_the_document_says() {
-    walk_through(&options());
-    walk_through(&options().eager().compact_above(None).generator(Hills { version: 1 }));
-    walk_through(&options().compat());
+    for pinning in [Pinning::Never, Pinning::Often] {
+        walk_through(&options(), pinning);
+        walk_through(&options().eager().compact_above(None).generator(Hills { version: 1 }), pinning);
+        walk_through(&options().compat(), pinning);
+    }
 }
 
 #[test]
