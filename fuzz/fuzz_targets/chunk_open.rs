@@ -1,5 +1,5 @@
 //! Any bytes as a chunk world: opened to read and to write, everything read, checked, compacted and closed. What could be read
-//! before is the same afterwards. The work of opening is counted, and is at most what the bytes are worth.
+//! before is the same afterwards, in the present and at pins; the world goes back to pins. The work of opening is counted, and is at most what the bytes are worth.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -16,8 +16,19 @@ const STEPS_PER_BYTE: u64 = 100;
 const STEPS_MIN: u64 = 16 << 20;
 /// Chunks are so small that a million of them is no memory.
 const CHUNK_BYTES_MAX: usize = 1 << 16;
+/// Each of them is read as a whole.
+const PINS_MAX: usize = 20;
 
-fn read(world: &ChunkWorld) -> BTreeMap<ChunkPos, Vec<u8>> {
+type Cells = BTreeMap<ChunkPos, Vec<u8>>;
+
+/// The cells of the present, and of each pin.
+fn read(world: &ChunkWorld) -> (Cells, BTreeMap<String, Cells>) {
+    let pins = world.pins().into_iter().take(PINS_MAX);
+    let of_pins = pins.filter_map(|pin| Some((pin.name.clone(), read_moment(&world.at(&pin.name).ok()?))));
+    (read_moment(world), of_pins.collect())
+}
+
+fn read_moment(world: &ChunkWorld) -> Cells {
     for pos in world.chunks_with_bodies(ChunkRect::ALL) {
         let _ = world.read_bodies(pos);
     }
@@ -99,4 +110,12 @@ fuzz_target!(|bytes: &[u8]| {
     let world = ChunkWorld::open_as_is_on(disk, NAME, Access::Write).expect("it was closed");
     assert_eq!(read(&world), before);
     assert!(world.report().damaged.is_empty());
+    for (name, cells) in &before.1 {
+        if world.return_to(name).is_ok() && world.chunk_bytes() <= CHUNK_BYTES_MAX {
+            assert_eq!(read_moment(&world), *cells);
+        }
+    }
+    for (name, _) in before.1 {
+        let _ = world.unpin(&name);
+    }
 });

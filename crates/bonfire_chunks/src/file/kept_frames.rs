@@ -98,6 +98,6 @@ pub(super) fn pins_of_new_file(
     let list = |part: &NewPart| NewFrame { key: part.key(), tag, data: encode_places(&part.entries) };
     frames.extend(parts.iter().map(list));
     let lost = |key: FrameKey| NewFrame { key, tag: FrameTag::LOST, data: Vec::new() };
-    frames.extend(pins.lost_parts().into_iter().map(lost));
+    frames.extend(pins.lost_part().map(lost));
     (pins, frames)
 }

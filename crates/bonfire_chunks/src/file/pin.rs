@@ -4,6 +4,8 @@
 //! moves none of them. Older versions of the format do not know these frames, so a flag in the header is durable before the
 //! first of them is written.
 
+use std::collections::BTreeSet;
+
 use bonfire::{Error, Result};
 
 use super::change_log::PinEvent;
@@ -64,7 +66,8 @@ impl ChunkFile {
                 name: pin.name.clone(),
                 metadata: pin.metadata.clone(),
             };
-            let pin = PinToAdd { number: self.state().pins.next_number(), record };
+            let number = self.state().pins.next_number()?;
+            let pin = PinToAdd { number, record };
             let operation = PinOperation::Save(Some(&pin));
             let content = CommitContent { change, operation };
             let written = self.commits.write_commit(writer, &content, None, durability)?;
@@ -125,9 +128,8 @@ impl ChunkFile {
     /// Returns all pins, the oldest first.
     pub(crate) fn pins(&self) -> Vec<PinInfo> {
         let state = self.state();
-        let is_newest =
-            |number: u32, name: &str| state.pins.find(name).is_some_and(|(newest, _)| newest == number);
-        let all = state.pins.iter().filter(|(number, pin)| is_newest(*number, &pin.record.name));
+        let replaced: BTreeSet<u32> = state.pins.replaced().into_iter().collect();
+        let all = state.pins.iter().filter(|(number, _)| !replaced.contains(number));
         all.map(|(number, pin)| PinInfo {
             name: pin.record.name.clone(),
             generation: pin.record.generation,
@@ -140,7 +142,7 @@ impl ChunkFile {
     }
 
     /// Returns the layer sets that frames of pins are stored with.
-    pub(crate) fn layer_sets_of_pins(&self) -> std::collections::BTreeSet<u8> {
+    pub(crate) fn layer_sets_of_pins(&self) -> BTreeSet<u8> {
         let state = self.state();
         state.pins.held(&state.indices).into_iter().map(|(_, place)| place.tag.layers).collect()
     }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use bonfire::{Error, Result};
+
 use super::indices::Indices;
 use crate::format::{FrameKey, FrameKind, FramePlace, PinRecord};
 use crate::{ChunkPos, ChunkRect};
@@ -22,6 +24,8 @@ pub(crate) struct Pins {
     held_bytes: u64,
     /// No pin of this session had this number or a larger one.
     next_number: u32,
+    /// Versions of this pin are lost, so that nobody knows which frames it has, and which those before it have.
+    damaged_to: Option<u32>,
     /// Keys of the returns that the file has. They say which frames the world has again.
     returns: u64,
 }
@@ -34,8 +38,6 @@ pub(crate) struct Pin {
     keys: Vec<FrameKey>,
     /// The frames that list them: how many keys there were after each.
     parts: Vec<Part>,
-    /// Some of its versions are lost, so that nobody knows which frames it has.
-    is_damaged: bool,
 }
 
 /// A frame that lists versions of a pin.
@@ -82,7 +84,7 @@ const PARTS_OF_A_SIZE: usize = 8;
 
 impl Pin {
     pub(super) fn new(record: PinRecord) -> Self {
-        Self { record, keys: Vec::new(), parts: Vec::new(), is_damaged: false }
+        Self { record, keys: Vec::new(), parts: Vec::new() }
     }
 }
 
@@ -119,16 +121,21 @@ impl Pins {
 
     /// Returns true if nobody knows which frames a pin has: versions of it, or of a later one, are lost.
     pub(crate) fn is_damaged(&self, number: u32) -> bool {
-        self.list.range(number..).any(|(_, pin)| pin.is_damaged)
+        self.damaged_to.is_some_and(|last| number <= last)
     }
 
     pub(super) fn newest(&self) -> Option<u32> {
         self.list.last_key_value().map(|(number, _)| *number)
     }
 
-    /// Returns the number of the next pin.
-    pub(super) fn next_number(&self) -> u32 {
-        self.next_number
+    /// Returns the number of the next pin. Fails if there is none any more.
+    pub(super) fn next_number(&self) -> Result<u32> {
+        match self.list.contains_key(&self.next_number) {
+            true => Err(Error::limit(
+                "this world has had as many pins as there are numbers: write it out with `save_to`",
+            )),
+            false => Ok(self.next_number),
+        }
     }
 
     /// Bytes of frames that pins have and the present has not.
@@ -294,7 +301,8 @@ impl Pins {
                 .map_or(0, |place| place.frame_bytes())
         };
         if before != after {
-            self.held_bytes = self.held_bytes + held(before) - held(after);
+            // Lists that were made by hand may say of one frame that it has several lengths.
+            self.held_bytes = (self.held_bytes + held(before)).saturating_sub(held(after));
         }
     }
 
@@ -314,14 +322,12 @@ impl Pins {
             if *count == 0 {
                 self.named.remove(&place.offset);
                 if indices.get(key) != Some(place) {
-                    self.held_bytes -= place.frame_bytes();
+                    self.held_bytes = self.held_bytes.saturating_sub(place.frame_bytes());
                 }
             }
         }
-        if pin.is_damaged
-            && let Some((_, before)) = self.list.range_mut(..number).next_back()
-        {
-            before.is_damaged = true;
+        if self.damaged_to == Some(number) {
+            self.damaged_to = self.list.range(..number).next_back().map(|(before, _)| *before);
         }
     }
 
@@ -382,7 +388,7 @@ impl Pins {
     /// Notes that a list of a pin is lost.
     pub(super) fn mark_damaged(&mut self, number: u32, part: u32) {
         if let Some(pin) = self.list.get_mut(&number) {
-            pin.is_damaged = true;
+            self.damaged_to = self.damaged_to.max(Some(number));
             pin.parts.push(Part { number: part, len: 0 });
         }
     }
@@ -445,12 +451,12 @@ impl Pins {
     /// Returns the same pins, whose frames lie elsewhere. Frames that `moved` does not have are taken out of the pins, as
     /// damaged ones are.
     pub(super) fn moved_to(&self, moved: impl Fn(FramePlace) -> Option<FramePlace>) -> Self {
-        let mut new = Self { next_number: self.next_number, ..Self::default() };
+        let mut new = Self { next_number: self.next_number, damaged_to: self.damaged_to, ..Self::default() };
         for (number, pin) in &self.list {
             let keys = pin.keys.iter().filter(|key| self.versions.contains_key(&(**key, *number))).copied();
-            let parts = if pin.is_damaged { vec![Part { number: 0, len: 0 }] } else { Vec::new() };
-            let moved =
-                Pin { record: pin.record.clone(), keys: keys.collect(), parts, is_damaged: pin.is_damaged };
+            let parts =
+                if self.damaged_to == Some(*number) { vec![Part { number: 0, len: 0 }] } else { Vec::new() };
+            let moved = Pin { record: pin.record.clone(), keys: keys.collect(), parts };
             new.list.insert(*number, moved);
         }
         for ((key, number), place) in &self.versions {
@@ -477,16 +483,16 @@ impl Pins {
 
     /// Returns true if all pins have the same frames at the same places.
     pub(super) fn are_same(&self, other: &Self) -> bool {
-        let records = |pins: &Self| -> Vec<(u32, PinRecord, bool)> {
-            pins.list.iter().map(|(number, pin)| (*number, pin.record.clone(), pin.is_damaged)).collect()
+        let records = |pins: &Self| -> Vec<(u32, PinRecord)> {
+            pins.list.iter().map(|(number, pin)| (*number, pin.record.clone())).collect()
         };
-        records(self) == records(other) && self.versions == other.versions
+        records(self) == records(other)
+            && (self.damaged_to, &self.versions) == (other.damaged_to, &other.versions)
     }
 
-    /// Returns the keys of the lists that are known to be lost.
-    pub(super) fn lost_parts(&self) -> Vec<FrameKey> {
-        let damaged = self.list.iter().filter(|(_, pin)| pin.is_damaged);
-        damaged.map(|(number, _)| part_key(*number, 0)).collect()
+    /// Returns the key of the list that stands for all that are lost.
+    pub(super) fn lost_part(&self) -> Option<FrameKey> {
+        self.damaged_to.map(|number| part_key(number, 0))
     }
 }
 
