@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Durability, PinInfo};
+use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Durability, Layer, Layers, PinInfo};
 use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{CrashDisk, Operation, Random};
 use support::{SIZE, body, noise, options, snapshot};
@@ -332,6 +332,72 @@ fn a_pin_of_a_generated_world_has_the_cells_of_its_time() {
     assert_eq!(world.at("dug").unwrap().load((0, 0)).unwrap().cells(), changed(9));
     drop(world);
     assert_eq!(generated().at("dug").unwrap().load((0, 0)).unwrap().cells(), changed(9));
+}
+
+/// Layers that only a pin's chunks are stored with are not forgotten.
+#[test]
+fn a_pin_is_read_with_the_layers_of_today() {
+    let disk = MemoryDisk::new();
+    let open = |layers: Layers| {
+        let options = ChunkOptions::new(layers).chunk_size(SIZE as u16).tile_size(4);
+        options.open_on(disk.clone(), NAME, Access::Write).unwrap()
+    };
+    let world = open(support::layers());
+    let old = vec![7; SIZE * SIZE * 4];
+    world.edit().put((0, 0), old).pin("old", []).commit(Durability::Synced).unwrap();
+    drop(world);
+    let world = open(support::layers().with(Layer::new("heat", 2)));
+    world.edit().put((0, 0), vec![9; SIZE * SIZE * 6]).commit(Durability::Synced).unwrap();
+    // A compaction forgets sets of layers that nothing is stored with.
+    world.compact(|_, _| {}).unwrap();
+    drop(world);
+    let world = open(support::layers().with(Layer::new("heat", 2)));
+    let converted = [7, 7, 7, 7, 0, 0].repeat(SIZE * SIZE);
+    assert_eq!(world.at("old").unwrap().read((0, 0)).unwrap(), Some(converted.clone()));
+    world.return_to("old").unwrap();
+    assert_eq!(world.read((0, 0)).unwrap(), Some(converted));
+}
+
+/// A chunk that three pins have in common, and the present has not any more.
+#[test]
+fn a_damaged_chunk_of_pins_costs_itself_and_stays_an_error() {
+    let disk = MemoryDisk::new();
+    let world = options().compact_above(None).open_on(disk.clone(), NAME, Access::Write).unwrap();
+    world.edit().put((0, 0), noise(1)).put((1, 0), noise(2)).commit(Durability::Synced).unwrap();
+    for name in ["one", "two", "three"] {
+        put(&world, (2, 0), name.len() as u64);
+        world.pin(name, []).unwrap();
+    }
+    put(&world, (0, 0), 3);
+    world.pin("four", []).unwrap();
+    drop(world);
+    let file = disk.open(NAME, Access::Write).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let wanted = noise(1);
+    let at =
+        bytes.windows(64).position(|window| window == &wanted[100..164]).expect("noise is stored as it is");
+    file.write_all_at(&[!bytes[at]], at as u64).unwrap();
+    drop(file);
+    let check = |world: &ChunkWorld| {
+        for name in ["one", "two", "three"] {
+            let at = world.at(name).unwrap();
+            assert!(at.read((0, 0)).unwrap_err().is_corrupt(), "{name}");
+            assert_eq!(at.read((1, 0)).unwrap(), Some(noise(2)), "{name}");
+        }
+        assert_eq!(world.at("four").unwrap().read((0, 0)).unwrap(), Some(noise(3)));
+        assert_eq!(world.read((0, 0)).unwrap(), Some(noise(3)));
+    };
+    let world = open(&disk);
+    check(&world);
+    world.compact(|_, _| {}).unwrap();
+    check(&world);
+    let world = open_again(&disk, world);
+    check(&world);
+    // The world can go there; what is lost is lost there, too.
+    world.return_to("one").unwrap();
+    assert!(world.read((0, 0)).unwrap_err().is_corrupt());
+    assert_eq!(world.read((2, 0)).unwrap(), Some(noise(3)));
 }
 
 /// The child of [`another_process_reads_a_pin_while_the_world_is_saved_compacted_and_unpinned`].
