@@ -400,6 +400,52 @@ fn a_damaged_chunk_of_pins_costs_itself_and_stays_an_error() {
     assert_eq!(world.read((2, 0)).unwrap(), Some(noise(3)));
 }
 
+/// A file that an earlier build has written: three days, a return to the first, and a life after that. To write it anew:
+/// `BONFIRE_WRITE_FIXTURES=1 cargo test -p bonfire_chunks --test pins`.
+#[test]
+fn a_golden_file_with_pins_is_read_and_goes_on() {
+    let path = format!("{}/../../fixtures/chunks/pins.world", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("BONFIRE_WRITE_FIXTURES").is_some() {
+        let disk = MemoryDisk::new();
+        let world = open(&disk);
+        for age in 1..4 {
+            fill(&world, age);
+            put(&world, (age as i32, 1), age);
+            world.pin(format!("day {age}"), [age as u8]).unwrap();
+        }
+        world.return_to("day 1").unwrap();
+        fill(&world, 11);
+        world.unpin("day 2").unwrap();
+        world.close().unwrap();
+        let file = disk.open(NAME, Access::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!((bytes[4], bytes[6]), (1, 1 | 16), "version and flags");
+    let disk = MemoryDisk::with_files([(NAME.to_owned(), bytes)]);
+    let check = |world: &ChunkWorld| {
+        assert_eq!(world.report(), &bonfire_chunks::OpenReport::default());
+        assert_eq!(
+            (names(world), pin_of(world, "day 3").metadata),
+            (vec!["day 1".to_owned(), "day 3".to_owned()], vec![3])
+        );
+        assert_age(world, 11);
+        assert_eq!((world.contains((1, 1)), world.contains((2, 1))), (true, false));
+        for (name, age, chunks) in [("day 1", 1, 2), ("day 3", 3, 4)] {
+            let at = world.at(name).unwrap();
+            assert_age(&at, age);
+            assert_eq!(at.len(), chunks);
+        }
+    };
+    check(&options().open_on(disk.clone(), NAME, Access::Read).unwrap());
+    let world = open(&disk);
+    check(&world);
+    world.compact(|_, _| {}).unwrap();
+    check(&open_again(&disk, world));
+}
+
 /// The child of [`another_process_reads_a_pin_while_the_world_is_saved_compacted_and_unpinned`].
 #[test]
 fn reading_process() {
