@@ -494,7 +494,7 @@ fn another_process_reads_a_pin_while_the_world_is_saved_compacted_and_unpinned()
     let mut wait = || assert!(lines.any(|line| line.unwrap() == "read"), "the other process stopped");
     wait();
     let steps: [&dyn Fn(); 3] = [&|| fill(&world, 3), &|| world.compact(|_, _| {}).unwrap(), &|| {
-        assert!(world.unpin("here").unwrap())
+        assert!(world.unpin("here").unwrap());
     }];
     for step in steps {
         step();

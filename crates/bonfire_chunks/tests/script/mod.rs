@@ -325,8 +325,8 @@ impl PinStep {
             NAMES.into_iter().filter(|name| model.pins.contains_key(*name)).collect();
         let any = *random.pick(&NAMES);
         match (random.below(10), there.is_empty()) {
-            (0..3, false) => Self::ReturnTo(*random.pick(&there[..])),
-            (3 | 4, false) => Self::Unpin(*random.pick(&there[..])),
+            (0..3, false) => Self::ReturnTo(random.pick::<&str>(&there)),
+            (3 | 4, false) => Self::Unpin(random.pick::<&str>(&there)),
             (5 | 6, _) => {
                 let is_synced = random.chance(60);
                 Self::SaveAndPin(any, if is_synced { Durability::Synced } else { Durability::Buffered })
