@@ -15,14 +15,14 @@ use super::pin_frames::PinOperation;
 use super::writer_state::WriterState;
 use crate::Durability;
 use crate::format::{
-    ENTRY_BYTES, Entry, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, SIZE_BYTES, decode_places,
+    Entry, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, SIZE_BYTES, Version, decode_places,
     encode_image, encode_places,
 };
 use crate::frames::{Committed, FrameChange, NewFrame};
 use crate::index::Index;
 
-/// Entries of the table that are near each other are written together with those between them.
-const ENTRIES_APART_MAX: u32 = 4096 / ENTRY_BYTES as u32;
+/// Entries of the table that are so near each other are written together with those between them.
+const BYTES_APART_MAX: u32 = 4096;
 
 impl ChunkFile {
     /// Brings header and table up to date. If something fails, saves that are durable stay so, and the next checkpoint writes
@@ -101,7 +101,8 @@ impl ChunkFile {
             let state = self.state();
             let chunks = state.indices.of(FrameKind::Chunk);
             debug_assert_eq!(chunks.len(), checkpoint.header.count as usize, "it is proven already");
-            write_table(&*state.file, chunks, &writer.checkpoint.table).map_err(&failed)?;
+            write_table(&*state.file, checkpoint.header.version, chunks, &writer.checkpoint.table)
+                .map_err(&failed)?;
             state.file.clone()
         };
         writer.sync(&*file, &self.name)?;
@@ -152,7 +153,7 @@ impl ChunkFile {
     fn room_for_table(&self, header: &Header, count: u64) -> Result<Option<TableRoom>> {
         let capacity = u64::from(header.capacity());
         let wanted = (capacity + capacity.div_ceil(2)).max(count);
-        let table_bytes = wanted * ENTRY_BYTES as u64;
+        let table_bytes = wanted * header.version.entry_bytes() as u64;
         let table_end = HEADER_BYTES + table_bytes;
         let section = header.entities - SIZE_BYTES;
         if self.commits.is_held() || table_end > section {
@@ -252,20 +253,26 @@ struct TableRoom {
 }
 
 /// Writes the entries of the table that changed to their place.
-fn write_table(file: &dyn DiskFile, chunks: &Index, changes: &TableChanges) -> std::io::Result<()> {
+fn write_table(
+    file: &dyn DiskFile,
+    version: Version,
+    chunks: &Index,
+    changes: &TableChanges,
+) -> std::io::Result<()> {
+    let entry_bytes = version.entry_bytes() as u32;
     match changes {
         TableChanges::All => {
             let entries: Vec<Entry> = chunks.iter().map(|(pos, place)| Entry { pos, place }).collect();
-            file.write_all_at(&encode_image(entries.into_iter()), HEADER_BYTES)?;
+            file.write_all_at(&encode_image(version, entries.into_iter()), HEADER_BYTES)?;
         }
         TableChanges::Some(changes) => {
             // They are in the order of the table.
             let slots: Vec<u32> = changes.iter().filter_map(|pos| chunks.slot(*pos)).collect();
-            for near in slots.chunk_by(|one, next| next - one <= ENTRIES_APART_MAX) {
+            for near in slots.chunk_by(|one, next| next - one <= BYTES_APART_MAX / entry_bytes) {
                 let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
                 let entries = chunks.slots(*first..=*last).map(|(pos, place)| Entry { pos, place });
-                let at = HEADER_BYTES + u64::from(*first) * ENTRY_BYTES as u64;
-                file.write_all_at(&encode_image(entries), at)?;
+                let at = HEADER_BYTES + u64::from(*first) * u64::from(entry_bytes);
+                file.write_all_at(&encode_image(version, entries), at)?;
             }
         }
     }

@@ -10,7 +10,7 @@ use super::seal::Seal;
 use super::side_index::{SideIndexChain, entity_section_key};
 use crate::ChunkPos;
 use crate::format::{
-    Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, Header, SideIndex, encode_image,
+    Entry, Flags, FrameKey, FrameKind, FramePlace, FrameTag, Header, SideIndex, encode_image, image_tag,
 };
 
 /// A checkpoint that is to be written with a commit.
@@ -113,7 +113,9 @@ impl CheckpointWriter<'_> {
         let chunks = self.before.indices.of(FrameKind::Chunk);
         let entries: Vec<Entry> = chunks.iter().map(|(pos, place)| Entry { pos, place }).collect();
         let key = FrameKey::new(FrameKind::TableImage, ChunkPos::default());
-        out.frame(key, FrameTag::default(), self.generation, &encode_image(entries.into_iter()))?;
+        let version = self.before.header.version;
+        let image = encode_image(version, entries.into_iter());
+        out.frame(key, image_tag(version), self.generation, &image)?;
         Ok(())
     }
 }

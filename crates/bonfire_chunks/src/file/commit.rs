@@ -7,7 +7,7 @@ use super::counter;
 use super::pin_frames::CommitContent;
 use super::writer_state::WriterState;
 use crate::Durability;
-use crate::format::{FrameKey, FrameKind};
+use crate::format::{FrameKey, FrameKind, Version};
 use crate::frames::{Committed, FrameChange, NewFrame};
 
 impl ChunkFile {
@@ -16,7 +16,7 @@ impl ChunkFile {
         let waiting = self.compactions.wait();
         self.with_writer(|writer| {
             drop(waiting);
-            if self.is_seal_outdated() {
+            if self.is_seal_outdated() || self.is_older_than(change.version()) {
                 return self.commit_by_rewrite(writer, &change);
             }
             if durability == Durability::Synced && self.can_checkpoint_with(writer, &change) {
@@ -34,7 +34,12 @@ impl ChunkFile {
         })
     }
 
-    /// Saves a change by writing the file anew, sealed as files are today.
+    /// Returns true if the file must be written anew before it can have frames of this version.
+    pub(super) fn is_older_than(&self, version: Version) -> bool {
+        self.state().header.version < version
+    }
+
+    /// Saves a change by writing the file anew, sealed as files are today, and in the version that the change needs.
     fn commit_by_rewrite(&self, writer: &mut WriterState, change: &FrameChange) -> Result<Committed> {
         change.check()?;
         self.rewrite_in_place(writer, &CommitContent::save(change), &mut |_, _| {})?;

@@ -5,7 +5,7 @@ use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::DiskFile;
 use memchr::memmem;
 
-use crate::format::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES};
+use crate::format::{DEPTH_BYTES, FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, without_depth};
 
 const WINDOW_BYTES: u64 = 1 << 18;
 /// The cost of a read on top of its bytes, in bytes.
@@ -97,7 +97,9 @@ impl<'f> FrameScanner<'f> {
 
     /// The data of a frame that was found whole.
     pub(super) fn data_of(&self, frame: &Frame) -> Result<Vec<u8>> {
-        self.read(frame.place.offset, u64::from(frame.place.len))
+        let mut data = self.read(frame.place.offset, u64::from(frame.place.len))?;
+        data.truncate(without_depth(frame.key(), &data).len());
+        Ok(data)
     }
 
     /// The frame that begins at `start`, if there is a whole one.
@@ -111,12 +113,14 @@ impl<'f> FrameScanner<'f> {
 
     fn check(&mut self, start: u64, len: u64) -> Result<Option<Frame>> {
         let data = start + SIZE_BYTES;
-        let Some(trailer) = self.few::<{ TRAILER_BYTES as usize }>(data.saturating_add(len))? else {
+        // Something lies before every frame, so that there are bytes before a trailer.
+        let before_trailer = data.saturating_add(len).saturating_sub(DEPTH_BYTES as u64);
+        let Some(end) = self.few::<{ DEPTH_BYTES + TRAILER_BYTES as usize }>(before_trailer)? else {
             return Ok(None);
         };
-        let frame = Frame::decode(&trailer, data).filter(|frame| u64::from(frame.place.len) == len);
+        let frame = Frame::decode(&end, data).filter(|frame| u64::from(frame.place.len) == len);
         let Some(frame) = frame.filter(|_| self.patience > 0) else { return Ok(None) };
-        let is_whole = Frame::is_crc_of(self.crc_of(data, len)?, &trailer, frame.crc);
+        let is_whole = Frame::is_crc_of(self.crc_of(data, len)?, &end[DEPTH_BYTES..], frame.crc);
         if !is_whole {
             self.patience = self.patience.saturating_sub(len + READ_COST);
         }

@@ -23,8 +23,8 @@ use super::seal::{FrameIdentity, Seal};
 use super::side_index::{SideIndexChain, entity_section_key};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES,
-    Header, SIZE_BYTES, SideIndex, TRAILER_BYTES, WrittenFrame, encode_image,
+    Commit, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, FrameTag, HEADER_BYTES, Header, SIZE_BYTES,
+    SideIndex, TRAILER_BYTES, Version, WrittenFrame, encode_image, without_depth,
 };
 use crate::frames::{FrameChange, NewFrame};
 
@@ -118,7 +118,8 @@ impl NewFile<'_> {
         let new = content.change.frames.iter().filter(|frame| frame.key.kind.is_content());
         let chunks = new.clone().filter(|frame| frame.key.kind == FrameKind::Chunk).count();
         let total = (kept.frames.len() + content.change.frames.len()) as u64;
-        self.fill(self.begin(kept, chunks)?, |draft| {
+        let version = content.change.version().max(self.header.version);
+        self.fill(self.begin(kept, chunks, version)?, |draft| {
             while let Some(old) = old.filter(|_| !draft.is_copied()) {
                 self.copy_some(draft, old, WRITE_BYTES as u64, &mut |frames| progress(frames, total))?;
             }
@@ -135,7 +136,9 @@ impl NewFile<'_> {
         frames: impl Iterator<Item = Result<NewFrame>>,
     ) -> Result<()> {
         let _lock = take_lock(self.disk, self.name)?;
-        drop(self.fill(self.begin(KeptFrames::default(), chunks)?, |draft| self.add_frames(draft, frames))?);
+        drop(self.fill(self.begin(KeptFrames::default(), chunks, self.header.version)?, |draft| {
+            self.add_frames(draft, frames)
+        })?);
         self.publish().map_err(|failure| failure.error)
     }
 
@@ -161,19 +164,28 @@ impl NewFile<'_> {
         })
     }
 
-    /// Creates the file, with room for a table of the frames that are to be copied and so many chunks more.
-    pub(super) fn begin(&self, kept: KeptFrames, chunks: usize) -> Result<Draft> {
+    /// Creates the file, with room for a table of the frames that are to be copied and so many chunks more. It has a later
+    /// version than this if the copied frames need one.
+    pub(super) fn begin(&self, kept: KeptFrames, chunks: usize, version: Version) -> Result<Draft> {
+        let of_frames = kept.frames.iter().map(|frame| Version::of(frame.key.pos)).max();
+        let version = version.max(of_frames.unwrap_or_default());
+        if version > Version::Flat && self.header.flags.has(Flags::COMPAT) {
+            return Err(Error::unsupported(format!(
+                "`{}` has the plain layout, which knows two coordinates and one dimension",
+                self.name
+            )));
+        }
         let is_chunk =
             |frame: &&KeptFrame| frame.key.kind == FrameKind::Chunk && frame.owner == FrameOwner::World;
         let chunks = chunks + kept.frames.iter().filter(is_chunk).count();
         let capacity = (chunks as u64 + chunks.div_ceil(2) as u64).max(u64::from(self.capacity_min));
-        let table_bytes = u32::try_from(capacity * ENTRY_BYTES as u64)
+        let table_bytes = u32::try_from(capacity * version.entry_bytes() as u64)
             .map_err(|_| Error::limit("a world cannot have so many chunks"))?;
         let data_start = HEADER_BYTES + u64::from(table_bytes);
         let flags = Flags(self.header.flags.0 | Flags::FRAMED);
         Ok(Draft {
             file: self.create_temporary()?.into(),
-            header: Header { flags, table_bytes, data_start, ..self.header.clone() },
+            header: Header { version, flags, table_bytes, data_start, ..self.header.clone() },
             kept,
             moved: MovedFrames::default(),
             copied: 0,
@@ -274,10 +286,9 @@ impl NewFile<'_> {
             out.raw(bytes).map_err(failed)?;
             return Ok(FramePlace { offset, ..place });
         };
-        let (data, trailer) = bytes[SIZE_BYTES as usize..].split_at(place.len as usize);
-        let frame = Frame::decode(trailer, place.offset)
+        let frame = Frame::decode(&bytes[SIZE_BYTES as usize..], place.offset)
             .ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
-        let mut data = data.to_vec();
+        let mut data = without_depth(key, &bytes[SIZE_BYTES as usize..][..place.len as usize]).to_vec();
         old.take_over(&mut data, FrameIdentity::of(&frame), seal, offset)?;
         let written = match owner {
             FrameOwner::World => out.frame(key, place.tag, frame.generation, &data),
@@ -425,7 +436,7 @@ impl NewFile<'_> {
             out.frame(FrameKey::new(FrameKind::Commit, nowhere), plain, self.generation, &commit.encode())?;
         out.flush()?;
         let mut front = header.encode().to_vec();
-        front.extend_from_slice(&encode_image(entries.into_iter()));
+        front.extend_from_slice(&encode_image(header.version, entries.into_iter()));
         out.file.write_all_at(&front, 0)?;
         out.file.sync()?;
         let (end, tail_start) = (commit.place.end(), section.end());

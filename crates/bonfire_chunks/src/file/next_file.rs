@@ -233,7 +233,7 @@ impl CompactionPass {
     pub(super) fn bytes_needed(state: &State, capacity_min: u32) -> u64 {
         let chunks = state.header.count.max(capacity_min);
         let frames = state.indices.frame_bytes() + state.pins.held_bytes();
-        frames + u64::from(chunks) * 3 * crate::format::ENTRY_BYTES as u64
+        frames + u64::from(chunks) * 3 * state.header.version.entry_bytes() as u64
     }
 
     fn new_file(&self, generation: u64) -> NewFile<'_> {
@@ -288,7 +288,7 @@ impl CompactionPass {
                 self.old.indices = Indices::default();
                 self.old.pins = Pins::default();
                 self.frames = kept.frames.len() as u64;
-                let draft = self.new_file(self.old.generation).begin(kept, 0)?;
+                let draft = self.new_file(self.old.generation).begin(kept, 0, self.header.version)?;
                 self.phase = Phase::Copy(Box::new(draft));
                 Ok(0)
             }

@@ -124,7 +124,7 @@ fn chain_of(state: &State, last: Option<Proof>) -> Result<Option<ProofChain>> {
 /// The header of a file of which only frames are left.
 fn lost_header(file: &dyn DiskFile, recovered: &Recovered) -> Result<Header> {
     let mut bytes = Vec::new();
-    for (pos, place) in recovered.indices.of(FrameKind::Settings).iter() {
+    for (pos, place) in recovered.indices.of(FrameKind::Settings).iter().filter(|(pos, _)| pos.is_flat()) {
         if read_place(file, FrameKey::new(FrameKind::Settings, pos), place, &mut bytes).is_ok()
             && let Some(header) = decode_head(&bytes[4..])
         {

@@ -59,6 +59,9 @@ impl ChunkFile {
         let waiting = self.compactions.wait();
         self.with_writer(|writer| {
             drop(waiting);
+            if self.is_older_than(change.version()) {
+                self.rewrite_in_version(writer, change.version())?;
+            }
             self.prepare_for_pins(writer)?;
             let record = PinRecord {
                 generation: 0,

@@ -14,7 +14,7 @@ use super::report::DamagedFrame;
 use super::seal::Seal;
 use crate::format::{
     Flags, FrameKey, FrameKind, FramePlace, FrameTag, Header, PinRecord, SIZE_BYTES, TRAILER_BYTES,
-    decode_places,
+    decode_places, without_depth,
 };
 
 impl State {
@@ -135,7 +135,7 @@ impl PinLoader<'_> {
             return Ok(seal.open(frame, key, place.offset)?.to_vec());
         }
         let data = frame.len().checked_sub(TRAILER_BYTES as usize).map(|len| &frame[..len]);
-        let data = data.ok_or_else(|| Error::corrupt("a frame is cut"))?;
+        let data = without_depth(key, data.ok_or_else(|| Error::corrupt("a frame is cut"))?);
         let is_proven = self.state.header.flags.has(Flags::PROVEN);
         Ok(if is_proven { Seal::read_unchecked(data)? } else { data }.to_vec())
     }

@@ -14,7 +14,9 @@ use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
 use super::report::DamagedFrame;
 use super::seal::Seal;
-use crate::format::{Flags, FrameKey, FramePlace, FrameTag, HEADER_BYTES, SIZE_BYTES, TRAILER_BYTES};
+use crate::format::{
+    Flags, FrameKey, FramePlace, FrameTag, HEADER_BYTES, SIZE_BYTES, TRAILER_BYTES, without_depth,
+};
 use crate::frames::NewFrame;
 
 impl ChunkFile {
@@ -73,7 +75,7 @@ impl ChunkFile {
             Some(seal) => seal.open(frame, key, place.offset),
             None if flags.has(Flags::SEALED) && Seal::hides(key.kind) => Err(no_key(&self.name)),
             None => {
-                let data = &frame[..frame.len() - TRAILER_BYTES as usize];
+                let data = without_depth(key, &frame[..frame.len() - TRAILER_BYTES as usize]);
                 if flags.has(Flags::PROVEN) { Seal::read_unchecked(data) } else { Ok(data) }
             }
         }

@@ -26,8 +26,8 @@ use super::seal::{Seal, SealKey};
 use super::side_index::{SideEntries, SideIndexChain};
 use crate::ChunkPos;
 use crate::format::{
-    Commit, ENTRY_BYTES, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header,
-    HeaderError, Proof, SIZE_BYTES,
+    Commit, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError, Proof,
+    SIZE_BYTES,
 };
 
 /// A file, as far as it is whole.
@@ -279,7 +279,8 @@ impl DamagedEntry {
 
 impl Table {
     fn read(scanner: &FrameScanner<'_>, header: &Header) -> Result<Self> {
-        let wanted = u64::from(header.count) * ENTRY_BYTES as u64;
+        let entry_bytes = header.version.entry_bytes();
+        let wanted = u64::from(header.count) * entry_bytes as u64;
         let here = wanted.min(scanner.len().saturating_sub(HEADER_BYTES));
         let mut bytes = scanner.read(HEADER_BYTES, here)?;
         scanner.step(u64::from(header.count))?;
@@ -287,8 +288,7 @@ impl Table {
         let mut table = Self { entries: Vec::with_capacity(header.count as usize), bad: Vec::new() };
         let first_offset = header.data_start + SIZE_BYTES;
         let mut is_in_order = true;
-        for bytes in bytes.as_chunks::<ENTRY_BYTES>().0 {
-            let (entry, is_right) = Entry::decode(bytes);
+        for (entry, is_right) in bytes.chunks_exact(entry_bytes).filter_map(Entry::decode) {
             let last = table.entries.last().map(|last| last.pos);
             if is_right && entry.place.offset >= first_offset && last.is_none_or(|last| last < entry.pos) {
                 let open =

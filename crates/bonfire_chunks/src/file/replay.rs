@@ -241,7 +241,7 @@ impl Replay {
                 frames.iter().rfind(|frame| frame.kind == kind && frame.generation == generation)
             };
             if let Some(frame) = of_kind(FrameKind::TableImage)
-                && let Ok(image) = decode_image(&scanner.data_of(frame)?)
+                && let Ok(image) = decode_image(frame.place.tag, &scanner.data_of(frame)?)
             {
                 self.image = Some(image);
                 self.events.chunks = HashMap::new();

@@ -15,7 +15,7 @@ use super::names::{TemporaryName, take_lock, write_error};
 use super::new_file::FrameProgress;
 use super::pin_frames::CommitContent;
 use super::writer_state::WriterState;
-use crate::format::{FrameKey, FrameKind, Header};
+use crate::format::{FrameKey, FrameKind, Header, Version};
 use crate::frames::FrameChange;
 
 impl ChunkFile {
@@ -70,6 +70,14 @@ impl ChunkFile {
         self.rewrite_in_place(writer, &CommitContent::save(&nothing), &mut |_, _| {})
     }
 
+    /// Replaces the file with one of this version that has its frames.
+    pub(super) fn rewrite_in_version(&self, writer: &mut WriterState, version: Version) -> Result<()> {
+        let nothing = FrameChange::default();
+        let mut old = FileSnapshot::of(&self.commits);
+        old.header.version = old.header.version.max(version);
+        self.replace_by(writer, old, &CommitContent::save(&nothing), &mut |_, _| {})
+    }
+
     /// Replaces the file with one that has its frames and a change, and goes on in it.
     pub(super) fn rewrite_in_place(
         &self,
@@ -77,8 +85,17 @@ impl ChunkFile {
         content: &CommitContent<'_>,
         progress: FrameProgress<'_>,
     ) -> Result<()> {
+        self.replace_by(writer, FileSnapshot::of(&self.commits), content, progress)
+    }
+
+    fn replace_by(
+        &self,
+        writer: &mut WriterState,
+        old: FileSnapshot,
+        content: &CommitContent<'_>,
+        progress: FrameProgress<'_>,
+    ) -> Result<()> {
         self.next_file().abandon();
-        let old = FileSnapshot::of(&self.commits);
         let generation = old.generation;
         let new = old.next_file(&*self.disk, &self.name, self.options.capacity_min)?;
         let (new_file, fresh) = new.write(Some(&old.frames(false)), content, progress)?;

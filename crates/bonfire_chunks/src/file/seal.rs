@@ -7,7 +7,10 @@ use bonfire::{Error, Result};
 use super::no_seal::FrameSealer;
 #[cfg(not(feature = "seal"))]
 pub(crate) use super::no_seal::{FrameSum, SealKey};
-use crate::format::{EntryList, Frame, FrameKey, FrameKind, FramePlace, FrameTag, Proof, TRAILER_BYTES};
+use crate::format::{
+    EntryList, Frame, FrameKey, FrameKind, FramePlace, FrameTag, Proof, TRAILER_BYTES, encode_depth,
+    without_depth,
+};
 #[cfg(feature = "seal")]
 use bonfire_store::engine::FrameSealer;
 #[cfg(feature = "seal")]
@@ -37,14 +40,17 @@ impl FrameIdentity {
         Self { key: frame.key(), tag, generation: frame.generation, offset }
     }
 
-    /// All of it but the place.
-    fn about(&self) -> [u8; 20] {
-        let mut bytes = [0; 20];
+    /// All of it but the place in the file.
+    fn about(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 20];
         let Self { key, tag, generation, .. } = self;
         bytes[..4].copy_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
         bytes[4..8].copy_from_slice(&key.pos.x.to_le_bytes());
         bytes[8..12].copy_from_slice(&key.pos.y.to_le_bytes());
         bytes[12..].copy_from_slice(&generation.to_le_bytes());
+        if !key.pos.is_flat() {
+            bytes.extend_from_slice(&encode_depth(key.pos));
+        }
         bytes
     }
 }
@@ -91,11 +97,10 @@ impl Seal {
 
     /// The data of a checked frame, whose bytes are data and trailer.
     pub(super) fn open<'b>(&self, frame: &'b mut [u8], key: FrameKey, offset: u64) -> Result<&'b [u8]> {
-        let trailer = frame.len() - TRAILER_BYTES as usize;
-        let (data, trailer) = frame.split_at_mut(trailer);
-        let frame =
-            Frame::decode(trailer, offset).ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
-        self.open_data(data, FrameIdentity::of(&frame)).map_err(|error| {
+        let found =
+            Frame::decode(frame, offset).ok_or_else(|| Error::corrupt("a trailer is not one any more"))?;
+        let len = without_depth(key, &frame[..frame.len() - TRAILER_BYTES as usize]).len();
+        self.open_data(&mut frame[..len], FrameIdentity::of(&found)).map_err(|error| {
             let what = format!("the {} is not what was sealed", key.describe());
             if error.is_corrupt() { Error::corrupt(what) } else { error }
         })

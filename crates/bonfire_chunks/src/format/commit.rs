@@ -3,7 +3,7 @@
 
 use bonfire::{Error, Result};
 
-use super::{ENTRY_BYTES, Entry, EntryList, FrameKey, FramePlace, HEADER_BYTES, take};
+use super::{Entry, EntryList, FrameKey, FramePlace, FrameTag, HEADER_BYTES, Version, take};
 
 /// What a save has changed. It is the last frame of the save: those before count only together with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl Commit {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let proof = self.proof.as_ref().map(CommitProof::encode);
         let seal_bytes = self.seal.len() + proof.map_or(0, |proof| proof.len());
-        let mut bytes = Vec::with_capacity(96 + seal_bytes + self.entries.len() * ENTRY_BYTES);
+        let mut bytes =
+            Vec::with_capacity(96 + seal_bytes + self.entries.len() * Version::Flat.entry_bytes());
         bytes.extend_from_slice(&self.header);
         bytes.extend_from_slice(&self.durable.to_le_bytes());
         bytes.extend_from_slice(&self.digest.to_le_bytes());
@@ -114,7 +115,7 @@ pub(crate) struct SideIndex {
 
 impl SideIndex {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(12 + self.entries.len() * ENTRY_BYTES);
+        let mut bytes = Vec::with_capacity(12 + self.entries.len() * Version::Flat.entry_bytes());
         bytes.extend_from_slice(&self.earlier.to_le_bytes());
         bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         EntryList::encode(&self.entries, &mut bytes);
@@ -131,22 +132,30 @@ impl SideIndex {
 }
 
 /// The page table as it is about to be.
-pub(crate) fn encode_image(entries: impl ExactSizeIterator<Item = Entry>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES);
-    entries.for_each(|entry| bytes.extend_from_slice(&entry.encode()));
+pub(crate) fn encode_image(version: Version, entries: impl ExactSizeIterator<Item = Entry>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() * version.entry_bytes());
+    entries.for_each(|entry| bytes.extend_from_slice(&entry.encode(version)));
     bytes
 }
 
-pub(crate) fn decode_image(bytes: &[u8]) -> Result<Vec<Entry>> {
-    let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
-    if !rest.is_empty() {
+/// The tag of the frame of such an image.
+pub(crate) fn image_tag(version: Version) -> FrameTag {
+    match version {
+        Version::Flat => FrameTag::default(),
+        Version::Deep => FrameTag::DEEP_IMAGE,
+    }
+}
+
+pub(crate) fn decode_image(tag: FrameTag, bytes: &[u8]) -> Result<Vec<Entry>> {
+    let version = if tag == FrameTag::DEEP_IMAGE { Version::Deep } else { Version::Flat };
+    if !bytes.len().is_multiple_of(version.entry_bytes()) {
         return Err(Error::corrupt("the image of the page table is cut"));
     }
-    let decode = |bytes: &[u8; ENTRY_BYTES]| match Entry::decode(bytes) {
-        (entry, true) => Ok(entry),
-        (_, false) => Err(Error::corrupt("an entry of the image of the page table is damaged")),
+    let decode = |bytes: &[u8]| match Entry::decode(bytes) {
+        Some((entry, true)) => Ok(entry),
+        _ => Err(Error::corrupt("an entry of the image of the page table is damaged")),
     };
-    let entries: Vec<Entry> = entries.iter().map(decode).collect::<Result<_>>()?;
+    let entries: Vec<Entry> = bytes.chunks_exact(version.entry_bytes()).map(decode).collect::<Result<_>>()?;
     if !entries.is_sorted_by(|one, next| one.pos < next.pos) {
         return Err(Error::corrupt("the image of the page table is not sorted"));
     }
@@ -196,8 +205,13 @@ mod tests {
     fn an_image_that_is_out_of_order_is_refused() {
         let entry =
             |x| Entry { pos: ChunkPos::new(x, 0), place: FramePlace { offset: 99, ..FramePlace::NOWHERE } };
-        assert_eq!(decode_image(&encode_image([entry(1), entry(2)].into_iter())).unwrap().len(), 2);
-        assert!(decode_image(&encode_image([entry(2), entry(1)].into_iter())).unwrap_err().is_corrupt());
-        assert!(decode_image(&encode_image([entry(1), entry(1)].into_iter())).unwrap_err().is_corrupt());
+        for version in [Version::Flat, Version::Deep] {
+            let decoded = |entries: [Entry; 2]| {
+                decode_image(image_tag(version), &encode_image(version, entries.into_iter()))
+            };
+            assert_eq!(decoded([entry(1), entry(2)]).unwrap(), [entry(1), entry(2)]);
+            assert!(decoded([entry(2), entry(1)]).unwrap_err().is_corrupt());
+            assert!(decoded([entry(1), entry(1)]).unwrap_err().is_corrupt());
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Frames: `[u32 size][data][trailer]`. To a reader of the document a frame is an entry of the data region whose payload
 //! is a little longer than the table says.
+//!
+//! If `z` or the dimension of its place is not 0, both follow the data, and a bit of the kind says so. Its length counts them.
 
+use super::depth::{DEPTH_BYTES, HAS_DEPTH, decode_depth, encode_depth};
 use super::{FrameKey, FrameKind, FramePlace, FrameTag, take};
 use crate::ChunkPos;
 
@@ -34,17 +37,24 @@ impl Frame {
         FrameKey::new(self.kind, self.pos)
     }
 
-    /// What a trailer says whose data begins at `offset`. Whether it is true is for [`check`](Self::check) to say.
-    pub(crate) fn decode(mut trailer: &[u8], offset: u64) -> Option<Self> {
+    /// What a trailer says whose data begins at `offset`. `end` ends with the trailer, and has as much of the data before it as
+    /// there is at hand, at least `DEPTH_BYTES`. Whether it is true is for [`check`](Self::check) to say.
+    pub(crate) fn decode(end: &[u8], offset: u64) -> Option<Self> {
+        let (data, mut trailer) = end.split_at_checked(end.len().checked_sub(TRAILER_BYTES as usize)?)?;
         let bytes = &mut trailer;
         if take(bytes)? != MAGIC {
             return None;
         }
         let [kind, storage, codec, layers] = take(bytes)?;
-        let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
+        let mut pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
         let len = u32::from_le_bytes(take(bytes)?);
+        if kind & HAS_DEPTH != 0 {
+            let depth = data.last_chunk::<DEPTH_BYTES>().filter(|_| len as usize >= DEPTH_BYTES)?;
+            // Each place has one form.
+            pos = decode_depth(pos, depth).filter(|pos| !pos.is_flat())?;
+        }
         Some(Self {
-            kind: FrameKind::from_number(kind & !PINNED_ONLY)?,
+            kind: FrameKind::from_number(kind & !(PINNED_ONLY | HAS_DEPTH))?,
             is_pinned_only: kind & PINNED_ONLY != 0,
             pos,
             generation: u64::from_le_bytes(take(bytes)?),
@@ -62,8 +72,9 @@ impl Frame {
     /// not: the trailer says the same, and is checked.
     pub(crate) fn check(bytes: &mut [u8], place: &FramePlace) -> Option<Self> {
         let (size, rest) = bytes.split_first_chunk_mut()?;
+        let rest = &*rest;
         let (data, trailer) = rest.split_at_checked(place.len as usize)?;
-        let frame = Self::decode(trailer, place.offset)?;
+        let frame = Self::decode(rest, place.offset)?;
         let is_whole = trailer.len() as u64 == TRAILER_BYTES
             && frame.place.len == place.len
             && frame.crc == crc(crc32c::crc32c(data), trailer);
@@ -93,6 +104,12 @@ fn crc(data: u32, trailer: &[u8]) -> u32 {
     crc32c::crc32c_append(data, &trailer[..CHECKED_BYTES])
 }
 
+/// Returns the data of a frame with this key, whose length counts the depth of its place, too.
+pub(crate) fn without_depth<'b>(key: FrameKey, bytes: &'b [u8]) -> &'b [u8] {
+    let depth = if key.pos.is_flat() { 0 } else { DEPTH_BYTES };
+    &bytes[..bytes.len().saturating_sub(depth)]
+}
+
 /// A frame that was written to the end of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrittenFrame {
@@ -111,16 +128,22 @@ impl WrittenFrame {
         generation: u64,
         parts: &[&[u8]],
     ) -> Self {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let (depth, bit) = match key.pos.is_flat() {
+            true => (None, 0),
+            false => (Some(encode_depth(key.pos)), HAS_DEPTH),
+        };
+        let depth = depth.as_ref().map_or(&[][..], |depth| &depth[..]);
+        let len: usize = parts.iter().map(|part| part.len()).sum::<usize>() + depth.len();
         let offset = start + out.len() as u64 + SIZE_BYTES;
         let len = u32::try_from(len).unwrap_or_else(|_| unreachable!("the caller has checked the length"));
         out.reserve(len as usize + FRAME_EXTRA_BYTES as usize);
         out.extend_from_slice(&(len + TRAILER_BYTES as u32).to_le_bytes());
         parts.iter().for_each(|part| out.extend_from_slice(part));
+        out.extend_from_slice(depth);
         let data_crc = crc32c::crc32c(&out[out.len() - len as usize..]);
         let (place, trailer) = (FramePlace { offset, len, tag }, out.len());
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&[key.kind as u8, tag.storage, tag.codec, tag.layers]);
+        out.extend_from_slice(&[key.kind as u8 | bit, tag.storage, tag.codec, tag.layers]);
         out.extend_from_slice(&key.pos.x.to_le_bytes());
         out.extend_from_slice(&key.pos.y.to_le_bytes());
         out.extend_from_slice(&len.to_le_bytes());
@@ -165,5 +188,29 @@ mod tests {
         assert_eq!((pinned.key(), pinned.is_pinned_only, frame.is_pinned_only), (key, true, false));
         Frame::set_pinned_only(bytes, false);
         assert_eq!(bytes, whole);
+    }
+
+    #[test]
+    fn a_place_with_depth_is_behind_the_data_and_every_damaged_byte_is_seen() {
+        let mut bytes = Vec::new();
+        let key = FrameKey::new(FrameKind::Chunk, ChunkPos::new_3d(-7, 9, -1).in_dimension(3));
+        let appended = WrittenFrame::new(&mut bytes, 100, key, FrameTag::default(), 42, &[b"hello"]);
+        assert_eq!((appended.place.len, appended.place.frame_bytes()), (13, bytes.len() as u64));
+        let frame = Frame::check(&mut bytes, &appended.place).unwrap();
+        assert_eq!(frame.key(), key);
+        let data = &bytes[SIZE_BYTES as usize..][..13];
+        assert_eq!(
+            (without_depth(key, data), &data[5..]),
+            (&b"hello"[..], &[255, 255, 255, 255, 3, 0, 0, 0][..])
+        );
+        for at in SIZE_BYTES as usize..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x40;
+            assert_eq!(Frame::check(&mut damaged, &appended.place), None, "byte {at}");
+        }
+        let trailer = bytes.len() - TRAILER_BYTES as usize;
+        assert_eq!(Frame::decode(&bytes[trailer..], 104), None, "the depth is not at hand");
+        bytes[trailer - DEPTH_BYTES..trailer].fill(0);
+        assert_eq!(Frame::decode(&bytes, 104), None, "a flat place in the long form");
     }
 }

@@ -1,11 +1,33 @@
 //! The first 64 bytes, as in the document. Its last three reserved bytes are a checksum.
 
 use super::take;
+use crate::ChunkPos;
 
 pub(crate) const HEADER_BYTES: u64 = 64;
 const CHECKED_BYTES: usize = 61;
 const MAGIC: [u8; 4] = *b"PXSW";
-const VERSION: u16 = 1;
+
+/// The version of a file: which places its frames may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
+pub(crate) enum Version {
+    /// Places with two coordinates, in one dimension.
+    #[default]
+    Flat = 1,
+    /// Places with three coordinates, in any dimension.
+    Deep = 2,
+}
+
+impl Version {
+    fn from_number(number: u16) -> Option<Self> {
+        [Self::Flat, Self::Deep].into_iter().find(|version| *version as u16 == number)
+    }
+
+    /// Returns the first version that a frame with this place can be in.
+    pub(crate) fn of(pos: ChunkPos) -> Self {
+        if pos.is_flat() { Self::Flat } else { Self::Deep }
+    }
+}
 
 /// What is different from the document's plain layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +58,7 @@ impl Flags {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) version: Version,
     pub(crate) flags: Flags,
     pub(crate) seed: u64,
     pub(crate) created: u64,
@@ -75,7 +98,7 @@ impl Header {
             rest = behind;
         };
         put(&MAGIC);
-        put(&VERSION.to_le_bytes());
+        put(&(self.version as u16).to_le_bytes());
         put(&self.flags.0.to_le_bytes());
         put(&self.seed.to_le_bytes());
         put(&self.created.to_le_bytes());
@@ -106,13 +129,13 @@ impl Header {
             return Some(Err(HeaderError::Foreign));
         }
         let (version, flags) = (u16::from_le_bytes(take(bytes)?), u16::from_le_bytes(take(bytes)?));
-        if version > VERSION || flags & !Flags::KNOWN != 0 {
+        if version > Version::Deep as u16 || flags & !Flags::KNOWN != 0 {
             return Some(Err(HeaderError::Newer { version, flags }));
         }
-        if version == 0 || flags & Flags::FRAMED == 0 {
-            return Some(Err(HeaderError::Foreign));
-        }
+        let version = Version::from_number(version).filter(|_| flags & Flags::FRAMED != 0);
+        let Some(version) = version else { return Some(Err(HeaderError::Foreign)) };
         Some(Ok(Self {
+            version,
             flags: Flags(flags),
             seed: u64::from_le_bytes(take(bytes)?),
             created: u64::from_le_bytes(take(bytes)?),
@@ -129,7 +152,7 @@ impl Header {
 
     /// How many entries the page table has room for.
     pub(crate) fn capacity(&self) -> u32 {
-        self.table_bytes / super::ENTRY_BYTES as u32
+        self.table_bytes / self.version.entry_bytes() as u32
     }
 
     /// Whether its regions follow each other in a file of this length.
@@ -154,6 +177,7 @@ mod tests {
 
     fn header() -> Header {
         Header {
+            version: Version::Flat,
             flags: Flags(Flags::FRAMED),
             seed: 0x0102_0304_0506_0708,
             created: 11,
@@ -216,7 +240,9 @@ mod tests {
             Header::decode(&bytes)
         };
         assert_eq!(changed(0, b'Q'), Err(HeaderError::Foreign));
-        assert_eq!(changed(4, 2), Err(HeaderError::Newer { version: 2, flags: 1 }));
+        assert_eq!(changed(4, 2), Ok(Header { version: Version::Deep, ..header() }));
+        assert_eq!(changed(4, 0), Err(HeaderError::Foreign));
+        assert_eq!(changed(4, 3), Err(HeaderError::Newer { version: 3, flags: 1 }));
         assert_eq!(changed(7, 1), Err(HeaderError::Newer { version: 1, flags: 257 }));
         assert_eq!(changed(6, 0), Err(HeaderError::Foreign));
     }

@@ -2,6 +2,7 @@
 
 use bonfire::{Error, Result};
 
+use super::depth::{DEPTH_BYTES, HAS_DEPTH, decode_depth, encode_depth};
 use super::{FrameKind, take};
 use crate::ChunkPos;
 
@@ -54,10 +55,13 @@ pub(crate) fn encode_residents(entries: impl ExactSizeIterator<Item = (Resident,
     bytes.extend_from_slice(&(entries.len() as u32).to_le_bytes());
     for (resident, pos) in entries {
         let (kind, id) = resident.parts();
-        bytes.push(kind);
+        bytes.push(if pos.is_flat() { kind } else { kind | HAS_DEPTH });
         bytes.extend_from_slice(&id.to_le_bytes());
         bytes.extend_from_slice(&pos.x.to_le_bytes());
         bytes.extend_from_slice(&pos.y.to_le_bytes());
+        if !pos.is_flat() {
+            bytes.extend_from_slice(&encode_depth(pos));
+        }
     }
     bytes
 }
@@ -66,17 +70,21 @@ pub(crate) fn decode_residents(mut data: &[u8]) -> Result<Vec<(Resident, ChunkPo
     let corrupt = || Error::corrupt("a part of the index of ids is not one");
     let bytes = &mut data;
     let count = u32::from_le_bytes(take(bytes).ok_or_else(corrupt)?) as usize;
-    if count.checked_mul(ENTRY_BYTES) != Some(bytes.len()) {
+    if count.checked_mul(ENTRY_BYTES).is_none_or(|needed| needed > bytes.len()) {
         return Err(corrupt());
     }
-    let entry = |bytes: &[u8; ENTRY_BYTES]| {
-        let mut rest = &bytes[..];
-        let rest = &mut rest;
-        let kind = u8::from_le_bytes(take(rest)?);
-        let resident = Resident::of_parts(kind, u64::from_le_bytes(take(rest)?))?;
-        Some((resident, ChunkPos::new(i32::from_le_bytes(take(rest)?), i32::from_le_bytes(take(rest)?))))
+    let entry = |bytes: &mut &[u8]| {
+        let kind = u8::from_le_bytes(take(bytes)?);
+        let resident = Resident::of_parts(kind & !HAS_DEPTH, u64::from_le_bytes(take(bytes)?))?;
+        let pos = ChunkPos::new(i32::from_le_bytes(take(bytes)?), i32::from_le_bytes(take(bytes)?));
+        if kind & HAS_DEPTH == 0 {
+            return Some((resident, pos));
+        }
+        let pos = decode_depth(pos, &take::<DEPTH_BYTES>(bytes)?).filter(|pos| !pos.is_flat())?;
+        Some((resident, pos))
     };
-    let entries: Option<Vec<_>> = bytes.as_chunks::<ENTRY_BYTES>().0.iter().map(entry).collect();
+    let entries: Option<Vec<_>> = (0..count).map(|_| entry(bytes)).collect();
+    let entries = entries.filter(|_| bytes.is_empty());
     let entries = entries.ok_or_else(corrupt)?;
     if entries.is_sorted_by(|one, next| one.0 < next.0) { Ok(entries) } else { Err(corrupt()) }
 }
@@ -91,6 +99,7 @@ mod tests {
             (Resident::Body(1), ChunkPos::new(-1, 2)),
             (Resident::Body(u64::MAX), ChunkPos::new(i32::MIN, i32::MAX)),
             (Resident::Entity(1), ChunkPos::new(0, 0)),
+            (Resident::Entity(2), ChunkPos::new_3d(0, 0, -9).in_dimension(7)),
         ];
         let bytes = encode_residents(entries.into_iter());
         assert_eq!(decode_residents(&bytes).unwrap(), entries);
@@ -102,6 +111,10 @@ mod tests {
         let mut other = bytes.clone();
         other[4] = 9;
         assert!(decode_residents(&other).unwrap_err().is_corrupt());
+        let last = bytes.len() - DEPTH_BYTES;
+        let mut flat = bytes.clone();
+        flat[last..].fill(0);
+        assert!(decode_residents(&flat).unwrap_err().is_corrupt(), "a flat place in the long form");
         assert!(decode_residents(&u32::MAX.to_le_bytes()).unwrap_err().is_corrupt());
     }
 

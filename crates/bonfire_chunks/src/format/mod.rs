@@ -2,6 +2,7 @@
 
 mod commit;
 mod crc8;
+mod depth;
 mod entry;
 mod frame;
 mod header;
@@ -9,11 +10,14 @@ mod ids;
 mod pin;
 mod settings;
 
-pub(crate) use self::commit::{Commit, CommitProof, Proof, SideIndex, decode_image, encode_image};
+pub(crate) use self::commit::{Commit, CommitProof, Proof, SideIndex, decode_image, encode_image, image_tag};
 pub(crate) use self::crc8::{crc8, crc8_append};
-pub(crate) use self::entry::{ENTRY_BYTES, Entry, EntryList};
-pub(crate) use self::frame::{FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame};
-pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError};
+pub(crate) use self::depth::{DEPTH_BYTES, encode_depth};
+pub(crate) use self::entry::{Entry, EntryList};
+pub(crate) use self::frame::{
+    FRAME_EXTRA_BYTES, Frame, MAGIC, SIZE_BYTES, TRAILER_BYTES, WrittenFrame, without_depth,
+};
+pub(crate) use self::header::{Flags, HEADER_BYTES, Header, HeaderError, Version};
 pub(crate) use self::ids::{Resident, decode_residents, encode_residents};
 pub(crate) use self::pin::{PinRecord, decode_places, encode_places};
 pub(crate) use self::settings::{SETTINGS_HEAD_BYTES, decode_head, encode_head};
@@ -187,6 +191,8 @@ impl FrameTag {
     /// Of a frame without data that says that there is nothing of its kind in its place any more. The commit says it too; this
     /// one is for the case that the commit is damaged.
     pub(crate) const REMOVED: Self = Self { storage: 0xFF, codec: 0, layers: 0 };
+    /// Of an image of a page table whose entries are those of version 2.
+    pub(crate) const DEEP_IMAGE: Self = Self { storage: 2, codec: 0, layers: 0 };
     /// Of the difference of a pin that was found damaged: nobody knows which frames it had.
     pub(crate) const LOST: Self = Self { storage: 1, codec: 0, layers: 0 };
 }

@@ -1,6 +1,6 @@
 //! How settings begin: what the header says of the world, in case the header is lost.
 
-use super::{Flags, Header, take};
+use super::{Flags, Header, Version, take};
 
 pub(crate) const SETTINGS_HEAD_BYTES: usize = 24;
 const VERSION: u8 = 1;
@@ -27,6 +27,8 @@ pub(crate) fn decode_head(mut data: &[u8]) -> Option<Header> {
         return None;
     }
     Some(Header {
+        // Whoever writes a file with this header knows which frames it has.
+        version: Version::default(),
         cell_bytes,
         flags: Flags(u16::from_le_bytes(take(bytes)?)),
         seed: u64::from_le_bytes(take(bytes)?),

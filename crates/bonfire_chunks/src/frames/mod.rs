@@ -14,6 +14,7 @@ use bonfire::{Error, Result};
 use bonfire_store::backend::{MaybeSend, MaybeSync};
 
 pub use self::memory::MemoryFrames;
+use crate::format::Version;
 pub use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::{ChunkPos, ChunkRect, Durability};
 
@@ -44,6 +45,12 @@ impl FrameChange {
     /// Returns true if nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.removed.is_empty()
+    }
+
+    /// Returns the first version of the format that has all places of its frames.
+    pub(crate) fn version(&self) -> Version {
+        let keys = self.frames.iter().map(|frame| &frame.key).chain(&self.removed);
+        keys.map(|key| Version::of(key.pos)).max().unwrap_or_default()
     }
 
     /// Refuses data that no frame can hold.

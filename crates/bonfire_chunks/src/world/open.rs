@@ -13,7 +13,7 @@ use super::settings::{SETTINGS_PLACES, Settings, read_first, read_settings, sett
 use super::world_frames::WorldFrames;
 use super::{ChunkWorld, SaveState, World};
 use crate::file::{ChunkFile, FileOptions, NewFile, OpenReport, Seal, TemporaryName, newest_counted};
-use crate::format::{Flags, FrameKind, Header, decode_head};
+use crate::format::{Flags, FrameKind, Header, Version, decode_head};
 use crate::frames::{FrameChange, FrameStore};
 use crate::{Conversion, Durability, Layers};
 
@@ -166,6 +166,7 @@ fn first_header(options: &ChunkOptions) -> Header {
         [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (options.file.key.is_some(), sealed)];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
     Header {
+        version: Version::Flat,
         flags: Flags(flags),
         seed: options.seed.unwrap_or(options.new_world_seed),
         created: options.created.unwrap_or(now),
