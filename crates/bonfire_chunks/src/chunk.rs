@@ -29,6 +29,8 @@ impl ChunkState {
 pub struct Chunk {
     pos: ChunkPos,
     size: u32,
+    /// Cells along `z`.
+    depth: u32,
     cell_bytes: usize,
     cells: Vec<u8>,
     state: ChunkState,
@@ -46,15 +48,21 @@ fn next_revision() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The sizes of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkShape {
+    /// Cells along `x` and `y`.
+    pub(crate) size: u32,
+    /// Cells along `z`.
+    pub(crate) depth: u32,
+    /// Bytes of a cell.
+    pub(crate) cell_bytes: usize,
+}
+
 impl Chunk {
-    pub(crate) fn new(
-        pos: ChunkPos,
-        size: u32,
-        cell_bytes: usize,
-        cells: Vec<u8>,
-        state: ChunkState,
-    ) -> Self {
-        Self { pos, size, cell_bytes, cells, state, revision: next_revision() }
+    pub(crate) fn new(pos: ChunkPos, shape: ChunkShape, cells: Vec<u8>, state: ChunkState) -> Self {
+        let ChunkShape { size, depth, cell_bytes } = shape;
+        Self { pos, size, depth, cell_bytes, cells, state, revision: next_revision() }
     }
 
     /// Where it is.
@@ -77,22 +85,33 @@ impl Chunk {
         self.cells
     }
 
-    fn range(&self, x: u32, y: u32) -> Option<std::ops::Range<usize>> {
-        let start = (y as usize * self.size as usize + x as usize) * self.cell_bytes;
-        (x < self.size && y < self.size).then_some(start..start + self.cell_bytes)
+    fn range(&self, [x, y, z]: [u32; 3]) -> Option<std::ops::Range<usize>> {
+        let row = z as usize * self.size as usize + y as usize;
+        let start = (row * self.size as usize + x as usize) * self.cell_bytes;
+        (x < self.size && y < self.size && z < self.depth).then_some(start..start + self.cell_bytes)
     }
 
     /// A cell; `None` outside of the chunk.
     pub fn get(&self, x: u32, y: u32) -> Option<&[u8]> {
-        self.cells.get(self.range(x, y)?)
+        self.get_3d(x, y, 0)
+    }
+
+    /// A cell of a chunk with three coordinates; `None` outside of the chunk.
+    pub fn get_3d(&self, x: u32, y: u32, z: u32) -> Option<&[u8]> {
+        self.cells.get(self.range([x, y, z])?)
     }
 
     /// Sets a cell, and tells whether it was different before. An error outside of the chunk, and for a cell of another size.
     pub fn set(&mut self, x: u32, y: u32, cell: &[u8]) -> Result<bool> {
+        self.set_3d(x, y, 0, cell)
+    }
+
+    /// Sets a cell of a chunk with three coordinates: see [`set`](Self::set).
+    pub fn set_3d(&mut self, x: u32, y: u32, z: u32, cell: &[u8]) -> Result<bool> {
         let (size, bytes) = (self.size, self.cell_bytes);
         let range = self
-            .range(x, y)
-            .ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}) in a chunk of {size}")))?;
+            .range([x, y, z])
+            .ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}, {z}) in a chunk of {size}")))?;
         if cell.len() != bytes {
             return Err(Error::misuse(format!("a cell has {bytes} bytes and not {}", cell.len())));
         }
@@ -139,7 +158,8 @@ mod tests {
     use super::*;
 
     fn chunk(state: ChunkState) -> Chunk {
-        Chunk::new(ChunkPos::default(), 2, 2, vec![0; 8], state)
+        let shape = ChunkShape { size: 2, depth: 1, cell_bytes: 2 };
+        Chunk::new(ChunkPos::default(), shape, vec![0; 8], state)
     }
 
     #[test]
@@ -178,5 +198,18 @@ mod tests {
         assert!(chunk.set(2, 0, &[0, 1]).unwrap_err().is_misuse());
         assert!(chunk.set(0, 0, &[1]).unwrap_err().is_misuse());
         assert_eq!((chunk.get(0, 2), chunk.state()), (None, ChunkState::Clean));
+    }
+
+    #[test]
+    fn a_cube_has_its_cells_layer_by_layer() {
+        let shape = ChunkShape { size: 2, depth: 2, cell_bytes: 1 };
+        let mut cube = Chunk::new(ChunkPos::default(), shape, vec![0; 8], ChunkState::Clean);
+        assert!(cube.set_3d(1, 0, 1, &[7]).unwrap());
+        assert_eq!(cube.cells(), [0, 0, 0, 0, 0, 7, 0, 0]);
+        assert_eq!(
+            (cube.get_3d(1, 0, 1), cube.get(1, 0), cube.get_3d(0, 0, 2)),
+            (Some(&[7][..]), Some(&[0][..]), None)
+        );
+        assert!(cube.set_3d(0, 0, 2, &[1]).unwrap_err().is_misuse());
     }
 }

@@ -12,12 +12,16 @@ pub struct WorldShape<'w> {
     pub chunk_size: u32,
     /// The layers of a cell, as the game has them.
     pub layers: &'w Layers,
+    /// The number of the dimension.
+    pub dimension: u32,
+    /// Chunks are cubes, whose cells come layer by layer (`z`), each row by row.
+    pub is_three_dimensional: bool,
 }
 
 impl<'w> WorldShape<'w> {
     /// The shape of a world, to call a generator without one.
     pub fn new(seed: u64, chunk_size: u32, layers: &'w Layers) -> Self {
-        Self { seed, chunk_size, layers }
+        Self { seed, chunk_size, layers, dimension: 0, is_three_dimensional: false }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`ChunkWorld`], [`ChunkOptions`] | a world in a file |
+//! | [`Dimension`] | another part of the same world, with layers and sizes of its own |
 //! | [`Edit`], [`Durability`] | changes that are saved together, and when they count as done |
 //! | [`Chunk`], [`ChunkState`] | a chunk in memory, and whether it must be saved |
 //! | [`Generator`], [`WorldShape`] | creates chunks that were never changed |
@@ -71,8 +72,8 @@ pub use worker::{
     RefusedSave, RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
 };
 pub use world::{
-    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Edit, Storage, StoredChunk, Upgrade, WholeChunk,
-    WorldInfo,
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Dimension, DimensionInfo, Edit, Storage,
+    StoredChunk, Upgrade, WholeChunk, WorldInfo,
 };
 
 /// The code of the README, compiled and run.

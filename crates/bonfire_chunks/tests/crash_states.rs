@@ -21,6 +21,8 @@ const COPY: &str = "copy.save";
 /// How many states are looked at, at most, of one crash: of the first, and of one that follows it.
 const STATES: usize = 64;
 const STATES_AGAIN: usize = 8;
+/// The steps of a script with more dimensions that come before them.
+const DEEP_AFTER: usize = 5;
 /// In how many of a thousand states the world is used again, and crashes again.
 const GOES_ON_PERMILLE: usize = 8;
 
@@ -33,6 +35,8 @@ struct Kind {
     in_steps: bool,
     /// How often moments are pinned, removed and returned to.
     pins_percent: usize,
+    /// After the first steps the world gets more dimensions.
+    deep: bool,
 }
 
 struct Script {
@@ -51,6 +55,7 @@ impl Script {
         let mut random = Random::new(seed);
         let shape = Shape::random(&mut random);
         let shape = if kind.sealed { shape.sealed() } else { shape };
+        let shape = if kind.deep { Shape { compat: false, ..shape } } else { shape };
         let shape = if kind.in_steps { shape.in_steps(&mut random) } else { shape };
         // Locks are no part of the state.
         let locks = [NAME, COPY].map(|name| (format!("{name}.lock"), Vec::new()));
@@ -71,7 +76,13 @@ impl Script {
         script.world.end(script.disk.operation_count(), true);
         script.copy.begin(&model);
         script.copy.end(0, true);
-        for _ in 0..steps {
+        for step in 0..steps {
+            if kind.deep && step == DEEP_AFTER {
+                drop(world);
+                script.shape = script.shape.deep();
+                world = script.open();
+            }
+            let shape = script.shape;
             world = script.between(&mut random, world, &model);
             for _ in 0..random.below(if kind.in_steps { 6 } else { 1 }) {
                 world.step_compaction().expect("a disk in memory");
@@ -442,4 +453,23 @@ fn a_crash_of_a_sealed_world_leaves_pins_as_they_were() {
         Kind { pins_percent: 45, sealed: true, sync_fails_percent: 6, ..Kind::default() },
         12_000,
     );
+}
+
+#[test]
+fn a_crash_of_a_world_with_more_dimensions_leaves_what_was_saved() {
+    explore_all(1100..1130, Kind { deep: true, sync_fails_percent: 4, ..Kind::default() }, 60_000);
+}
+
+#[test]
+fn a_crash_of_a_world_with_more_dimensions_leaves_pins_as_they_were() {
+    let kind = Kind { deep: true, pins_percent: 45, ..Kind::default() };
+    explore_all(1200..1216, kind, 40_000);
+    explore_all(1300..1304, Kind { in_steps: true, sync_fails_percent: 4, ..kind }, 40_000);
+}
+
+#[test]
+#[cfg(feature = "seal")]
+fn a_crash_of_a_sealed_world_with_more_dimensions_leaves_what_was_saved() {
+    let kind = Kind { deep: true, sealed: true, pins_percent: 30, sync_fails_percent: 6, ..Kind::default() };
+    explore_all(1400..1402, kind, 5_000);
 }

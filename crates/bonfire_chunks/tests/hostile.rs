@@ -316,7 +316,7 @@ fn other_formats_versions_and_sizes_are_refused() {
         open(&bytes, Access::Write).expect_err("it is not ours")
     };
     assert!(with(&|file| file.header.magic = *b"PNG!").is_corrupt());
-    assert!(with(&|file| file.header.version = 2).is_newer_format());
+    assert!(with(&|file| file.header.version = 3).is_newer_format());
     assert!(with(&|file| file.header.version = 0).is_corrupt());
     assert!(with(&|file| file.header.flags = 1 << 9).is_newer_format());
     let error = with(&|file| file.header.chunk_size = 512);

@@ -186,7 +186,7 @@ fn deltas_that_no_game_writes_are_refused() {
         assert_eq!(world.chunks.len(), 1);
         assert!(matches!(
             world.report.skipped[..],
-            [SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }]
+            [SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0, .. }, .. }]
         ));
     }
 }
@@ -300,7 +300,7 @@ fn an_older_version_does_not_take_the_place_of_a_damaged_one() {
     bytes.extend(stale);
     let world = PixelWorld::read(bytes, Mode::Salvage).unwrap();
     assert_eq!(world.chunks.len(), 0);
-    assert!(matches!(world.report.skipped[0], SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0 }, .. }));
+    assert!(matches!(world.report.skipped[0], SkippedPart::Chunk { pos: ChunkPos { x: 1, y: 0, .. }, .. }));
 }
 
 #[test]

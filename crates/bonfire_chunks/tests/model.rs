@@ -9,16 +9,16 @@ use bonfire_store::disk::MemoryDisk;
 use bonfire_testkit::disk::Random;
 use bonfire_testkit::scale;
 use proptest::prelude::*;
-use script::{CHUNK_BYTES, Shape, generated};
+use script::{CUBES, SQUARES, Shape, chunk_bytes, generated};
 
 #[derive(Clone, Debug)]
 enum Step {
     Put {
-        pos: (i32, i32),
+        pos: ChunkPos,
         what: u8,
     },
     Remove {
-        pos: (i32, i32),
+        pos: ChunkPos,
     },
     Commit {
         synced: bool,
@@ -31,8 +31,8 @@ enum Step {
     /// Without closing it.
     Drop,
     Look {
-        from: (i32, i32),
-        to: (i32, i32),
+        from: ChunkPos,
+        to: ChunkPos,
     },
     /// Without what was not committed.
     Pin {
@@ -50,11 +50,23 @@ enum Step {
     },
 }
 
-fn places() -> impl Strategy<Value = (i32, i32)> {
-    prop_oneof![8 => (-3..4, -3..4), 1 => (any::<i32>(), any::<i32>()), 1 => Just((i32::MIN, i32::MAX))]
+fn places(is_deep: bool) -> BoxedStrategy<ChunkPos> {
+    let flat = prop_oneof![
+        8 => (-3..4, -3..4),
+        1 => (any::<i32>(), any::<i32>()),
+        1 => Just((i32::MIN, i32::MAX)),
+    ];
+    let flat = flat.prop_map(ChunkPos::from);
+    if !is_deep {
+        return flat.boxed();
+    }
+    let z = prop_oneof![6 => -1..2, 1 => any::<i32>()];
+    let deep = (flat.clone(), z).prop_map(|(pos, z)| ChunkPos { z, ..pos }.in_dimension(CUBES));
+    prop_oneof![flat.clone(), deep, flat.prop_map(|pos| pos.in_dimension(SQUARES))].boxed()
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(is_deep: bool) -> impl Strategy<Value = Vec<Step>> {
+    let places = || places(is_deep);
     let step = prop_oneof![
         12 => (places(), any::<u8>()).prop_map(|(pos, what)| Step::Put { pos, what }),
         4 => places().prop_map(|pos| Step::Remove { pos }),
@@ -75,15 +87,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn cells(pos: ChunkPos, what: u8) -> Vec<u8> {
     match what % 5 {
-        0 => vec![0; CHUNK_BYTES],
+        0 => vec![0; chunk_bytes(pos)],
         1 => generated(pos),
         2 => {
             let mut cells = generated(pos);
-            cells[usize::from(what) % CHUNK_BYTES] ^= 1;
+            cells[usize::from(what) % chunk_bytes(pos)] ^= 1;
             cells
         }
-        3 => vec![what; CHUNK_BYTES],
-        _ => Random::new(u64::from(what)).bytes(CHUNK_BYTES),
+        3 => vec![what; chunk_bytes(pos)],
+        _ => Random::new(u64::from(what)).bytes(chunk_bytes(pos)),
     }
 }
 
@@ -94,7 +106,9 @@ fn look(world: &ChunkWorld, model: &Model, rect: ChunkRect) {
     assert!(world.iter().eq(model.keys().copied()), "row by row");
     let inside: Vec<ChunkPos> = model.keys().copied().filter(|pos| rect.contains(*pos)).collect();
     assert_eq!(world.range(rect), inside);
-    let all: Vec<ChunkPos> = model.keys().copied().chain([rect.min(), rect.max()]).collect();
+    let corners = [rect.min(), rect.max()].into_iter().filter(|_| rect != ChunkRect::ALL);
+    let corners = corners.filter(|pos| pos.z == 0 || pos.dimension == CUBES);
+    let all: Vec<ChunkPos> = model.keys().copied().chain(corners).collect();
     for (pos, read) in all.iter().zip(world.read_many(&all)) {
         assert_eq!(read.expect("it is whole").as_ref(), model.get(pos), "chunk {pos}");
         assert_eq!(world.contains(*pos), model.contains_key(pos));
@@ -118,9 +132,21 @@ fn look_at_pins(world: &ChunkWorld, pins: &Pins, rect: ChunkRect) {
 }
 
 fn run(shape: Shape, steps: Vec<Step>) {
+    run_all([(shape, steps)]);
+}
+
+/// Does steps in several sessions of one world.
+fn run_all(sessions: impl IntoIterator<Item = (Shape, Vec<Step>)>) {
     let disk = MemoryDisk::new();
+    let (mut model, mut pins) = (Model::new(), Pins::new());
+    for (shape, steps) in sessions.into_iter().filter(|(_, steps)| !steps.is_empty()) {
+        run_session(&disk, shape, steps, &mut model, &mut pins);
+    }
+}
+
+fn run_session(disk: &MemoryDisk, shape: Shape, steps: Vec<Step>, model: &mut Model, pins: &mut Pins) {
     let mut world = shape.open(disk.clone()).expect("a disk in memory");
-    let (mut model, mut pending): (Model, BTreeMap<ChunkPos, Option<Vec<u8>>>) = Default::default();
+    let mut pending: BTreeMap<ChunkPos, Option<Vec<u8>>> = BTreeMap::new();
     let commit = |world: &ChunkWorld,
                   pending: &mut BTreeMap<ChunkPos, Option<Vec<u8>>>,
                   model: &mut Model,
@@ -148,25 +174,23 @@ fn run(shape: Shape, steps: Vec<Step>) {
         }
         edit.commit(durability).expect("a disk in memory");
     };
-    let mut pins = Pins::new();
     let name_of = |name: u8| format!("pin {name}");
     for step in steps {
         match step {
             Step::Put { pos, what } => {
-                let pos = ChunkPos::from(pos);
                 pending.insert(pos, Some(cells(pos, what)));
             }
-            Step::Remove { pos } => drop(pending.insert(pos.into(), None)),
+            Step::Remove { pos } => drop(pending.insert(pos, None)),
             Step::Commit { synced } => {
                 let durability = if synced { Durability::Synced } else { Durability::Buffered };
-                commit(&world, &mut pending, &mut model, None, durability);
+                commit(&world, &mut pending, model, None, durability);
             }
             Step::Abandon => pending.clear(),
             Step::Flush => world.flush().expect("a disk in memory"),
             Step::Compact => {
                 world.compact(|_, _| {}).expect("a disk in memory");
                 assert!(world.info().dead_bytes < 1500, "{:?}", world.info());
-                look_at_pins(&world, &pins, ChunkRect::ALL);
+                look_at_pins(&world, pins, ChunkRect::ALL);
             }
             Step::Close | Step::Drop => {
                 if matches!(step, Step::Close) {
@@ -177,16 +201,16 @@ fn run(shape: Shape, steps: Vec<Step>) {
                 assert_eq!(world.report(), &bonfire_chunks::OpenReport::default());
             }
             Step::Look { from, to } => {
-                look(&world, &model, ChunkRect::new(from, to));
-                look_at_pins(&world, &pins, ChunkRect::new(from, to));
+                look(&world, model, ChunkRect::new(from, to));
+                look_at_pins(&world, pins, ChunkRect::new(from, to));
             }
             Step::Pin { name } => {
                 world.pin(name_of(name), name_of(name)).expect("a disk in memory");
-                pin(&mut pins, &name_of(name), &model);
+                pin(pins, &name_of(name), model);
             }
             Step::CommitAndPin { name } => {
-                commit(&world, &mut pending, &mut model, Some(&name_of(name)), Durability::Synced);
-                pin(&mut pins, &name_of(name), &model);
+                commit(&world, &mut pending, model, Some(&name_of(name)), Durability::Synced);
+                pin(pins, &name_of(name), model);
             }
             Step::Unpin { name } => {
                 let was_there = pins.iter().any(|(other, _)| *other == name_of(name));
@@ -202,8 +226,8 @@ fn run(shape: Shape, steps: Vec<Step>) {
             },
         }
     }
-    look(&world, &model, ChunkRect::ALL);
-    look_at_pins(&world, &pins, ChunkRect::ALL);
+    look(&world, model, ChunkRect::ALL);
+    look_at_pins(&world, pins, ChunkRect::ALL);
     assert!(world.check(|_, _| {}).damaged.is_empty());
 }
 
@@ -216,8 +240,21 @@ proptest! {
         is_generated: bool,
         compat: bool,
         compacts: bool,
-        steps in steps(),
+        steps in steps(false),
     ) {
         run(Shape { eager, generated: is_generated, compat, compacts, ..Shape::PLAIN }, steps);
+    }
+
+    #[test]
+    fn a_world_of_three_dimensions_is_a_map(
+        eager: bool,
+        is_generated: bool,
+        compacts: bool,
+        // A world of one dimension gets the others with the first save in them.
+        first in prop::option::of(steps(false)),
+        steps in steps(true),
+    ) {
+        let shape = Shape { eager, generated: is_generated, compacts, ..Shape::PLAIN };
+        run_all([(shape, first.unwrap_or_default()), (shape.deep(), steps)]);
     }
 }

@@ -1,5 +1,6 @@
 //! What was found when a file was opened.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::format::{FrameKey, FrameKind, FramePlace};
@@ -24,6 +25,8 @@ pub struct OpenReport {
     /// How the layers of the game differ from those that the world was saved with last. No damage: it is what evolution is
     /// about.
     pub layers: LayerChanges,
+    /// The same of the dimensions beside dimension 0, as far as there are differences.
+    pub layers_of_dimensions: BTreeMap<u32, LayerChanges>,
     /// Temporary files that a crash had left.
     pub stale_files_removed: u32,
     /// The world is sealed in an old way, which does not notice chunks that are put back, settings that are changed, or parts

@@ -105,7 +105,7 @@ fn crc(data: u32, trailer: &[u8]) -> u32 {
 }
 
 /// Returns the data of a frame with this key, whose length counts the depth of its place, too.
-pub(crate) fn without_depth<'b>(key: FrameKey, bytes: &'b [u8]) -> &'b [u8] {
+pub(crate) fn without_depth(key: FrameKey, bytes: &[u8]) -> &[u8] {
     let depth = if key.pos.is_flat() { 0 } else { DEPTH_BYTES };
     &bytes[..bytes.len().saturating_sub(depth)]
 }

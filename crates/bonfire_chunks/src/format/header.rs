@@ -56,7 +56,7 @@ impl Flags {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
     pub(crate) flags: Flags,

@@ -2,7 +2,6 @@
 
 use bonfire::{Error, Result};
 
-use super::settings::settings_frames;
 use super::{ChunkWorld, World};
 use crate::format::{FrameKey, FrameKind, Resident};
 use crate::frames::FrameChange;
@@ -54,14 +53,13 @@ impl ChunkWorld {
     /// ids from it, too. The number of the session is saved before this returns, so that the ids may go anywhere.
     pub fn body_ids(&self) -> Result<BodyIds> {
         let _turn = self.inner.commit_turn();
-        let mut settings = self.inner.saving().settings.clone();
+        let mut settings = self.inner.saving().first().clone();
         settings.session = settings.session.wrapping_add(1).max(1);
-        let frames = settings_frames(&settings, &self.inner.header_of(&settings)).collect();
+        let frames = self.inner.settings_frames(self.inner.first_dimension(), &settings);
         let change = FrameChange { frames, removed: Vec::new() };
         self.inner.frames.store().commit(change, Durability::Synced)?;
         let session = settings.session;
-        let mut saving = self.inner.saving();
-        (saving.settings, saving.settings_changed) = (settings, false);
+        self.inner.saving().replace_first(settings, false);
         Ok(BodyIds::new(session))
     }
 }
@@ -71,8 +69,9 @@ impl World {
     pub(super) fn stored_bodies(&self, pos: ChunkPos) -> Result<Option<DecodedBodies>> {
         let key = FrameKey::new(FrameKind::Bodies, pos);
         let here = |error: Error| error.in_field(format_args!("bodies of chunk {pos}"));
+        let dimension = self.dimension(pos)?;
         self.frames.read(key, |tag, data| {
-            let (conversion, set_bytes) = self.conversion(tag.layers).map_err(here)?;
+            let (conversion, set_bytes) = dimension.conversion(tag.layers).map_err(here)?;
             let mut list = decode_bodies(data, set_bytes, self.options.body_limits).map_err(here)?;
             for lost in &mut list.lost {
                 lost.error = here(lost.error.clone());
@@ -80,7 +79,7 @@ impl World {
             if !conversion.is_identity() {
                 for body in &mut list.bodies {
                     let cells = body.cells.len() / set_bytes.max(1);
-                    let mut converted = vec![0; cells * self.options.layers.cell_bytes()];
+                    let mut converted = vec![0; cells * dimension.options.layers.cell_bytes()];
                     conversion.to_memory(&body.cells, &mut converted).map_err(here)?;
                     body.cells = converted;
                 }

@@ -8,29 +8,33 @@ use bonfire::{Error, Result};
 
 use super::cells::Encoder;
 use super::edit::{Edit, PendingChange};
+use super::settings::Settings;
 use super::{SaveState, World};
 use crate::format::{FrameKey, FrameKind, FrameTag, Resident};
 use crate::frames::NewFrame;
-use crate::{Body, BodyId, ChunkPos, decode_bodies, encode_bodies};
+use crate::{Body, BodyId, ChunkPos, LayerSet, Layers, decode_bodies, encode_bodies};
 
 /// The lists of bodies that an edit saves.
 pub(super) type BodyLists = BTreeMap<ChunkPos, Vec<Body>>;
 
 /// The change of a single body.
 pub(super) enum BodyChange {
-    Put(Box<Body>),
+    /// In this dimension.
+    Put(Box<Body>, u32),
     Move([f32; 2]),
     Remove,
 }
 
 impl BodyChange {
-    /// Returns the chunk that the body is in after the change, as far as the change says so.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(super) fn target(&self, chunk_size: u32) -> Option<ChunkPos> {
+    /// Returns the chunks that the body may be in after the change, as far as the change says so.
+    pub(super) fn targets(&self, world: &World) -> Vec<ChunkPos> {
         match self {
-            Self::Put(body) => body.chunk(chunk_size),
-            Self::Move(position) => ChunkPos::containing(*position, chunk_size),
-            Self::Remove => None,
+            Self::Put(body, dimension) => world.chunk_of(body.position, *dimension).into_iter().collect(),
+            // It stays in its dimension, whichever that is.
+            Self::Move(position) => {
+                world.dimensions.keys().filter_map(|number| world.chunk_of(*position, *number)).collect()
+            }
+            Self::Remove => Vec::new(),
         }
     }
 }
@@ -44,19 +48,26 @@ impl World {
                 Some(home) => self.take_from_list(edit, lists, home, id)?,
                 None => None,
             };
-            let body = match (change, before) {
-                (BodyChange::Put(body), _) => Body::clone(body),
-                (&BodyChange::Move(position), Some(body)) => Body { position, ..body },
+            let (body, dimension) = match (change, before) {
+                (BodyChange::Put(body, dimension), _) => (Body::clone(body), *dimension),
+                (&BodyChange::Move(position), Some(body)) => {
+                    (Body { position, ..body }, home.unwrap_or_default().dimension)
+                }
                 (BodyChange::Move(_), None) => {
                     return Err(Error::misuse(format!("body {id} cannot be moved: no chunk has it")));
                 }
                 (BodyChange::Remove, _) => continue,
             };
-            let target = body.chunk(u32::from(self.options.chunk_size));
-            let target = target.ok_or_else(|| nowhere(&body))?;
+            let target = self.chunk_of(body.position, dimension).ok_or_else(|| nowhere(&body))?;
             self.list_of(edit, lists, target)?.push(body);
         }
         Ok(())
+    }
+
+    /// Returns the chunk of a dimension that a point lies in. `None` if it is nowhere.
+    fn chunk_of(&self, point: [f32; 2], dimension: u32) -> Option<ChunkPos> {
+        let size = self.dimensions.get(&dimension)?.options.chunk_size;
+        Some(ChunkPos::containing(point, u32::from(size))?.in_dimension(dimension))
     }
 
     /// Returns the chunk that a body is in, as far as the edit has come.
@@ -124,9 +135,9 @@ impl World {
         let sessions = new_homes.keys().map(|id| id.session());
         // After the last session they would begin again.
         let highest = sessions.filter(|session| *session < u32::MAX).max().unwrap_or(0);
-        if highest > saving.settings.session {
-            saving.settings.session = highest;
-            saving.settings_changed = true;
+        if highest > saving.first().session {
+            let settings = Settings { session: highest, ..saving.first().clone() };
+            saving.replace_first(settings, true);
         }
         let all = self.with_other_lists(lists, removed_chunks, &new_homes)?;
         self.note_residents(&all, removed_chunks, pending)?;
@@ -141,8 +152,11 @@ impl World {
                 removed.insert(key);
             } else {
                 removed.remove(&key);
-                let tag = FrameTag { layers: saving.settings.current, ..FrameTag::default() };
-                frames.insert(key, NewFrame { key, tag, data: self.encode_list(bodies, &carried, saving)? });
+                let dimension = self.dimension(pos)?;
+                let set = saving.of(dimension);
+                let tag = FrameTag { layers: set.current, ..FrameTag::default() };
+                let data = encode_list(&dimension.options.layers, set.current(), bodies, &carried)?;
+                frames.insert(key, NewFrame { key, tag, data });
             }
         }
         Ok(lost)
@@ -225,7 +239,13 @@ impl World {
     }
 
     fn check_body(&self, pos: ChunkPos, body: &Body) -> Result<()> {
-        match body.chunk(u32::from(self.options.chunk_size)) {
+        if self.dimension(pos)?.options.is_three_dimensional {
+            return Err(Error::misuse(format!(
+                "body {} is saved in {pos}, but bodies have two coordinates and this dimension has three",
+                body.id
+            )));
+        }
+        match self.chunk_of(body.position, pos.dimension) {
             Some(home) if home == pos => Ok(()),
             Some(home) => Err(Error::misuse(format!(
                 "body {} is saved in {pos}, but its centre lies in {home}",
@@ -242,18 +262,25 @@ impl World {
         saving: &SaveState,
     ) -> Result<HashMap<BodyId, CarriedBody>> {
         let mut carried = HashMap::new();
-        let set = saving.settings.current();
-        if set.stored_bytes() == self.options.layers.stored_bytes() {
+        let mut encoders = BTreeMap::new();
+        for dimension in self.dimensions.values() {
+            let settings = saving.of(dimension);
+            if settings.current().stored_bytes() != dimension.options.layers.stored_bytes() {
+                let encoder = Encoder::new(self, dimension, settings.current().clone(), settings.current);
+                encoders.insert(dimension.number, (dimension, encoder));
+            }
+        }
+        if encoders.is_empty() {
             return Ok(carried);
         }
-        let encoder = Encoder::new(self, set.clone(), saving.settings.current);
         let mut places: BTreeSet<ChunkPos> = lists.keys().copied().collect();
         for body in lists.values().flatten() {
             places.extend(self.home(Resident::Body(body.id.0))?);
         }
         for pos in places {
+            let Some((dimension, encoder)) = encoders.get(&pos.dimension) else { continue };
             let read = self.frames.read(FrameKey::new(FrameKind::Bodies, pos), |tag, data| {
-                let (conversion, set_bytes) = self.conversion(tag.layers)?;
+                let (conversion, set_bytes) = dimension.conversion(tag.layers)?;
                 for body in decode_bodies(data, set_bytes, self.options.body_limits)?.bodies {
                     if self.is_home(Resident::Body(body.id.0), pos)? {
                         let bytes = encoder.carried_of(&conversion, &body.cells)?;
@@ -270,33 +297,32 @@ impl World {
         }
         Ok(carried)
     }
+}
 
-    fn encode_list(
-        &self,
-        mut bodies: Vec<Body>,
-        carried: &HashMap<BodyId, CarriedBody>,
-        saving: &SaveState,
-    ) -> Result<Vec<u8>> {
-        let layers = &self.options.layers;
-        let set = saving.settings.current();
-        let carried_bytes = set.stored_bytes() - layers.stored_bytes();
-        if !layers.is_plain() || carried_bytes > 0 {
-            let defaults: Vec<u8> =
-                set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
-            for body in &mut bodies {
-                let cells = body.cells.len() / layers.cell_bytes().max(1);
-                let known = carried.get(&body.id).filter(|known| known.size == [body.width, body.height]);
-                let carried = match known.filter(|known| known.bytes.len() == cells * carried_bytes) {
-                    Some(known) => Cow::Borrowed(&known.bytes),
-                    None => Cow::Owned(defaults[defaults.len() - carried_bytes..].repeat(cells)),
-                };
-                let mut stored = Vec::new();
-                layers.to_stored(&body.cells, (carried_bytes > 0).then_some(&carried[..]), &mut stored)?;
-                body.cells = stored;
-            }
+/// Encodes a list of bodies, whose cells are those of the game, with a layer set of the file.
+fn encode_list(
+    layers: &Layers,
+    set: &LayerSet,
+    mut bodies: Vec<Body>,
+    carried: &HashMap<BodyId, CarriedBody>,
+) -> Result<Vec<u8>> {
+    let carried_bytes = set.stored_bytes() - layers.stored_bytes();
+    if !layers.is_plain() || carried_bytes > 0 {
+        let defaults: Vec<u8> =
+            set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect();
+        for body in &mut bodies {
+            let cells = body.cells.len() / layers.cell_bytes().max(1);
+            let known = carried.get(&body.id).filter(|known| known.size == [body.width, body.height]);
+            let carried = match known.filter(|known| known.bytes.len() == cells * carried_bytes) {
+                Some(known) => Cow::Borrowed(&known.bytes),
+                None => Cow::Owned(defaults[defaults.len() - carried_bytes..].repeat(cells)),
+            };
+            let mut stored = Vec::new();
+            layers.to_stored(&body.cells, (carried_bytes > 0).then_some(&carried[..]), &mut stored)?;
+            body.cells = stored;
         }
-        encode_bodies(&bodies, set.stored_bytes())
     }
+    encode_bodies(&bodies, set.stored_bytes())
 }
 
 /// The bytes of a body in layers that the game does not have any more, cell by cell.

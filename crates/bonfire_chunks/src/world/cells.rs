@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::{Arc, PoisonError};
 
 use bonfire::{Error, Result};
 
+use super::dimension::{OpenDimension, no_set};
 use super::{StoredChunk, World};
 use crate::codec::{Codec, Delta, decode_delta, decode_full, encode_delta, encode_full};
 use crate::format::{FrameKey, FrameKind, FrameTag};
 use crate::frames::NewFrame;
-use crate::{ChunkPos, Conversion, LayerSet, StoredLayer, WorldShape};
+use crate::{ChunkPos, Conversion, LayerSet, StoredLayer};
 
 /// How chunks are stored: numbers of the document.
 pub(super) const EMPTY: u8 = 0;
@@ -30,6 +30,7 @@ pub(super) enum Encoded {
 /// What saves of one commit have in common.
 pub(super) struct Encoder<'w> {
     world: &'w World,
+    dimension: &'w OpenDimension,
     set: LayerSet,
     number: u8,
     /// Layers that the game does not have any more.
@@ -43,9 +44,12 @@ impl World {
     /// Puts a chunk into `cells`, which have the right size. False if it is not in the file.
     pub(super) fn read_cells(&self, pos: ChunkPos, cells: &mut [u8]) -> Result<bool> {
         let key = FrameKey::new(FrameKind::Chunk, pos);
-        Ok(self.frames.read(key, |tag, data| self.decode_cells(pos, tag, data, cells))?.is_some())
+        let dimension = self.dimension(pos)?;
+        Ok(self.frames.read(key, |tag, data| dimension.decode_cells(pos, tag, data, cells))?.is_some())
     }
+}
 
+impl OpenDimension {
     pub(super) fn decode_cells(
         &self,
         pos: ChunkPos,
@@ -126,10 +130,6 @@ impl World {
         }
     }
 
-    fn shape(&self) -> WorldShape<'_> {
-        WorldShape::new(self.seed, u32::from(self.options.chunk_size), &self.options.layers)
-    }
-
     /// What a delta of this set was made against.
     fn generate_for(&self, pos: ChunkPos, set: u8, cells: &mut [u8]) -> Result<()> {
         let Some(generator) = &self.options.generator else {
@@ -152,28 +152,6 @@ impl World {
         }
         Ok(())
     }
-
-    /// From a set of the file to the cells of the game, and the bytes of a cell in the file.
-    pub(super) fn conversion(&self, set: u8) -> Result<(Arc<Conversion>, usize)> {
-        let mut known = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
-        let conversion = match known.get(&set) {
-            Some(conversion) => conversion.clone(),
-            None => {
-                let sets = self.sets();
-                let layers = sets.get(&set);
-                let layers = layers.ok_or_else(|| no_set(set))?;
-                let conversion = Arc::new(Conversion::new(layers, &self.options.layers)?);
-                known.insert(set, conversion.clone());
-                conversion
-            }
-        };
-        let bytes = conversion.stored_bytes();
-        Ok((conversion, bytes))
-    }
-}
-
-fn no_set(set: u8) -> Error {
-    Error::corrupt(format!("it names layer set {set}, which this world does not have"))
 }
 
 pub(super) fn codec(tag: FrameTag) -> Result<Codec> {
@@ -196,8 +174,9 @@ fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [u8]) -> Result<T>) -> R
 }
 
 impl<'w> Encoder<'w> {
-    pub(super) fn new(world: &'w World, set: LayerSet, number: u8) -> Self {
-        let own = world.options.layers.stored_bytes();
+    pub(super) fn new(world: &'w World, dimension: &'w OpenDimension, set: LayerSet, number: u8) -> Self {
+        let game_layers = &dimension.options.layers;
+        let own = game_layers.stored_bytes();
         let mut at = 0;
         let is_own = |layer: &&StoredLayer| {
             at += layer.bytes();
@@ -209,13 +188,9 @@ impl<'w> Encoder<'w> {
         let mut default_stored = Vec::new();
         let carried = (!carried_default.is_empty()).then_some(&carried_default[..]);
         // The default of the game's own layers may have changed since the set was made.
-        let made = world.options.layers.to_stored(
-            &world.options.layers.default_cell(),
-            carried,
-            &mut default_stored,
-        );
+        let made = game_layers.to_stored(&game_layers.default_cell(), carried, &mut default_stored);
         debug_assert!(made.is_ok());
-        Self { world, set, number, carried_layers, carried_default, default_stored }
+        Self { world, dimension, set, number, carried_layers, carried_default, default_stored }
     }
 
     /// What stored cells have of the layers that are carried along. Releases may have carried others, and in another order: they are
@@ -246,8 +221,8 @@ impl<'w> Encoder<'w> {
 
     /// The frame of a chunk, whichever way is the smallest.
     pub(super) fn encode(&self, pos: ChunkPos, cells: &[u8]) -> Result<Encoded> {
-        let options = &self.world.options;
-        let expected = options.cells_per_chunk() * options.layers.cell_bytes();
+        let (options, delta_threshold) = (&self.dimension.options, self.world.options.delta_threshold);
+        let expected = self.dimension.chunk_bytes();
         if cells.len() != expected {
             return Err(Error::misuse(format!("chunk {pos} has {} bytes and not {expected}", cells.len())));
         }
@@ -263,7 +238,7 @@ impl<'w> Encoder<'w> {
         // The generator does not make layers that the game does not have: cells that have something of them are never as generated.
         if options.generator.is_some() && !is_whole {
             let changed = with_scratch(expected, |generated| {
-                self.world.generate(pos, generated);
+                self.dimension.generate(pos, generated);
                 let base = self.stored(generated, &self.carried_default.repeat(options.cells_per_chunk()))?;
                 Ok(Delta::between(&base, &stored, stored_bytes))
             })?;
@@ -271,7 +246,7 @@ impl<'w> Encoder<'w> {
                 return Ok(Encoded::Same);
             }
             #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-            if changed.count() as f64 <= options.cells_per_chunk() as f64 * options.delta_threshold {
+            if changed.count() as f64 <= options.cells_per_chunk() as f64 * delta_threshold {
                 let mut data = Vec::new();
                 let codec = encode_delta(&changed, stored_bytes, choice, &mut data);
                 delta = Some((codec, data));
@@ -293,7 +268,7 @@ impl<'w> Encoder<'w> {
 
     /// The frame of a chunk whose way of storing is given.
     pub(super) fn encode_stored(&self, pos: ChunkPos, chunk: &StoredChunk) -> Result<Encoded> {
-        let (options, stored_bytes) = (&self.world.options, self.set.stored_bytes());
+        let (options, stored_bytes) = (&self.dimension.options, self.set.stored_bytes());
         let (cells, choice) = (options.cells_per_chunk(), self.world.compression());
         let mut data = Vec::new();
         let (storage, codec) = match chunk {
@@ -321,7 +296,7 @@ impl<'w> Encoder<'w> {
 
     /// The stored cells of a chunk.
     fn stored<'c>(&self, cells: &'c [u8], carried: &[u8]) -> Result<Cow<'c, [u8]>> {
-        let layers = &self.world.options.layers;
+        let layers = &self.dimension.options.layers;
         if layers.is_plain() && carried.is_empty() {
             return Ok(Cow::Borrowed(cells));
         }
@@ -335,11 +310,11 @@ impl<'w> Encoder<'w> {
         if self.carried_default.is_empty() {
             return Ok(CarriedCells { bytes: Vec::new(), is_whole: false });
         }
-        let cells = self.world.options.cells_per_chunk();
+        let cells = self.dimension.options.cells_per_chunk();
         let default = || CarriedCells { bytes: self.carried_default.repeat(cells), is_whole: false };
         let key = FrameKey::new(FrameKind::Chunk, pos);
         let found = self.world.frames.read(key, |tag, data| {
-            let (conversion, set_bytes) = self.world.conversion(tag.layers)?;
+            let (conversion, set_bytes) = self.dimension.conversion(tag.layers)?;
             let mut carried = default();
             if tag.storage == FULL {
                 let mut stored = vec![0; cells * set_bytes];

@@ -61,7 +61,7 @@ impl ChunkWorld {
         let frames = &self.inner.frames;
         let is_delta = || frames.tag(key).is_some_and(|tag| tag.storage == DELTA);
         match key.kind {
-            FrameKind::Chunk if self.inner.options.generator.is_none() && is_delta() => {
+            FrameKind::Chunk if is_delta() && self.inner.dimension(key.pos)?.options.generator.is_none() => {
                 self.delta_entries(key.pos).map(drop)
             }
             FrameKind::Chunk => self.read(key.pos).map(drop),

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bonfire::Result;
+use bonfire::{Error, Result};
 
 use super::body_changes::BodyChange;
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
+use super::dimension::{FIRST, OpenDimension};
 use super::identity::IdEffects;
-use super::settings::{Settings, settings_frames};
+use super::settings::Settings;
 use super::{ChunkWorld, SaveState, World};
 use crate::codec::Delta;
 use crate::file::NewPin;
@@ -97,12 +98,17 @@ impl Edit {
     /// Saves a body in the chunk that its centre lies in, beside the others there. It is taken out of the chunk that it was in.
     /// An empty one is removed. Calls for single bodies come after those for whole lists, whatever their order.
     pub fn put_body(&mut self, body: Body) -> &mut Self {
-        self.single_bodies.insert(body.id, BodyChange::Put(Box::new(body)));
+        self.put_body_in(FIRST, body)
+    }
+
+    /// Saves a body in a dimension: see [`put_body`](Self::put_body). One of another dimension leaves that one.
+    pub fn put_body_in(&mut self, dimension: u32, body: Body) -> &mut Self {
+        self.single_bodies.insert(body.id, BodyChange::Put(Box::new(body), dimension));
         self
     }
 
-    /// Moves a body that is saved to another place, and into the chunk that its centre then lies in. Everything else of it
-    /// stays as it is. The commit fails if no chunk has it.
+    /// Moves a body that is saved to another place in its dimension, and into the chunk that its centre then lies in. Everything
+    /// else of it stays as it is. The commit fails if no chunk has it.
     pub fn move_body(&mut self, id: BodyId, position: [f32; 2]) -> &mut Self {
         self.single_bodies.insert(id, BodyChange::Move(position));
         self
@@ -198,11 +204,9 @@ impl Edit {
     }
 
     /// All chunks that it changes.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn touched(&self) -> BTreeSet<ChunkPos> {
         let others = self.stored.keys().chain(self.bodies.keys()).chain(self.entities.keys());
-        let of_bodies =
-            self.single_bodies.values().filter_map(|change| change.target(self.world.chunk_size()));
+        let of_bodies = self.single_bodies.values().flat_map(|change| change.targets(&self.world.inner));
         self.cells.keys().chain(others).chain(&self.removed).copied().chain(of_bodies).collect()
     }
 }
@@ -213,7 +217,7 @@ impl ChunkWorld {
         if std::sync::Arc::ptr_eq(&self.inner, &edit.world.inner) {
             return Ok(());
         }
-        Err(bonfire::Error::misuse("this edit was begun in another world"))
+        Err(Error::misuse("this edit was begun in another world"))
     }
 }
 
@@ -227,15 +231,17 @@ impl World {
     /// The edit keeps what it has: a commit that fails loses nothing.
     pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
+        edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
         let mut encoded = self.encode_all(edit)?;
         let mut bodies = edit.bodies.clone();
         let _turn = self.commit_turn();
         let mut saving = self.saving();
         if edit.is_upgrade {
             // What was saved or removed since it was read is not to be undone.
-            let current = saving.settings.current;
+            let current = |pos: ChunkPos| Some(saving.dimensions.get(&pos.dimension)?.settings.current);
             let is_old = |kind: FrameKind, pos: ChunkPos| {
-                self.frames.tag(FrameKey::new(kind, pos)).is_some_and(|tag| tag.layers != current)
+                let tag = self.frames.tag(FrameKey::new(kind, pos));
+                tag.is_some_and(|tag| current(pos) != Some(tag.layers))
             };
             encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
             bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
@@ -249,7 +255,7 @@ impl World {
             }
             return Ok(report);
         }
-        self.frames.set_cell_bytes(u8::try_from(saving.settings.current().stored_bytes()).unwrap_or(u8::MAX));
+        self.frames.set_cell_bytes(u8::try_from(saving.first().current().stored_bytes()).unwrap_or(u8::MAX));
         drop(saving);
         self.ids.begin(&effects.ids);
         let committed = match &edit.pin {
@@ -265,13 +271,19 @@ impl World {
 
     /// Compresses, on several threads.
     pub(super) fn encode_all(&self, edit: &Edit) -> Result<Vec<(ChunkPos, Encoded)>> {
-        let (set, number) = {
-            let saving = self.saving();
-            (saving.settings.current().clone(), saving.settings.current)
+        let chunks = edit.cells.keys().chain(edit.stored.keys());
+        let numbers: BTreeSet<u32> = chunks.map(|pos| pos.dimension).collect();
+        let encoders: BTreeMap<u32, Encoder<'_>> = numbers
+            .into_iter()
+            .filter_map(|number| Some((number, self.encoder(self.dimensions.get(&number)?))))
+            .collect();
+        let encoder = |pos: ChunkPos| {
+            let found = encoders.get(&self.dimension(pos)?.number);
+            found.ok_or_else(|| Error::misuse(format!("there is no dimension for chunk {pos}")))
         };
-        let encoder = Encoder::new(self, set, number);
         let cells: Vec<(&ChunkPos, &Vec<u8>)> = edit.cells.iter().collect();
-        let encode = |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder.encode(**pos, cells)?));
+        let encode =
+            |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder(**pos)?.encode(**pos, cells)?));
         // A thread more is worth its start if there is this much for each.
         const BYTES_PER_THREAD: usize = 2 << 20;
         let whole = edit.stored.values().filter_map(|chunk| match chunk {
@@ -282,8 +294,9 @@ impl World {
         let threads = self.options.threads.min(1 + bytes / BYTES_PER_THREAD);
         let encoded = crate::parallel::map(&cells, threads, encode);
         let stored: Vec<(&ChunkPos, &StoredChunk)> = edit.stored.iter().collect();
-        let encode =
-            |(pos, chunk): &(&ChunkPos, &StoredChunk)| Ok((**pos, encoder.encode_stored(**pos, chunk)?));
+        let encode = |(pos, chunk): &(&ChunkPos, &StoredChunk)| {
+            Ok((**pos, encoder(**pos)?.encode_stored(**pos, chunk)?))
+        };
         encoded.into_iter().chain(crate::parallel::map(&stored, threads, encode)).collect()
     }
 
@@ -333,11 +346,42 @@ impl World {
         removed.extend(touched.iter().filter_map(|key| Some(FrameKey::new(key.kind.damaged()?, key.pos))));
         let removed = removed.into_iter().filter(|key| self.frames.tag(*key).is_some()).collect();
         let mut change = FrameChange { frames: frames.into_values().collect(), removed };
-        if saving.settings_changed && !change.is_empty() {
-            change.frames.extend(settings_frames(&saving.settings, &self.header_of(&saving.settings)));
-            effects.settings_written = Some(saving.settings.clone());
-        }
+        effects.settings_written = self.add_settings(saving, &mut change);
         Ok((change, effects))
+    }
+}
+
+impl World {
+    /// Returns what makes frames of the chunks of a dimension.
+    pub(super) fn encoder<'w>(&'w self, dimension: &'w OpenDimension) -> Encoder<'w> {
+        let (set, number) = {
+            let saving = self.saving();
+            let settings = saving.of(dimension);
+            (settings.current().clone(), settings.current)
+        };
+        Encoder::new(self, dimension, set, number)
+    }
+
+    /// Adds the settings that the file lacks: of dimension 0 to any change, of others to a change in them. Returns them.
+    fn add_settings(&self, saving: &SaveState, change: &mut FrameChange) -> Vec<(u32, Settings)> {
+        let keys = change.frames.iter().map(|frame| &frame.key).chain(&change.removed);
+        let mut touched: BTreeSet<u32> = keys.map(|key| key.pos.dimension).collect();
+        if !touched.is_empty() {
+            touched.insert(FIRST);
+        }
+        let mut written = Vec::new();
+        for number in touched {
+            let (Some(dimension), Some(known)) =
+                (self.dimensions.get(&number), saving.dimensions.get(&number))
+            else {
+                continue;
+            };
+            if known.is_changed {
+                change.frames.extend(self.settings_frames(dimension, &known.settings));
+                written.push((number, known.settings.clone()));
+            }
+        }
+        written
     }
 }
 
@@ -356,8 +400,8 @@ pub(super) struct PendingChange {
 pub(super) struct CommitEffects {
     pub(super) ids: IdEffects,
     pub(super) bodies_written: Vec<ChunkPos>,
-    /// The settings that the change has.
-    pub(super) settings_written: Option<Settings>,
+    /// The settings that the change has, by dimension.
+    pub(super) settings_written: Vec<(u32, Settings)>,
 }
 
 impl CommitEffects {
@@ -369,8 +413,12 @@ impl CommitEffects {
         }
         drop(stale);
         // Ids of bodies may have been given out meanwhile.
-        if self.settings_written.as_ref() == Some(&saving.settings) {
-            saving.settings_changed = false;
+        for (number, written) in self.settings_written {
+            if let Some(dimension) = saving.dimensions.get_mut(&number)
+                && dimension.settings == written
+            {
+                dimension.is_changed = false;
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use bonfire::Result;
 
 use super::ChunkWorld;
 use super::cells::{DELTA, EMPTY};
+use super::dimension::OpenDimension;
 use crate::codec::{Codec, decode_delta};
 use crate::file::DamagedFrame;
 use crate::format::{Flags, FrameKey, FrameKind};
@@ -34,6 +35,8 @@ pub struct WorldInfo {
     pub chunk_size: u16,
     /// Cells along an edge of a tile.
     pub tile_size: u16,
+    /// The chunks of dimension 0 are cubes.
+    pub is_three_dimensional: bool,
     /// Readers of the plain layout understand it.
     pub compat: bool,
     /// The content of chunks is sealed.
@@ -62,15 +65,38 @@ pub struct WorldInfo {
     pub generator: Option<String>,
     /// The layers that chunks are written with.
     pub layers: LayerSet,
+    /// The dimensions beside dimension 0, which seed, sizes, generator and layers of this struct belong to. Of a world that a
+    /// game has opened: those that the game has declared.
+    pub other_dimensions: Vec<DimensionInfo>,
+}
+
+/// The facts of one dimension.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DimensionInfo {
+    /// Its number.
+    pub number: u32,
+    /// The seed that its chunks are generated from.
+    pub seed: u64,
+    /// Cells along an edge of a chunk.
+    pub chunk_size: u16,
+    /// Cells along an edge of a tile.
+    pub tile_size: u16,
+    /// Its chunks are cubes.
+    pub is_three_dimensional: bool,
+    /// Chunks whose cells are in the file.
+    pub chunks: usize,
+    /// The name of the generator that chunks were made by, if it has one.
+    pub generator: Option<String>,
+    /// The layers that chunks are written with.
+    pub layers: LayerSet,
 }
 
 impl ChunkWorld {
     /// Returns the facts of the world and of its store.
     pub fn info(&self) -> WorldInfo {
-        let (layers, generator) = {
-            let saving = self.inner.saving();
-            (saving.settings.current().clone(), saving.settings.generator.clone())
-        };
+        let mut others = self.dimension_infos();
+        let DimensionInfo { layers, generator, .. } = others.remove(0);
         let frames = &self.inner.frames;
         let (header, stats) = (frames.header(), frames.store().stats());
         let count = |kind: FrameKind| frames.store().count(kind);
@@ -80,6 +106,7 @@ impl ChunkWorld {
             modified: header.modified,
             chunk_size: header.chunk_size,
             tile_size: header.tile_size,
+            is_three_dimensional: self.inner.first_dimension().options.is_three_dimensional,
             compat: frames.has(Flags::COMPAT),
             sealed: frames.has(Flags::SEALED),
             chunks: count(FrameKind::Chunk),
@@ -92,9 +119,30 @@ impl ChunkWorld {
             pinned_bytes: frames.file().map_or(0, |file| file.state().pins.held_bytes()),
             index_bytes: stats.index_bytes,
             generation: stats.generation,
-            generator: Some(generator).filter(|name| !name.is_empty()),
+            generator,
             layers,
+            other_dimensions: others,
         }
+    }
+
+    /// The facts of all dimensions, the first one first.
+    fn dimension_infos(&self) -> Vec<DimensionInfo> {
+        let saving = self.inner.saving();
+        let info = |dimension: &OpenDimension| {
+            let rect = ChunkRect::of_dimension(dimension.number);
+            let settings = saving.of(dimension);
+            DimensionInfo {
+                number: dimension.number,
+                seed: dimension.seed,
+                chunk_size: dimension.options.chunk_size,
+                tile_size: dimension.options.tile_size,
+                is_three_dimensional: settings.is_three_dimensional,
+                chunks: self.inner.frames.store().list(FrameKind::Chunk, &rect).len(),
+                generator: Some(settings.generator.clone()).filter(|name| !name.is_empty()),
+                layers: settings.current().clone(),
+            }
+        };
+        self.inner.dimensions.values().map(info).collect()
     }
 
     /// The parts that are damaged and were set aside.
@@ -121,11 +169,12 @@ impl ChunkWorld {
     /// How many cells of a chunk differ from the generated one, if it is stored as a delta.
     pub fn delta_entries(&self, pos: impl Into<ChunkPos>) -> Result<Option<usize>> {
         let pos = pos.into();
+        let dimension = self.inner.dimension(pos)?;
         let entries = self.inner.frames.read(FrameKey::new(FrameKind::Chunk, pos), |tag, data| {
             let codec = Codec::from_number(tag.codec).filter(|_| tag.storage == DELTA);
             let Some(codec) = codec else { return Ok(None) };
-            let (_, set_bytes) = self.inner.conversion(tag.layers)?;
-            let delta = decode_delta(codec, data, set_bytes, self.inner.options.cells_per_chunk() as u32)?;
+            let (_, set_bytes) = dimension.conversion(tag.layers)?;
+            let delta = decode_delta(codec, data, set_bytes, dimension.options.cells_per_chunk() as u32)?;
             Ok(Some(delta.count()))
         })?;
         Ok(entries.flatten())

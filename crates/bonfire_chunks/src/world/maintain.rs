@@ -2,12 +2,12 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
-use std::sync::PoisonError;
 
 use bonfire::Result;
 use bonfire_store::disk::Disk;
 
-use super::ChunkWorld;
+use super::settings::StoredDimension;
+use super::{ChunkWorld, DimensionSettings};
 use crate::file::{ChunkFile, CompactionStatus, StepOutcome};
 
 impl ChunkWorld {
@@ -85,13 +85,23 @@ impl ChunkWorld {
             return Ok(());
         }
         world.frames.store().refresh()?;
-        let mut settings = super::settings::read_settings(&world.frames)?;
-        settings.adopt_generator(&world.options)?;
-        settings.adopt_layers(&world.options, &world.frames)?;
+        let mut stored = super::settings::read_settings(&world.frames)?;
+        let mut read = Vec::new();
+        for dimension in world.dimensions.values() {
+            // The file may not have it yet.
+            let Some(StoredDimension { mut settings, .. }) = stored.remove(&dimension.number) else {
+                continue;
+            };
+            settings.adopt_generator(&dimension.options)?;
+            settings.adopt_layers(dimension.number, &dimension.options, &world.frames)?;
+            read.push((dimension, settings));
+        }
         let mut saving = world.saving();
-        *world.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();
-        world.conversions.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        saving.settings = settings;
+        for (dimension, settings) in read {
+            dimension.refresh(&settings);
+            let settings = DimensionSettings { settings, is_changed: false };
+            saving.dimensions.insert(dimension.number, settings);
+        }
         // Bodies may have gone anywhere.
         world.ids.forget();
         world.stale_bodies().clear();

@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `open` | opening a world, and creating it |
-//! | `options`, `settings` | what the game says of its world, and what the file says |
+//! | `options`, `dimension`, `settings` | what the game says of its world, and what the file says |
 //! | `cells` | from cells to frames and back |
 //! | `edit` | what is saved together |
 //! | `bodies`, `body_changes`, `entities` | what else a chunk has |
@@ -20,6 +20,7 @@ mod body_changes;
 mod cells;
 mod check;
 mod copies;
+mod dimension;
 mod edit;
 mod entities;
 mod identity;
@@ -34,27 +35,29 @@ mod upgrade;
 mod whole;
 mod world_frames;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bonfire::{Error, Result};
 
 pub use self::check::CheckReport;
+pub use self::dimension::Dimension;
+use self::dimension::{DimensionSettings, FIRST, OpenDimension};
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 use self::identity::IdIndex;
-pub use self::info::{Storage, WorldInfo};
+pub use self::info::{DimensionInfo, Storage, WorldInfo};
 pub use self::options::ChunkOptions;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::options::at;
-use self::settings::{SETTINGS_PLACES, Settings, settings_frames};
+use self::settings::{Settings, settings_frames, settings_places};
 pub use self::upgrade::Upgrade;
 pub use self::whole::WholeChunk;
 use self::world_frames::WorldFrames;
 use crate::codec::Choice;
 use crate::file::{ChunkFile, OpenReport};
 use crate::format::{Flags, FrameKey, FrameKind, Header};
-use crate::frames::FrameChange;
-use crate::{Chunk, ChunkPos, ChunkRect, ChunkState, Conversion, Durability, LayerSet};
+use crate::frames::{FrameChange, NewFrame};
+use crate::{Chunk, ChunkPos, ChunkRect, ChunkState, Durability, WorldShape};
 
 /// A world of chunks in one file. Clones are the same world, and any of them may be used from any thread.
 ///
@@ -90,13 +93,9 @@ pub struct ChunkWorld {
 
 struct World {
     frames: WorldFrames,
-    seed: u64,
+    dimensions: BTreeMap<u32, OpenDimension>,
     options: ChunkOptions,
     report: OpenReport,
-    /// The layer sets of the file, by their number.
-    sets: RwLock<BTreeMap<u8, LayerSet>>,
-    /// From those sets to the layers that the game has today.
-    conversions: Mutex<HashMap<u8, Arc<Conversion>>>,
     /// The index of bodies and of entities with stable ids.
     ids: IdIndex,
     /// Chunks whose bodies are to be written again, without the empty ones and those of other chunks.
@@ -108,10 +107,11 @@ struct World {
     is_closed: std::sync::atomic::AtomicBool,
 }
 
+/// What saves go on with.
+#[derive(Clone, Default)]
 struct SaveState {
-    settings: Settings,
-    /// Whether the file does not have them yet.
-    settings_changed: bool,
+    /// The settings of each dimension.
+    dimensions: BTreeMap<u32, DimensionSettings>,
 }
 
 impl ChunkWorld {
@@ -122,22 +122,34 @@ impl ChunkWorld {
 
     /// The seed that its chunks are generated from.
     pub fn seed(&self) -> u64 {
-        self.inner.seed
+        self.inner.first_dimension().seed
     }
 
     /// Cells along an edge of a chunk.
     pub fn chunk_size(&self) -> u32 {
-        u32::from(self.inner.options.chunk_size)
+        u32::from(self.inner.options.first().chunk_size)
     }
 
     /// Bytes of a cell in memory.
     pub fn cell_bytes(&self) -> usize {
-        self.inner.options.layers.cell_bytes()
+        self.inner.options.first().layers.cell_bytes()
     }
 
     /// Bytes of a chunk in memory.
     pub fn chunk_bytes(&self) -> usize {
-        self.inner.options.cells_per_chunk() * self.cell_bytes()
+        self.inner.first_dimension().chunk_bytes()
+    }
+
+    /// Returns the seed, the sizes and the layers of a dimension, as its generator gets them. [`seed`](Self::seed),
+    /// [`chunk_size`](Self::chunk_size), [`cell_bytes`](Self::cell_bytes) and [`chunk_bytes`](Self::chunk_bytes) are those of
+    /// dimension 0. `None` if the game has not declared the dimension.
+    pub fn shape(&self, dimension: u32) -> Option<WorldShape<'_>> {
+        self.inner.dimensions.get(&dimension).map(OpenDimension::shape)
+    }
+
+    /// Returns the numbers of all dimensions that the game has declared.
+    pub fn dimensions(&self) -> impl Iterator<Item = u32> + '_ {
+        self.inner.dimensions.keys().copied()
     }
 
     /// The number of chunks in the file.
@@ -169,17 +181,19 @@ impl ChunkWorld {
 
     /// The cells of a chunk, row by row; `None` if it is as the generator makes it.
     pub fn read(&self, pos: impl Into<ChunkPos>) -> Result<Option<Vec<u8>>> {
-        let mut cells = vec![0; self.chunk_bytes()];
-        Ok(self.read_into(pos, &mut cells)?.then_some(cells))
+        let pos = pos.into();
+        let mut cells = vec![0; self.inner.dimension(pos)?.chunk_bytes()];
+        Ok(self.inner.read_cells(pos, &mut cells)?.then_some(cells))
     }
 
     /// Puts the cells of a chunk into memory of yours. False if it is not in the file: then the memory holds nothing of use.
     pub fn read_into(&self, pos: impl Into<ChunkPos>, cells: &mut [u8]) -> Result<bool> {
-        let expected = self.chunk_bytes();
+        let pos = pos.into();
+        let expected = self.inner.dimension(pos)?.chunk_bytes();
         if cells.len() != expected {
             return Err(Error::misuse(format!("a chunk has {expected} bytes and not {}", cells.len())));
         }
-        self.inner.read_cells(pos.into(), cells)
+        self.inner.read_cells(pos, cells)
     }
 
     /// Reads several chunks, on several threads. The results are in the order of the places.
@@ -201,15 +215,16 @@ impl ChunkWorld {
     /// A chunk as the game needs it: out of the file, or made by the generator.
     pub fn load(&self, pos: impl Into<ChunkPos>) -> Result<Chunk> {
         let pos = pos.into();
-        let mut cells = vec![0; self.chunk_bytes()];
+        let dimension = self.inner.dimension(pos)?;
+        let mut cells = vec![0; dimension.chunk_bytes()];
         let state = match self.inner.read_cells(pos, &mut cells)? {
             true => ChunkState::Persisted,
             false => {
-                self.inner.generate(pos, &mut cells);
+                dimension.generate(pos, &mut cells);
                 ChunkState::Clean
             }
         };
-        Ok(Chunk::new(pos, self.chunk_size(), self.cell_bytes(), cells, state))
+        Ok(Chunk::new(pos, dimension.options.chunk_shape(), cells, state))
     }
 
     /// Collects what is to be saved together.
@@ -255,14 +270,12 @@ impl World {
         self.commit_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sets(&self) -> RwLockReadGuard<'_, BTreeMap<u8, LayerSet>> {
-        self.sets.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The header of a world with these settings.
-    fn header_of(&self, settings: &Settings) -> Header {
+    /// The settings of a dimension, as frames.
+    fn settings_frames(&self, dimension: &OpenDimension, settings: &Settings) -> Vec<NewFrame> {
         let cell_bytes = u8::try_from(settings.current().stored_bytes()).unwrap_or(u8::MAX);
-        Header { cell_bytes, ..self.frames.header() }
+        let header = dimension.options.header(&self.frames.header());
+        let header = Header { cell_bytes, seed: dimension.seed, ..header };
+        settings_frames(dimension.number, settings, &header).collect()
     }
 
     fn is_compat(&self) -> bool {
@@ -306,17 +319,18 @@ impl World {
     /// written again, so that one piece of damage does not meet both.
     fn part_settings(&self, file: &ChunkFile) -> Result<()> {
         const APART_BYTES: u64 = 16 << 10;
-        let (places, header, end) = {
+        let (places, end) = {
             let state = file.state();
             let places =
-                SETTINGS_PLACES.map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
-            (places, state.header.clone(), state.file_bytes())
+                settings_places(FIRST).map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
+            (places, state.file_bytes())
         };
         let [Some(one), Some(other)] = places else { return Ok(()) };
         if one.offset.abs_diff(other.offset) >= APART_BYTES || end - other.offset < 2 * APART_BYTES {
             return Ok(());
         }
-        let frames = settings_frames(&self.saving().settings, &header).skip(1).collect();
+        let settings = self.saving().first().clone();
+        let frames = self.settings_frames(self.first_dimension(), &settings).split_off(1);
         file.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced).map(drop)
     }
 }

@@ -1,21 +1,23 @@
 //! Opening: a world in a file, or in another store of frames, with the layers of the game or with those that it has.
 
+use std::collections::BTreeMap;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use bonfire::{Error, Result};
 use bonfire_store::disk::{Access, Disk};
 
+use super::dimension::{Dimension, DimensionSettings, FIRST, OpenDimension};
 use super::identity::IdIndex;
 use super::options::ChunkOptions;
-use super::settings::{SETTINGS_PLACES, Settings, read_first, read_settings, settings_frames};
+use super::settings::{Settings, StoredDimension, read_settings, settings_frames, settings_places};
 use super::world_frames::WorldFrames;
 use super::{ChunkWorld, SaveState, World};
 use crate::file::{ChunkFile, FileOptions, NewFile, OpenReport, Seal, TemporaryName, newest_counted};
-use crate::format::{Flags, FrameKind, Header, Version, decode_head};
-use crate::frames::{FrameChange, FrameStore};
-use crate::{Conversion, Durability, Layers};
+use crate::format::{Flags, FrameKind, Header};
+use crate::frames::{FrameChange, FrameStore, NewFrame};
+use crate::{ChunkRect, Conversion, Durability, LayerChanges, Layers};
 
 impl ChunkWorld {
     /// Opens the world at `path`, and makes a new one if there is none.
@@ -43,8 +45,8 @@ impl ChunkWorld {
     fn as_is(disk: Arc<dyn Disk>, name: &str, access: Access, options: ChunkOptions) -> Result<Self> {
         let (file, report) = ChunkFile::open(disk, name, access, options.file.clone())?;
         let frames = WorldFrames::File(Arc::new(file));
-        let settings = read_settings(&frames)?;
-        Self::with_stored_layers(frames, options, report, settings)
+        let stored = read_settings(&frames)?;
+        Self::with_stored_layers(frames, options, report, stored)
     }
 
     /// A world with the layers and sizes that it was saved with.
@@ -52,16 +54,17 @@ impl ChunkWorld {
         frames: WorldFrames,
         mut options: ChunkOptions,
         report: OpenReport,
-        settings: Settings,
+        stored: BTreeMap<u32, StoredDimension>,
     ) -> Result<Self> {
-        let (header, set) = (frames.header(), settings.current());
-        options.layers = Layers::of_set(set);
-        (options.chunk_size, options.tile_size) = (header.chunk_size, header.tile_size);
-        options.generator_name.clone_from(&settings.generator);
-        options.generator_version = set.generator_version();
+        let mut dimensions = Vec::new();
+        for (number, StoredDimension { header, settings }) in stored {
+            let dimension = options.dimensions.entry(number).or_insert_with(|| Dimension::new(Layers::new()));
+            dimension.adopt(&header, &settings);
+            dimensions.push((number, header.seed, settings, false));
+        }
         // Nobody has made a world of sizes that no game can have.
         options.check().map_err(|error| Error::corrupt(format!("this world cannot be: {error}")))?;
-        Ok(Self::of_frames(frames, options, report, settings, false))
+        Ok(Self::of_frames(frames, options, report, dimensions))
     }
 
     pub(super) fn open_with(
@@ -83,28 +86,23 @@ impl ChunkWorld {
             opened => opened?,
         };
         let frames = WorldFrames::File(Arc::new(file));
-        let settings = read_settings(&frames)?;
-        Self::with_layers_of_game(frames, options, report, settings)
+        let stored = read_settings(&frames)?;
+        Self::with_layers_of_game(frames, options, report, stored)
     }
 
     pub(super) fn open_in(store: Arc<dyn FrameStore>, options: ChunkOptions) -> Result<Self> {
         options.check_without_file()?;
         if store.count(FrameKind::Settings) == 0 && store.is_writable() && !options.as_is {
             options.check()?;
-            let header = first_header(&options);
-            let settings = first_settings(&options)?;
-            let frames = settings_frames(&settings, &header).collect();
+            let frames = first_frames(&options, &first_header(&options))?;
             store.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced)?;
         }
         let (frames, report) = (WorldFrames::of_store(store, first_header(&options)), OpenReport::default());
-        let settings = read_settings(&frames)?;
-        let header = read_first(&frames, |data| {
-            decode_head(data).ok_or_else(|| Error::corrupt("the settings of this world are cut"))
-        })?;
-        let frames = frames.with_header(header);
+        let stored = read_settings(&frames)?;
+        let frames = frames.with_header(stored[&FIRST].header.clone());
         match options.as_is {
-            true => Self::with_stored_layers(frames, options, report, settings),
-            false => Self::with_layers_of_game(frames, options, report, settings),
+            true => Self::with_stored_layers(frames, options, report, stored),
+            false => Self::with_layers_of_game(frames, options, report, stored),
         }
     }
 
@@ -113,29 +111,47 @@ impl ChunkWorld {
         frames: WorldFrames,
         options: ChunkOptions,
         mut report: OpenReport,
-        mut settings: Settings,
+        mut stored: BTreeMap<u32, StoredDimension>,
     ) -> Result<Self> {
         options.check()?;
-        check_sizes(&frames.header(), &options)?;
-        check_seed(&frames.header(), &options)?;
-        let mut changed = settings.adopt_generator(&options)?;
-        report.layers = Conversion::new(settings.current(), &options.layers)?.changes().clone();
-        changed |= settings.adopt_layers(&options, &frames)?;
-        changed |= frames.store().count(FrameKind::Settings) != SETTINGS_PLACES.len();
         let is_writable = frames.store().is_writable();
-        Ok(Self::of_frames(frames, options, report, settings, changed && is_writable))
+        let mut dimensions = Vec::new();
+        for (&number, dimension) in &options.dimensions {
+            let Some(StoredDimension { header, mut settings }) = stored.remove(&number) else {
+                // The file gets it with the first save in it.
+                let header = dimension.header(&frames.header());
+                dimensions.push((number, header.seed, dimension.first_settings()?, is_writable));
+                continue;
+            };
+            dimension.check_file(number, &header, &settings)?;
+            let mut is_changed = settings.adopt_generator(dimension)?;
+            let changes = Conversion::new(settings.current(), &dimension.layers)?.changes().clone();
+            match number {
+                FIRST => report.layers = changes,
+                _ if changes == LayerChanges::default() => {}
+                _ => drop(report.layers_of_dimensions.insert(number, changes)),
+            }
+            is_changed |= settings.adopt_layers(number, dimension, &frames)?;
+            let rect = ChunkRect::of_dimension(number);
+            is_changed |= frames.positions(FrameKind::Settings, &rect).len() != settings_places(number).len();
+            dimensions.push((number, header.seed, settings, is_changed && is_writable));
+        }
+        Ok(Self::of_frames(frames, options, report, dimensions))
     }
 
+    /// A world with these frames. Of each dimension: its number, seed and settings, and whether the file lacks the settings.
     pub(super) fn of_frames(
         frames: WorldFrames,
         options: ChunkOptions,
         report: OpenReport,
-        settings: Settings,
-        settings_changed: bool,
+        all: Vec<(u32, u64, Settings, bool)>,
     ) -> Self {
-        let sets = RwLock::new(settings.sets.clone());
-        let seed = frames.header().seed;
-        let saving = SaveState { settings, settings_changed };
+        let (mut dimensions, mut saving) = (BTreeMap::new(), SaveState::default());
+        for (number, seed, settings, is_changed) in all {
+            let Some(dimension) = options.dimensions.get(&number) else { continue };
+            dimensions.insert(number, OpenDimension::new(number, dimension.clone(), seed, &settings));
+            saving.dimensions.insert(number, DimensionSettings { settings, is_changed });
+        }
         let ids = IdIndex::default();
         if !report.is_fine() {
             ids.distrust();
@@ -143,11 +159,9 @@ impl ChunkWorld {
         Self {
             inner: Arc::new(World {
                 frames,
-                seed,
+                dimensions,
                 options,
                 report,
-                sets,
-                conversions: Mutex::default(),
                 ids,
                 stale_bodies: Mutex::default(),
                 commit_turn: Mutex::default(),
@@ -165,61 +179,32 @@ fn first_header(options: &ChunkOptions) -> Header {
     let flags =
         [(true, Flags::FRAMED), (options.compat, Flags::COMPAT), (options.file.key.is_some(), sealed)];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
-    Header {
-        version: Version::Flat,
+    options.first().header(&Header {
+        version: options.version(),
         flags: Flags(flags),
-        seed: options.seed.unwrap_or(options.new_world_seed),
         created: options.created.unwrap_or(now),
         modified: now,
-        count: 0,
-        table_bytes: 0,
-        data_start: 0,
-        chunk_size: options.chunk_size,
-        tile_size: options.tile_size,
-        cell_bytes: u8::try_from(options.layers.stored_bytes()).unwrap_or(u8::MAX),
-        entities: 0,
-    }
+        ..Header::default()
+    })
 }
 
-/// The settings of a new world.
-fn first_settings(options: &ChunkOptions) -> Result<Settings> {
-    let set = options.layers.set(options.generator_version, &[])?;
-    Ok(Settings::new(set, options.generator_name.clone()))
+/// The settings of all dimensions of a new world.
+fn first_frames(options: &ChunkOptions, header: &Header) -> Result<Vec<NewFrame>> {
+    let mut frames = Vec::new();
+    for (number, dimension) in &options.dimensions {
+        let settings = dimension.first_settings()?;
+        frames.extend(settings_frames(*number, &settings, &dimension.header(header)));
+    }
+    Ok(frames)
 }
 
 fn create(disk: &dyn Disk, name: &str, options: &ChunkOptions) -> Result<()> {
     let seal = options.file.key.as_ref().map(Seal::new).transpose()?.map(Arc::new);
     let header = first_header(options);
-    let settings = first_settings(options)?;
-    let change = FrameChange { frames: settings_frames(&settings, &header).collect(), removed: Vec::new() };
+    let change = FrameChange { frames: first_frames(options, &header)?, removed: Vec::new() };
     let FileOptions { capacity_min, counter, .. } = &options.file;
     // A world that was there before had smaller numbers.
     let generation = newest_counted(counter.as_ref(), name)?.saturating_add(1);
     let temporary = TemporaryName::InOneGo;
     NewFile { disk, name, temporary, header, capacity_min: *capacity_min, generation, seal }.create(&change)
-}
-
-fn check_sizes(header: &Header, options: &ChunkOptions) -> Result<()> {
-    let sizes = [
-        ("cells along an edge of a chunk", header.chunk_size, options.chunk_size),
-        ("cells along an edge of a tile", header.tile_size, options.tile_size),
-    ];
-    match sizes.into_iter().find(|(_, found, expected)| found != expected) {
-        Some((what, found, expected)) => {
-            Err(Error::misuse(format!("this world has {found} {what}, and the game has {expected}")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// A generator with another seed makes other chunks, and deltas would land on them.
-fn check_seed(header: &Header, options: &ChunkOptions) -> Result<()> {
-    match options.seed {
-        Some(seed) if seed != header.seed => Err(Error::misuse(format!(
-            "this world has the seed {}, and the game has {seed}: leave the seed to the file, and give one for new worlds with \
-             `ChunkOptions::new_world_seed`",
-            header.seed
-        ))),
-        _ => Ok(()),
-    }
 }

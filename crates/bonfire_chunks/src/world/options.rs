@@ -1,5 +1,6 @@
 //! What a game says of its world before it opens it.
 
+use std::collections::BTreeMap;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use bonfire::{Error, Result, Watch};
 use bonfire_store::disk::{Access, Disk};
 
 use super::ChunkWorld;
+use super::dimension::{Dimension, FIRST};
 use crate::codec::Choice;
 use crate::file::FileOptions;
+use crate::format::Version;
 use crate::frames::FrameStore;
-use crate::layers::NAME_BYTES_MAX;
 use crate::{BodyLimits, Generator, Layers};
 
 /// What a world is made of, and how it is kept. Start with [`ChunkOptions::new`].
@@ -20,16 +22,9 @@ use crate::{BodyLimits, Generator, Layers};
 /// may change from session to session.
 #[derive(Clone)]
 pub struct ChunkOptions {
-    pub(super) layers: Layers,
-    pub(super) chunk_size: u16,
-    pub(super) tile_size: u16,
-    /// The expectations of the game.
-    pub(super) seed: Option<u64>,
-    pub(super) new_world_seed: u64,
+    /// Dimension 0, and those that the game has beside it.
+    pub(super) dimensions: BTreeMap<u32, Dimension>,
     pub(super) created: Option<u64>,
-    pub(super) generator: Option<Arc<dyn Generator>>,
-    pub(super) generator_name: String,
-    pub(super) generator_version: u32,
     pub(super) compat: bool,
     pub(super) choice: Choice,
     pub(super) delta_threshold: f64,
@@ -44,15 +39,8 @@ impl ChunkOptions {
     /// A world of these layers, in chunks of 512 by 512 cells.
     pub fn new(layers: Layers) -> Self {
         Self {
-            layers,
-            chunk_size: 512,
-            tile_size: 32,
-            seed: None,
-            new_world_seed: 0,
+            dimensions: BTreeMap::from([(FIRST, Dimension::new(layers))]),
             created: None,
-            generator: None,
-            generator_name: String::new(),
-            generator_version: 0,
             compat: false,
             choice: Choice::default(),
             delta_threshold: 0.75,
@@ -83,29 +71,48 @@ impl ChunkOptions {
     }
 
     /// Cells along an edge of a chunk; 4096 at most. Default: 512. A file with other ones is refused.
-    pub fn chunk_size(mut self, cells: u16) -> Self {
-        self.chunk_size = cells;
-        self
+    pub fn chunk_size(self, cells: u16) -> Self {
+        self.with_first(|first| first.chunk_size(cells))
     }
 
     /// Cells along an edge of a tile, for games whose simulation has them. Default: 32. A file with other ones is refused.
-    pub fn tile_size(mut self, cells: u16) -> Self {
-        self.tile_size = cells;
+    pub fn tile_size(self, cells: u16) -> Self {
+        self.with_first(|first| first.tile_size(cells))
+    }
+
+    /// Gives places a third coordinate: see [`Dimension::three_dimensional`]. Default: two coordinates.
+    pub fn three_dimensional(self) -> Self {
+        self.with_first(Dimension::three_dimensional)
+    }
+
+    /// Adds a dimension. A world that is there and has no such dimension gets it with the first save in it. One that the game
+    /// does not declare stays in the file. Number 0 replaces what these options say of layers, sizes, seed and generator.
+    pub fn dimension(mut self, number: u32, dimension: Dimension) -> Self {
+        self.dimensions.insert(number, dimension);
+        self
+    }
+
+    /// Dimension 0, which the methods of these options describe.
+    pub(super) fn first(&self) -> &Dimension {
+        &self.dimensions[&FIRST]
+    }
+
+    fn with_first(mut self, change: impl FnOnce(Dimension) -> Dimension) -> Self {
+        let first = change(self.first().clone());
+        self.dimensions.insert(FIRST, first);
         self
     }
 
     /// The seed that the world is generated from, for a game that knows it. A file with another seed is refused with both numbers. Default:
     /// a world has the seed that is in its file.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        self.with_first(|first| first.seed(seed))
     }
 
     /// The seed of a new world, for a game that rolls one: a world that is there keeps its own. The generator gets
     /// the seed of the world, and so does [`ChunkWorld::seed`]. Default: 0.
-    pub fn new_world_seed(mut self, seed: u64) -> Self {
-        self.new_world_seed = seed;
-        self
+    pub fn new_world_seed(self, seed: u64) -> Self {
+        self.with_first(|first| first.new_world_seed(seed))
     }
 
     /// When a new world was made, in seconds since 1970. Default: now.
@@ -115,24 +122,19 @@ impl ChunkOptions {
     }
 
     /// The generator of chunks that were never changed. A file whose chunks were made by a generator with another name is refused.
-    pub fn generator(mut self, generator: impl Generator + 'static) -> Self {
-        self.generator_version = generator.version();
-        self.generator_name = generator.name().to_owned();
-        self.generator = Some(Arc::new(generator));
-        self
+    pub fn generator(self, generator: impl Generator + 'static) -> Self {
+        self.with_first(|first| first.generator(generator))
     }
 
     /// The name of the generator, for a closure, or where the generator itself is not at hand. Call it after
     /// [`generator`](Self::generator).
-    pub fn generator_name(mut self, name: impl Into<String>) -> Self {
-        self.generator_name = name.into();
-        self
+    pub fn generator_name(self, name: impl Into<String>) -> Self {
+        self.with_first(|first| first.generator_name(name))
     }
 
     /// The version of the generator, where the generator itself is not at hand: for tools that store deltas as they are.
-    pub fn generator_version(mut self, version: u32) -> Self {
-        self.generator_version = version;
-        self
+    pub fn generator_version(self, version: u32) -> Self {
+        self.with_first(|first| first.generator_version(version))
     }
 
     /// Makes a new world one that readers of the plain layout understand: LZ4 and plain deltas only, and a list of all bodies
@@ -284,21 +286,11 @@ impl ChunkOptions {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        self.layers.check()?;
-        if self.chunk_size == 0 || self.chunk_size > 4096 {
-            return Err(Error::misuse(format!(
-                "a chunk cannot have {} cells along an edge: 1 to 4096",
-                self.chunk_size
-            )));
-        }
-        if self.layers.stored_bytes() > usize::from(u8::MAX) {
-            return Err(Error::misuse("a cell cannot have so many bytes"));
-        }
-        if self.generator_name.len() > NAME_BYTES_MAX {
-            return Err(Error::misuse(format!(
-                "the name of the generator has {} bytes, more than {NAME_BYTES_MAX}: choose a shorter one",
-                self.generator_name.len()
-            )));
+        self.dimensions.values().try_for_each(Dimension::check)?;
+        if self.compat && self.version() > Version::Flat {
+            return Err(Error::misuse(
+                "readers of the plain layout know two coordinates and one dimension: leave `compat` out",
+            ));
         }
         if self.compat && self.file.key.is_some() {
             return Err(Error::misuse("a world cannot be sealed and read by readers of the plain layout"));
@@ -311,19 +303,18 @@ impl ChunkOptions {
         Ok(())
     }
 
-    pub(super) fn cells_per_chunk(&self) -> usize {
-        usize::from(self.chunk_size) * usize::from(self.chunk_size)
+    /// Returns the version of a new file.
+    pub(super) fn version(&self) -> Version {
+        let is_flat = self.dimensions.len() == 1 && !self.first().is_three_dimensional;
+        if is_flat { Version::Flat } else { Version::Deep }
     }
 }
 
 impl std::fmt::Debug for ChunkOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { chunk_size, tile_size, seed, compat, .. } = self;
         f.debug_struct("ChunkOptions")
-            .field("chunk_size", chunk_size)
-            .field("tile_size", tile_size)
-            .field("seed", seed)
-            .field("compat", compat)
+            .field("dimensions", &self.dimensions)
+            .field("compat", &self.compat)
             .finish_non_exhaustive()
     }
 }

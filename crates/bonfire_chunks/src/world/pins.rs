@@ -49,8 +49,18 @@ impl ChunkWorld {
     /// Layers, seed and generator are those of this world, and settings are those of today.
     pub fn at(&self, pin: &str) -> Result<Self> {
         let frames = WorldFrames::Pinned(PinnedFrames::new(self.inner.file_with_pins()?, pin)?);
-        let settings = read_settings(&frames)?;
-        Ok(Self::of_frames(frames, self.inner.options.clone(), OpenReport::default(), settings, false))
+        let mut stored = read_settings(&frames)?;
+        let dimensions = self.inner.dimensions.values().map(|dimension| {
+            // Nothing has been saved yet in a dimension that the file does not have.
+            let settings = match stored.remove(&dimension.number) {
+                Some(stored) => stored.settings,
+                None => self.inner.saving().of(dimension).clone(),
+            };
+            (dimension.number, dimension.seed, settings, false)
+        });
+        let dimensions = dimensions.collect();
+        let report = OpenReport::default();
+        Ok(Self::of_frames(frames, self.inner.options.clone(), report, dimensions))
     }
 
     /// Makes the world what it was at a pin. No cells are copied: the time depends on the number of chunks that have changed

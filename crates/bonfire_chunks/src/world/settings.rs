@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::{Error, Result};
 
-use super::ChunkOptions;
+use super::dimension::{Dimension, FIRST};
 use super::world_frames::WorldFrames;
 use crate::format::{
     FrameKey, FrameKind, FrameTag, Header, SETTINGS_HEAD_BYTES, decode_head, encode_head, take,
@@ -13,8 +13,9 @@ use crate::frames::NewFrame;
 use crate::layers::NAME_BYTES_MAX;
 use crate::{ChunkPos, ChunkRect, Conversion, LayerSet};
 
-/// Parts behind the layer sets, which a file may have or not.
+/// Parts behind the layer sets, in the order of their numbers. A file may have them or not.
 const GENERATOR: u8 = 1;
+const COORDINATES: u8 = 2;
 
 /// A frame names its set with one byte.
 const SETS_MAX: usize = 256;
@@ -28,12 +29,15 @@ pub(super) struct Settings {
     pub(super) sets: BTreeMap<u8, LayerSet>,
     /// The name of the generator; empty if it is not known.
     pub(super) generator: String,
+    /// Places have three coordinates.
+    pub(super) is_three_dimensional: bool,
 }
 
 impl Settings {
     /// Of a world that is written with this set.
     pub(super) fn new(set: LayerSet, generator: String) -> Self {
-        Self { session: 0, current: 0, sets: BTreeMap::from([(0, set)]), generator }
+        let sets = BTreeMap::from([(0, set)]);
+        Self { session: 0, current: 0, sets, generator, is_three_dimensional: false }
     }
 
     pub(super) fn encode(&self, header: &Header) -> Vec<u8> {
@@ -52,6 +56,9 @@ impl Settings {
             bytes.push(GENERATOR);
             bytes.extend_from_slice(&(self.generator.len() as u16).to_le_bytes());
             bytes.extend_from_slice(self.generator.as_bytes());
+        }
+        if self.is_three_dimensional {
+            bytes.extend_from_slice(&[COORDINATES, 1, 0, 3]);
         }
         bytes
     }
@@ -75,10 +82,11 @@ impl Settings {
             sets.insert(number, LayerSet::decode(set)?);
         }
         let generator = decode_generator(bytes)?;
+        let is_three_dimensional = decode_coordinates(bytes)?;
         if !bytes.is_empty() || !sets.contains_key(&current) {
             return Err(Error::corrupt("the settings of a chunk world contradict themselves"));
         }
-        Ok(Self { session, current, sets, generator })
+        Ok(Self { session, current, sets, generator, is_three_dimensional })
     }
 
     pub(super) fn current(&self) -> &LayerSet {
@@ -87,7 +95,7 @@ impl Settings {
 
     /// Takes the name of the generator that the game has, and tells whether it is new to the file. A generator with another name is
     /// refused. Without a generator, the file keeps its name.
-    pub(super) fn adopt_generator(&mut self, options: &ChunkOptions) -> Result<bool> {
+    pub(super) fn adopt_generator(&mut self, options: &Dimension) -> Result<bool> {
         let (known, name) = (&self.generator, &options.generator_name);
         let is_given = options.generator.is_some() || !name.is_empty();
         if known == name || !is_given {
@@ -104,13 +112,20 @@ impl Settings {
     }
 
     /// Makes the layers of the game those that are written with, and tells whether they are new.
-    pub(super) fn adopt_layers(&mut self, options: &ChunkOptions, frames: &WorldFrames) -> Result<bool> {
+    pub(super) fn adopt_layers(
+        &mut self,
+        number: u32,
+        options: &Dimension,
+        frames: &WorldFrames,
+    ) -> Result<bool> {
         let carried = Conversion::new(self.current(), &options.layers)?.carried_layers().to_vec();
         let set = options.layers.set(options.generator_version, &carried)?;
         self.adopt(set, || {
             let kinds =
                 [FrameKind::Chunk, FrameKind::Bodies, FrameKind::DamagedChunk, FrameKind::DamagedBodies];
-            let all = kinds.into_iter().flat_map(|kind| frames.store().list(kind, &ChunkRect::ALL));
+            let all = kinds
+                .into_iter()
+                .flat_map(|kind| frames.store().list(kind, &ChunkRect::of_dimension(number)));
             let pinned = frames.file().map(|file| file.layer_sets_of_pins()).unwrap_or_default();
             all.map(|(_, tag)| tag.layers).chain(pinned).collect()
         })
@@ -140,6 +155,17 @@ impl Settings {
     }
 }
 
+/// Returns true if places have three coordinates, if the settings go on with it.
+fn decode_coordinates(bytes: &mut &[u8]) -> Result<bool> {
+    if bytes.first() != Some(&COORDINATES) {
+        return Ok(false);
+    }
+    match take(bytes) {
+        Some([_, 1, 0, 3]) => Ok(true),
+        _ => Err(Error::corrupt("the settings of a chunk world do not say how many coordinates places have")),
+    }
+}
+
 /// The name of the generator, if the settings go on with it.
 fn decode_generator(bytes: &mut &[u8]) -> Result<String> {
     if bytes.first() != Some(&GENERATOR) {
@@ -162,17 +188,40 @@ fn decode_generator(bytes: &mut &[u8]) -> Result<String> {
     Ok(name.map_err(|error| Error::corrupt(format!("the name of the generator: {error}")))?.to_owned())
 }
 
-/// Settings are there twice.
-pub(super) const SETTINGS_PLACES: [ChunkPos; 2] = [ChunkPos::new(0, 0), ChunkPos::new(0, 1)];
-
-pub(super) fn read_settings(frames: &WorldFrames) -> Result<Settings> {
-    read_first(frames, Settings::decode)
+/// The settings of a dimension are there twice.
+pub(super) fn settings_places(dimension: u32) -> [ChunkPos; 2] {
+    [ChunkPos::new(0, 0), ChunkPos::new(0, 1)].map(|pos| pos.in_dimension(dimension))
 }
 
-/// Reads the first copy of the settings that is whole.
-pub(super) fn read_first<T>(frames: &WorldFrames, decode: impl Fn(&[u8]) -> Result<T>) -> Result<T> {
+/// What a file says of one dimension: its settings, and a header with its sizes and its seed.
+pub(super) struct StoredDimension {
+    pub(super) header: Header,
+    pub(super) settings: Settings,
+}
+
+/// Reads the settings of all dimensions that a file has.
+pub(super) fn read_settings(frames: &WorldFrames) -> Result<BTreeMap<u32, StoredDimension>> {
+    let stored = frames.positions(FrameKind::Settings, &ChunkRect::ALL);
+    let numbers: BTreeSet<u32> = stored.into_iter().map(|pos| pos.dimension).chain([FIRST]).collect();
+    let read = |number: u32| Ok((number, read_dimension(frames, number)?));
+    numbers.into_iter().map(read).collect()
+}
+
+fn read_dimension(frames: &WorldFrames, number: u32) -> Result<StoredDimension> {
+    let settings = read_first(frames, number, Settings::decode)?;
+    let header = match number {
+        FIRST if !frames.is_store() => frames.header(),
+        _ => read_first(frames, number, |data| {
+            decode_head(data).ok_or_else(|| Error::corrupt("the settings of this world are cut"))
+        })?,
+    };
+    Ok(StoredDimension { header, settings })
+}
+
+/// Reads the first copy of the settings of a dimension that is whole.
+fn read_first<T>(frames: &WorldFrames, number: u32, decode: impl Fn(&[u8]) -> Result<T>) -> Result<T> {
     let mut first_error = None;
-    for pos in SETTINGS_PLACES {
+    for pos in settings_places(number) {
         match frames.read(FrameKey::new(FrameKind::Settings, pos), |_, data| decode(data)) {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
@@ -184,9 +233,13 @@ pub(super) fn read_first<T>(frames: &WorldFrames, decode: impl Fn(&[u8]) -> Resu
     }))
 }
 
-pub(super) fn settings_frames(settings: &Settings, header: &Header) -> impl Iterator<Item = NewFrame> {
+pub(super) fn settings_frames(
+    number: u32,
+    settings: &Settings,
+    header: &Header,
+) -> impl Iterator<Item = NewFrame> {
     let data = settings.encode(header);
-    SETTINGS_PLACES.into_iter().map(move |pos| NewFrame {
+    settings_places(number).into_iter().map(move |pos| NewFrame {
         key: FrameKey::new(FrameKind::Settings, pos),
         tag: FrameTag::default(),
         data: data.clone(),
@@ -223,6 +276,20 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_coordinates_is_the_last_part() {
+        let named = encoded("game.hills");
+        let head = decode_head(&named).unwrap();
+        let settings = Settings { is_three_dimensional: true, ..Settings::decode(&named).unwrap() };
+        let bytes = settings.encode(&head);
+        assert_eq!(bytes, [&named[..], &[2, 1, 0, 3]].concat());
+        assert_eq!(Settings::decode(&bytes).unwrap(), settings);
+        for wrong in [&[2, 1, 0][..], &[2, 1, 0, 2], &[2, 2, 0, 3, 3]] {
+            assert!(message(&[&named[..], wrong].concat()).contains("coordinates"));
+        }
+        assert!(message(&[&bytes[..], &[2, 1, 0, 3]].concat()).contains("contradict"), "said twice");
+    }
+
+    #[test]
     fn a_hostile_name_is_refused() {
         let none = encoded("");
         let with = |part: &[u8]| [&none[..], part].concat();
@@ -237,6 +304,6 @@ mod tests {
         assert!(message(&with(&[1, 255, 255])).contains("not 65535"));
         assert!(message(&with(&[1, 1, 0, 0xFF])).contains("utf-8"));
         assert!(message(&with(&[1, 1, 0, b'n', 1, 1, 0, b'n'])).contains("contradict"), "a second name");
-        assert!(message(&with(&[2, 1, 0, b'n'])).contains("contradict"), "an unknown part");
+        assert!(message(&with(&[3, 1, 0, b'n'])).contains("contradict"), "an unknown part");
     }
 }

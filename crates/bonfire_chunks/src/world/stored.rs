@@ -2,7 +2,8 @@
 
 use bonfire::Result;
 
-use super::cells::{DELTA, EMPTY, Encoder, FULL, codec};
+use super::cells::{DELTA, EMPTY, FULL, codec};
+use super::dimension::OpenDimension;
 use super::{ChunkWorld, StoredChunk, World};
 use crate::codec::{Delta, decode_delta, decode_full};
 use crate::format::{FrameKey, FrameKind, FrameTag};
@@ -16,7 +17,8 @@ impl ChunkWorld {
         let pos = pos.into();
         let key = FrameKey::new(FrameKind::Chunk, pos);
         let here = |error: bonfire::Error| error.in_field(format_args!("chunk {pos}"));
-        self.inner.frames.read(key, |tag, data| self.inner.decode_stored(tag, data).map_err(here))
+        let dimension = self.inner.dimension(pos)?;
+        self.inner.frames.read(key, |tag, data| self.inner.decode_stored(dimension, tag, data).map_err(here))
     }
 
     /// Gives up what is damaged and was set aside: such chunks are as the generator makes them again, without the bodies or the
@@ -39,21 +41,21 @@ impl ChunkWorld {
 }
 
 impl World {
-    fn decode_stored(&self, tag: FrameTag, data: &[u8]) -> Result<StoredChunk> {
-        let cells = self.options.cells_per_chunk();
+    fn decode_stored(&self, dimension: &OpenDimension, tag: FrameTag, data: &[u8]) -> Result<StoredChunk> {
+        let cells = dimension.options.cells_per_chunk();
         match tag.storage {
-            EMPTY => self.empty_today(tag),
+            EMPTY => self.empty_today(dimension, tag),
             DELTA => {
-                let (_, set_bytes) = self.conversion(tag.layers)?;
+                let (_, set_bytes) = dimension.conversion(tag.layers)?;
                 let delta = decode_delta(codec(tag)?, data, set_bytes, cells as u32)?;
-                let cells = self.stored_today(tag, delta.cells)?;
+                let cells = self.stored_today(dimension, tag, delta.cells)?;
                 Ok(StoredChunk::Delta(Delta { runs: delta.runs, cells }))
             }
             FULL => {
-                let (_, set_bytes) = self.conversion(tag.layers)?;
+                let (_, set_bytes) = dimension.conversion(tag.layers)?;
                 let mut stored = vec![0; cells * set_bytes];
                 decode_full(codec(tag)?, data, set_bytes, &mut stored)?;
-                self.stored_today(tag, stored).map(StoredChunk::Full)
+                self.stored_today(dimension, tag, stored).map(StoredChunk::Full)
             }
             other => Err(bonfire::Error::newer_format(format!(
                 "it is stored in a way ({other}) that this build does not know"
@@ -62,35 +64,31 @@ impl World {
     }
 
     /// An empty chunk of another set may be one of cells that are not the default today.
-    fn empty_today(&self, tag: FrameTag) -> Result<StoredChunk> {
-        let sets = self.sets().get(&tag.layers).cloned();
+    fn empty_today(&self, dimension: &OpenDimension, tag: FrameTag) -> Result<StoredChunk> {
+        let sets = dimension.sets().get(&tag.layers).cloned();
         let default = |set: &crate::LayerSet| -> Vec<u8> {
             set.layers().iter().flat_map(|layer| layer.default_value().iter().copied()).collect()
         };
         let Some(set) = sets else { return Ok(StoredChunk::Empty) };
-        let today = self.stored_today(tag, default(&set))?;
-        if today == default(self.saving().settings.current()) {
+        let today = self.stored_today(dimension, tag, default(&set))?;
+        if today == default(self.saving().of(dimension).current()) {
             return Ok(StoredChunk::Empty);
         }
-        Ok(StoredChunk::Full(today.repeat(self.options.cells_per_chunk())))
+        Ok(StoredChunk::Full(today.repeat(dimension.options.cells_per_chunk())))
     }
 
     /// Stored cells of any set as those of the set that is written with.
-    fn stored_today(&self, tag: FrameTag, stored: Vec<u8>) -> Result<Vec<u8>> {
-        let (set, number) = {
-            let saving = self.saving();
-            (saving.settings.current().clone(), saving.settings.current)
-        };
-        if tag.layers == number {
+    fn stored_today(&self, dimension: &OpenDimension, tag: FrameTag, stored: Vec<u8>) -> Result<Vec<u8>> {
+        if tag.layers == self.saving().of(dimension).current {
             return Ok(stored);
         }
-        let (conversion, set_bytes) = self.conversion(tag.layers)?;
+        let (conversion, set_bytes) = dimension.conversion(tag.layers)?;
         let count = stored.len() / set_bytes.max(1);
-        let mut memory = vec![0; count * self.options.layers.cell_bytes()];
+        let mut memory = vec![0; count * dimension.options.layers.cell_bytes()];
         conversion.to_memory(&stored, &mut memory)?;
-        let carried = Encoder::new(self, set, number).carried_of(&conversion, &stored)?;
+        let carried = self.encoder(dimension).carried_of(&conversion, &stored)?;
         let mut today = Vec::new();
-        self.options.layers.to_stored(&memory, (!carried.is_empty()).then_some(&carried), &mut today)?;
+        dimension.options.layers.to_stored(&memory, (!carried.is_empty()).then_some(&carried), &mut today)?;
         Ok(today)
     }
 }

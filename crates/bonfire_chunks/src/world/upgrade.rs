@@ -19,14 +19,16 @@ impl ChunkWorld {
     /// game has them today, step by step. Without an upgrade that happens whenever a chunk is saved anyway. What a session leaves is
     /// found by the next one.
     pub fn upgrade(&self) -> Upgrade {
-        let current = self.inner.saving().settings.current;
         let store = self.inner.frames.store();
-        let old = |kind: FrameKind| {
-            let all = store.list(kind, &ChunkRect::ALL).into_iter();
-            all.filter(move |(_, tag)| tag.layers != current).map(move |(pos, _)| FrameKey::new(kind, pos))
-        };
-        let mut left: Vec<FrameKey> =
-            [FrameKind::Chunk, FrameKind::Bodies].into_iter().flat_map(old).collect();
+        let mut left: Vec<FrameKey> = Vec::new();
+        for dimension in self.inner.dimensions.values() {
+            let current = self.inner.saving().of(dimension).current;
+            for kind in [FrameKind::Chunk, FrameKind::Bodies] {
+                let all = store.list(kind, &ChunkRect::of_dimension(dimension.number));
+                let old = all.into_iter().filter(|(_, tag)| tag.layers != current);
+                left.extend(old.map(|(pos, _)| FrameKey::new(kind, pos)));
+            }
+        }
         left.reverse();
         Upgrade { world: self.clone(), left }
     }

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use bonfire::{EncodeOptions, Persist, Result};
 use bonfire_chunks::{
-    Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Durability, Edit, Generator, Layer, Layers,
-    Persistence, WorldShape,
+    Body, BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Dimension, Durability, Edit, Generator,
+    Layer, Layers, Persistence, WorldShape,
 };
 use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::ModelWorld;
@@ -19,6 +19,16 @@ pub const NAME: &str = "world.save";
 /// Cells along an edge of a chunk, and bytes of a chunk.
 pub const SIZE: usize = 4;
 pub const CHUNK_BYTES: usize = SIZE * SIZE * 4;
+/// The dimension of worlds with three that has cubes, and the one that has squares.
+pub const CUBES: u32 = 1;
+pub const SQUARES: u32 = 9;
+/// Cells along an edge of a cube.
+pub const CUBE_SIZE: usize = 2;
+
+/// Bytes of a chunk.
+pub fn chunk_bytes(pos: ChunkPos) -> usize {
+    if pos.dimension == CUBES { CUBE_SIZE.pow(3) * 4 } else { CHUNK_BYTES }
+}
 
 /// Everything that a world holds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,13 +113,22 @@ pub struct Shape {
     pub compacts: bool,
     /// Needs the feature `seal`.
     pub sealed: bool,
+    /// The world has three dimensions, one of them of cubes.
+    pub deep: bool,
     /// A compaction is under way most of the time, and copies so many bytes in a step. 0: they are rare.
     pub step_bytes: u64,
 }
 
 impl Shape {
-    pub const PLAIN: Self =
-        Self { eager: false, generated: false, compat: false, compacts: false, sealed: false, step_bytes: 0 };
+    pub const PLAIN: Self = Self {
+        eager: false,
+        generated: false,
+        compat: false,
+        compacts: false,
+        sealed: false,
+        deep: false,
+        step_bytes: 0,
+    };
 
     pub fn random(random: &mut Random) -> Self {
         Self {
@@ -118,8 +137,14 @@ impl Shape {
             compat: random.chance(25),
             compacts: random.chance(50),
             sealed: false,
+            deep: false,
             step_bytes: 0,
         }
+    }
+
+    /// The same world, with three dimensions.
+    pub fn deep(self) -> Self {
+        Self { compat: false, deep: true, ..self }
     }
 
     /// The same world, compacted in small steps all the time.
@@ -135,9 +160,12 @@ impl Shape {
     pub fn options(self) -> ChunkOptions {
         // The default asks the system for the number of its processors, which takes as long as opening a world.
         static PLAIN: OnceLock<ChunkOptions> = OnceLock::new();
-        let plain = || {
+        let layers = || {
             let material = Layer::new("material", 2).persistence(Persistence::Always);
-            ChunkOptions::new(Layers::new().with(material).with(Layer::new("colour", 2)))
+            Layers::new().with(material).with(Layer::new("colour", 2))
+        };
+        let plain = || {
+            ChunkOptions::new(layers())
                 .chunk_size(SIZE as u16)
                 .tile_size(2)
                 .seed(5)
@@ -162,6 +190,15 @@ impl Shape {
             static KEY: OnceLock<bonfire_store::SealKey> = OnceLock::new();
             options = options.sealed(KEY.get_or_init(|| bonfire_store::SealKey::from_bytes([7; 32])).clone());
         }
+        if self.deep {
+            let cubes =
+                Dimension::new(layers()).chunk_size(CUBE_SIZE as u16).tile_size(1).three_dimensional();
+            let squares = Dimension::new(layers()).chunk_size(SIZE as u16).tile_size(4).seed(77);
+            for (number, dimension) in [(CUBES, cubes), (SQUARES, squares)] {
+                let dimension = if self.generated { dimension.generator(Stripes) } else { dimension };
+                options = options.dimension(number, dimension);
+            }
+        }
         if self.generated { options.generator(Stripes) } else { options }
     }
 
@@ -174,8 +211,8 @@ impl Shape {
 pub struct Stripes;
 
 pub fn generated(pos: ChunkPos) -> Vec<u8> {
-    let stripe = (pos.x.wrapping_mul(3) ^ pos.y) as u8;
-    (0..CHUNK_BYTES).map(|at| if at % 8 < 4 { stripe } else { 0 }).collect()
+    let stripe = (pos.x.wrapping_mul(3) ^ pos.y ^ pos.z.wrapping_mul(5)) as u8;
+    (0..chunk_bytes(pos)).map(|at| if at % 8 < 4 { stripe } else { 0 }).collect()
 }
 
 impl Generator for Stripes {
@@ -230,18 +267,23 @@ pub fn body(id: u64, pos: ChunkPos, extension: Vec<u8>) -> Body {
     }
 }
 
-fn random_pos(random: &mut Random) -> ChunkPos {
-    ChunkPos::new(random.below(5) as i32 - 2, random.below(5) as i32 - 2)
+fn random_pos(random: &mut Random, shape: Shape) -> ChunkPos {
+    let pos = ChunkPos::new(random.below(5) as i32 - 2, random.below(5) as i32 - 2);
+    match shape.deep.then(|| random.below(3)) {
+        Some(1) => ChunkPos { z: random.below(3) as i32 - 1, ..pos }.in_dimension(CUBES),
+        Some(2) => pos.in_dimension(SQUARES),
+        _ => pos,
+    }
 }
 
 fn random_cells(random: &mut Random, pos: ChunkPos) -> Vec<u8> {
     let mut cells = match random.below(8) {
-        0 => return vec![0; CHUNK_BYTES],
+        0 => return vec![0; chunk_bytes(pos)],
         1 => return generated(pos),
         2 | 3 => generated(pos),
-        _ => random.bytes(CHUNK_BYTES),
+        _ => random.bytes(chunk_bytes(pos)),
     };
-    let at = random.below(CHUNK_BYTES);
+    let at = random.below(chunk_bytes(pos));
     cells[at] = cells[at].wrapping_add(1);
     cells
 }
@@ -268,7 +310,7 @@ pub fn random_edit(random: &mut Random, world: &ChunkWorld, shape: Shape, model:
     }
     let mut touched = Vec::new();
     for _ in 0..1 + random.below(5) {
-        let pos = random_pos(random);
+        let pos = random_pos(random, shape);
         if touched.contains(&pos) {
             continue;
         }
@@ -290,7 +332,9 @@ pub fn random_edit(random: &mut Random, world: &ChunkWorld, shape: Shape, model:
         }
     }
     if random.chance(30) {
-        let pos = random_pos(random);
+        let pos = random_pos(random, shape);
+        // Bodies have two coordinates.
+        let pos = if pos.dimension == CUBES { ChunkPos::new(pos.x, pos.y) } else { pos };
         let id = random.below(5) as u64 + 1 + ((random.below(3) as u64) << 32);
         if !touched.contains(&pos) {
             let len = *random.pick(&[0, 10, 400, 700]);
