@@ -16,7 +16,7 @@ use crate::error::{Error, Result, catch_panic};
 use crate::load::LoadReport;
 use crate::persist::Persist;
 use crate::registry::Registry;
-use crate::snapshot::{ABOUT_IDS, DataEntry, Prelude, RESERVED_PREFIX};
+use crate::snapshot::{DataEntry, OWN_DATA, Prelude, RESERVED_PREFIX};
 
 type SaveHook<W> = Box<dyn FnMut(&W, &mut SaveExtras<'_>) -> Result<()> + Send + Sync>;
 type LoadHook<W> = Box<dyn FnMut(&mut DataCallbacks<W>) + Send + Sync>;
@@ -226,7 +226,7 @@ impl SaveExtras<'_> {
     /// Attaches data to the save. Use keys with the owner in front: `"physics.world"`.
     pub fn attach<T: Persist>(&mut self, key: impl Into<String>, value: &T) -> Result<()> {
         let key = key.into();
-        if ABOUT_IDS.contains(&&*key) {
+        if OWN_DATA.contains(&&*key) {
             return Err(Error::misuse("it is Bonfire's own: choose another").in_key(&key));
         }
         let entry = DataEntry::new(key.clone(), value).map_err(|error| error.in_key(&key))?;
@@ -288,7 +288,7 @@ impl<W> DataCallbacks<W> {
         report: &mut LoadReport,
     ) -> Vec<DataEntry> {
         let mut entries: Vec<&DataEntry> =
-            data.into_iter().filter(|entry| !ABOUT_IDS.contains(&entry.key())).collect();
+            data.into_iter().filter(|entry| !OWN_DATA.contains(&entry.key())).collect();
         entries.sort_by_key(|entry| !entry.key().starts_with(RESERVED_PREFIX));
         report.unclaimed_data.clear();
         let mut unclaimed = Vec::new();

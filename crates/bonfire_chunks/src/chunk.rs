@@ -1,5 +1,6 @@
 //! A chunk in memory, which knows whether it must be saved.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonfire::{Error, Result};
@@ -32,7 +33,8 @@ pub struct Chunk {
     /// Cells along `z`.
     depth: u32,
     cell_bytes: usize,
-    cells: Vec<u8>,
+    /// Shared with saves that are under way: a change copies them then.
+    cells: Arc<Vec<u8>>,
     state: ChunkState,
     /// Another one after each change, so that a save knows whether there was one since.
     revision: u64,
@@ -62,7 +64,7 @@ pub(crate) struct ChunkShape {
 impl Chunk {
     pub(crate) fn new(pos: ChunkPos, shape: ChunkShape, cells: Vec<u8>, state: ChunkState) -> Self {
         let ChunkShape { size, depth, cell_bytes } = shape;
-        Self { pos, size, depth, cell_bytes, cells, state, revision: next_revision() }
+        Self { pos, size, depth, cell_bytes, cells: Arc::new(cells), state, revision: next_revision() }
     }
 
     /// Where it is.
@@ -82,7 +84,12 @@ impl Chunk {
 
     /// The cells, without the rest.
     pub fn into_cells(self) -> Vec<u8> {
-        self.cells
+        Arc::unwrap_or_clone(self.cells)
+    }
+
+    /// The cells, shared: they stay as they are, whatever is changed here later.
+    pub fn shared_cells(&self) -> Arc<Vec<u8>> {
+        self.cells.clone()
     }
 
     fn range(&self, [x, y, z]: [u32; 3]) -> Option<std::ops::Range<usize>> {
@@ -115,10 +122,9 @@ impl Chunk {
         if cell.len() != bytes {
             return Err(Error::misuse(format!("a cell has {bytes} bytes and not {}", cell.len())));
         }
-        let here = &mut self.cells[range];
-        let is_change = here != cell;
+        let is_change = self.cells[range.clone()] != *cell;
         if is_change {
-            here.copy_from_slice(cell);
+            Arc::make_mut(&mut self.cells)[range].copy_from_slice(cell);
             self.touch();
         }
         Ok(is_change)
@@ -126,10 +132,11 @@ impl Chunk {
 
     /// Lets a simulation write to all cells at once, and tells whether one of them is different now.
     pub fn update(&mut self, work: impl FnOnce(&mut [u8])) -> bool {
-        let before = self.cells.clone();
-        work(&mut self.cells);
-        let is_change = before != self.cells;
+        let mut cells = Vec::clone(&self.cells);
+        work(&mut cells);
+        let is_change = cells.len() == self.cells.len() && cells != *self.cells;
         if is_change {
+            self.cells = Arc::new(cells);
             self.touch();
         }
         is_change
@@ -198,6 +205,23 @@ mod tests {
         assert!(chunk.set(2, 0, &[0, 1]).unwrap_err().is_misuse());
         assert!(chunk.set(0, 0, &[1]).unwrap_err().is_misuse());
         assert_eq!((chunk.get(0, 2), chunk.state()), (None, ChunkState::Clean));
+    }
+
+    #[test]
+    fn a_save_shares_the_cells_and_a_change_copies_them() {
+        let mut chunk = chunk(ChunkState::Clean);
+        chunk.set(0, 0, &[1, 2]).unwrap();
+        let saving = chunk.shared_cells();
+        assert_eq!(saving.as_ptr(), chunk.cells().as_ptr());
+        chunk.set(1, 1, &[3, 4]).unwrap();
+        assert_eq!(
+            (&saving[..], chunk.cells()),
+            (&[1, 2, 0, 0, 0, 0, 0, 0][..], &[1, 2, 0, 0, 0, 0, 3, 4][..])
+        );
+        drop(saving);
+        let here = chunk.cells().as_ptr();
+        chunk.set(1, 0, &[5, 6]).unwrap();
+        assert_eq!(chunk.cells().as_ptr(), here, "nobody shares them any more");
     }
 
     #[test]

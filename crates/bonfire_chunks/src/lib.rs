@@ -16,6 +16,7 @@
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
 //! | [`ChunkWorker`] | reads and saves on background threads |
 //! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
+//! | [`stream`] | chunks with their entities come and go around the players |
 //! | [`frames`] | the seam below a world: worlds in memory, or in a store of your own |
 //! | [`import`] | worlds written by other programs |
 //! | [`codec`] | cells as bytes, for tools |
@@ -48,6 +49,8 @@ mod index;
 mod layers;
 mod parallel;
 mod position;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod stream;
 #[cfg(not(target_arch = "wasm32"))]
 mod worker;
 mod world;

@@ -16,7 +16,7 @@ use crate::descriptor::StagedColumn;
 use crate::entity::{EntityId, EntityMap};
 use crate::error::{Error, Result};
 use crate::snapshot::carry::{Carried, CarryKind};
-use crate::snapshot::{ABOUT_IDS, Archetype};
+use crate::snapshot::{Archetype, OWN_DATA};
 
 impl<'s> LoadPlan<'s, '_> {
     /// Decodes all columns. `map` says what each saved entity becomes, `world` is what custom codecs may look at.
@@ -348,7 +348,7 @@ impl<'s> Stager<'_, 's, '_> {
 
     /// Carries all data. Data is unknown until a callback claims it.
     fn data(&mut self) {
-        let data = self.plan.snapshot.data().iter().filter(|entry| !ABOUT_IDS.contains(&entry.key()));
+        let data = self.plan.snapshot.data().iter().filter(|entry| !OWN_DATA.contains(&entry.key()));
         self.report.unclaimed_data = data.clone().map(|entry| entry.key().to_owned()).collect();
         if self.plan.unknown == Unknown::Keep {
             self.carry.keep_data(data.cloned().collect(), &self.carry_context);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::carry::{Carried, CarryKind};
 use super::data::DataEntry;
-use super::{ABOUT_IDS, Archetype, Damage, Snapshot};
+use super::{Archetype, Damage, OWN_DATA, Snapshot};
 use crate::column::{Column, Component, column_from, transform};
 use crate::context::{Dangling, LoadContext};
 use crate::entity::{EntityId, EntityMap};
@@ -237,7 +237,7 @@ impl<'a> Canonicalizer<'a> {
     }
 
     fn data(&self) -> Result<Vec<DataEntry>> {
-        let is_kept = |entry: &&DataEntry| !ABOUT_IDS.contains(&entry.key());
+        let is_kept = |entry: &&DataEntry| !OWN_DATA.contains(&entry.key());
         let data = self.snapshot.data.iter().filter(is_kept);
         data.map(|entry| entry.canonical(self.context)).collect()
     }

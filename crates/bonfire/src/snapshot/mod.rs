@@ -57,8 +57,11 @@ use crate::limits::Limits;
 use crate::storage::{Rope, memory_of};
 use crate::value::Value;
 
-/// Data entries about ids. Loads read them by themselves: no callback gets them, and nothing of them is carried.
-pub(crate) const ABOUT_IDS: [&str; 2] = [data::FREE_LIST_KEY, OUTSIDE_KEY];
+/// The key of the data entry that names the moment of a chunk world that a save belongs to.
+pub const MOMENT_KEY: &str = "bonfire.moment";
+
+/// Data entries that Bonfire reads by itself: no callback gets them, and nothing of them is carried.
+pub(crate) const OWN_DATA: [&str; 3] = [data::FREE_LIST_KEY, OUTSIDE_KEY, MOMENT_KEY];
 
 /// The version of the format that this crate writes, and the newest that it reads.
 pub const FORMAT_VERSION: u16 = 1;

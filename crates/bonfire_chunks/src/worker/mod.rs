@@ -136,6 +136,17 @@ impl ChunkWorker {
         self.push_load(RequestKind::LoadWhole, pos.into(), priority, ChunkWorld::load_whole)
     }
 
+    /// Does other reading work for a chunk on a reading thread, such as a load that also decodes what it finds. `read` sees all
+    /// saves of the chunk that were requested before.
+    pub fn load_with<T: Send + 'static>(
+        &self,
+        pos: impl Into<ChunkPos>,
+        priority: Priority,
+        read: impl FnOnce(&ChunkWorld, ChunkPos) -> Result<T> + Send + 'static,
+    ) -> Handle<T> {
+        self.push_load(RequestKind::LoadWhole, pos.into(), priority, read)
+    }
+
     /// Reads the bodies of a chunk: see [`ChunkWorld::read_bodies`].
     pub fn read_bodies(&self, pos: impl Into<ChunkPos>, priority: Priority) -> BodiesHandle {
         self.push_load(RequestKind::ReadBodies, pos.into(), priority, |world, pos| {
@@ -175,7 +186,7 @@ impl ChunkWorker {
         kind: RequestKind,
         pos: ChunkPos,
         priority: Priority,
-        read: fn(&ChunkWorld, ChunkPos) -> Result<T>,
+        read: impl FnOnce(&ChunkWorld, ChunkPos) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
         let (load, handle) = LoadRequest::new(kind, pos, priority, read);
         if !self.can_read {

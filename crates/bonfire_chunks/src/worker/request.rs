@@ -178,20 +178,25 @@ trait LoadWork: Send {
     fn finish(self: Box<Self>, read: Result<&ChunkWorld>, pos: ChunkPos) -> Finished;
 }
 
-struct Load<T> {
+struct Load<T, F> {
     promise: Promise<T>,
-    read: fn(&ChunkWorld, ChunkPos) -> Result<T>,
+    read: F,
 }
 
-impl<T: Send + 'static> LoadWork for Load<T> {
+impl<T, F> LoadWork for Load<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&ChunkWorld, ChunkPos) -> Result<T> + Send,
+{
     fn is_cancelled(&self) -> bool {
         self.promise.is_cancelled()
     }
 
     fn finish(self: Box<Self>, world: Result<&ChunkWorld>, pos: ChunkPos) -> Finished {
         // A generator or an upgrader of the game may panic. Then this request fails, and the others go on.
-        let result = world.and_then(|world| catch_panic(PANICKED, || (self.read)(world, pos)));
-        Finished::new(self.promise, result)
+        let Self { promise, read } = *self;
+        let result = world.and_then(|world| catch_panic(PANICKED, || read(world, pos)));
+        Finished::new(promise, result)
     }
 }
 
@@ -200,7 +205,7 @@ impl LoadRequest {
         kind: RequestKind,
         pos: ChunkPos,
         priority: Priority,
-        read: fn(&ChunkWorld, ChunkPos) -> Result<T>,
+        read: impl FnOnce(&ChunkWorld, ChunkPos) -> Result<T> + Send + 'static,
     ) -> (Self, Handle<T>) {
         let (promise, handle) = Promise::new();
         promise.start();

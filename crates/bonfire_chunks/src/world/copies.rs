@@ -43,12 +43,11 @@ impl ChunkWorld {
             return Err(Error::misuse("a pin is made in its own world: commit the edit that has it"));
         }
         let mut report = CommitReport::default();
-        let encoded = self.inner.encode_all(edit)?;
+        let contents = self.inner.contents_of(edit)?;
         let turn = self.inner.commit_turn();
         let (change, copy) = {
             let mut saving = self.inner.saving();
-            let bodies = edit.bodies.clone();
-            let (change, _) = self.inner.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
+            let (change, _) = self.inner.change_of(edit, contents, &mut saving, &mut report)?;
             (change, self.inner.frames.copy()?)
         };
         // The game does not wait for what is written from here on, unless the frames are in a store that is no file.

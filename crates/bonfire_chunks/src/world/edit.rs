@@ -1,12 +1,14 @@
 //! What is saved together: all of it or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use bonfire::{Error, Result};
+use bonfire::{Error, Result, Snapshot};
 
 use super::body_changes::BodyChange;
 use super::cells::{DELTA, EMPTY, Encoded, Encoder};
 use super::dimension::{FIRST, OpenDimension};
+use super::entities::NewEntities;
 use super::identity::IdEffects;
 use super::settings::Settings;
 use super::{ChunkWorld, SaveState, World};
@@ -14,19 +16,19 @@ use crate::codec::Delta;
 use crate::file::NewPin;
 use crate::format::{FrameKey, FrameKind, Resident};
 use crate::frames::{FrameChange, NewFrame};
-use crate::{Body, BodyId, ChunkPos, Durability};
+use crate::{Body, BodyId, Chunk, ChunkPos, Durability};
 
 /// Collects changes of a world. Nothing happens before [`commit`](Self::commit); of several calls for one chunk the last
 /// one counts.
 #[must_use = "nothing is saved before it is committed"]
 pub struct Edit {
     pub(crate) world: ChunkWorld,
-    pub(super) cells: BTreeMap<ChunkPos, Vec<u8>>,
+    pub(super) cells: BTreeMap<ChunkPos, Arc<Vec<u8>>>,
     pub(super) stored: BTreeMap<ChunkPos, StoredChunk>,
     pub(super) bodies: BTreeMap<ChunkPos, Vec<Body>>,
     /// Changes of single bodies, which come after those of whole lists.
     pub(super) single_bodies: BTreeMap<BodyId, BodyChange>,
-    pub(super) entities: BTreeMap<ChunkPos, Option<Vec<u8>>>,
+    pub(super) entities: BTreeMap<ChunkPos, Option<NewEntities>>,
     pub(super) removed: BTreeSet<ChunkPos>,
     /// Only what still has another layer set than the current one is written.
     pub(super) is_upgrade: bool,
@@ -81,9 +83,18 @@ impl Edit {
 
     /// Saves the cells of a chunk, row by row.
     pub fn put(&mut self, pos: impl Into<ChunkPos>, cells: impl Into<Vec<u8>>) -> &mut Self {
-        let pos = pos.into();
+        self.put_shared(pos.into(), Arc::new(cells.into()))
+    }
+
+    /// Saves the cells of a chunk in memory, as they are now. They are shared, not copied. Tell the chunk with
+    /// [`Chunk::saved`] when the edit is durable.
+    pub fn put_chunk(&mut self, chunk: &Chunk) -> &mut Self {
+        self.put_shared(chunk.pos(), chunk.shared_cells())
+    }
+
+    fn put_shared(&mut self, pos: ChunkPos, cells: Arc<Vec<u8>>) -> &mut Self {
         self.stored.remove(&pos);
-        self.cells.insert(pos, cells.into());
+        self.cells.insert(pos, cells);
         self
     }
 
@@ -132,7 +143,13 @@ impl Edit {
     /// Saves the entities of a chunk: the bytes of a snapshot. Schemas are stored once in the file, whatever the number of
     /// chunks that need them.
     pub fn put_entities(&mut self, pos: impl Into<ChunkPos>, snapshot: impl Into<Vec<u8>>) -> &mut Self {
-        self.entities.insert(pos.into(), Some(snapshot.into()));
+        self.entities.insert(pos.into(), Some(NewEntities::Bytes(snapshot.into().into())));
+        self
+    }
+
+    /// Saves the entities of a chunk that were captured: the commit encodes them, on its own thread.
+    pub fn put_captured(&mut self, pos: impl Into<ChunkPos>, snapshot: Snapshot) -> &mut Self {
+        self.entities.insert(pos.into(), Some(NewEntities::Snapshot(snapshot)));
         self
     }
 
@@ -158,6 +175,42 @@ impl Edit {
     pub fn pin(&mut self, name: impl Into<String>, metadata: impl Into<Vec<u8>>) -> &mut Self {
         self.pin = Some(NewPin { name: name.into(), metadata: metadata.into() });
         self
+    }
+
+    /// Adds a later edit of the same world: what it does comes after what this one does. A pin of this edit is forgotten,
+    /// because the moment that it names is over.
+    pub fn append(&mut self, later: Edit) -> &mut Self {
+        for pos in later.removed {
+            self.remove(pos);
+        }
+        for (pos, cells) in later.cells {
+            self.put_shared(pos, cells);
+        }
+        for (pos, chunk) in later.stored {
+            self.put_stored(pos, chunk);
+        }
+        for (pos, bodies) in later.bodies {
+            // Bodies of the list are where the list says, whatever was said of them before.
+            bodies.iter().for_each(|body| drop(self.single_bodies.remove(&body.id)));
+            self.bodies.insert(pos, bodies);
+        }
+        self.single_bodies.extend(later.single_bodies);
+        self.entities.extend(later.entities);
+        self.is_upgrade &= later.is_upgrade;
+        self.pin = later.pin;
+        self
+    }
+
+    /// Takes the pin out again.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn forget_pin(&mut self) {
+        self.pin = None;
+    }
+
+    /// Makes it an edit of the same world, opened again.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn rebind(&mut self, world: &ChunkWorld) {
+        self.world = world.clone();
     }
 
     /// Whether there is nothing to save.
@@ -232,8 +285,7 @@ impl World {
     pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
         edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
-        let mut encoded = self.encode_all(edit)?;
-        let mut bodies = edit.bodies.clone();
+        let mut contents = self.contents_of(edit)?;
         let _turn = self.commit_turn();
         let mut saving = self.saving();
         if edit.is_upgrade {
@@ -243,10 +295,10 @@ impl World {
                 let tag = self.frames.tag(FrameKey::new(kind, pos));
                 tag.is_some_and(|tag| current(pos) != Some(tag.layers))
             };
-            encoded.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
-            bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
+            contents.cells.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
+            contents.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
         }
-        let (change, effects) = self.change_of(edit, bodies, encoded, &mut saving, &mut report)?;
+        let (change, effects) = self.change_of(edit, contents, &mut saving, &mut report)?;
         if change.is_empty() && edit.pin.is_none() {
             drop(saving);
             // What was saved without a sync before is made durable by this save, too.
@@ -269,8 +321,17 @@ impl World {
         Ok(report)
     }
 
+    /// Encodes what an edit puts into chunks. No lock is held meanwhile.
+    pub(super) fn contents_of(&self, edit: &Edit) -> Result<Contents> {
+        let encode = |(pos, entities): (&ChunkPos, &Option<NewEntities>)| {
+            Ok((*pos, entities.as_ref().map(NewEntities::encode).transpose()?))
+        };
+        let entities = edit.entities.iter().map(encode).collect::<Result<_>>()?;
+        Ok(Contents { cells: self.encode_all(edit)?, bodies: edit.bodies.clone(), entities })
+    }
+
     /// Compresses, on several threads.
-    pub(super) fn encode_all(&self, edit: &Edit) -> Result<Vec<(ChunkPos, Encoded)>> {
+    fn encode_all(&self, edit: &Edit) -> Result<Vec<(ChunkPos, Encoded)>> {
         let chunks = edit.cells.keys().chain(edit.stored.keys());
         let numbers: BTreeSet<u32> = chunks.map(|pos| pos.dimension).collect();
         let encoders: BTreeMap<u32, Encoder<'_>> = numbers
@@ -281,16 +342,16 @@ impl World {
             let found = encoders.get(&self.dimension(pos)?.number);
             found.ok_or_else(|| Error::misuse(format!("there is no dimension for chunk {pos}")))
         };
-        let cells: Vec<(&ChunkPos, &Vec<u8>)> = edit.cells.iter().collect();
+        let cells: Vec<(&ChunkPos, &Arc<Vec<u8>>)> = edit.cells.iter().collect();
         let encode =
-            |(pos, cells): &(&ChunkPos, &Vec<u8>)| Ok((**pos, encoder(**pos)?.encode(**pos, cells)?));
+            |(pos, cells): &(&ChunkPos, &Arc<Vec<u8>>)| Ok((**pos, encoder(**pos)?.encode(**pos, cells)?));
         // A thread more is worth its start if there is this much for each.
         const BYTES_PER_THREAD: usize = 2 << 20;
         let whole = edit.stored.values().filter_map(|chunk| match chunk {
             StoredChunk::Full(cells) => Some(cells),
             _ => None,
         });
-        let bytes: usize = edit.cells.values().chain(whole).map(Vec::len).sum();
+        let bytes: usize = edit.cells.values().map(|cells| &**cells).chain(whole).map(Vec::len).sum();
         let threads = self.options.threads.min(1 + bytes / BYTES_PER_THREAD);
         let encoded = crate::parallel::map(&cells, threads, encode);
         let stored: Vec<(&ChunkPos, &StoredChunk)> = edit.stored.iter().collect();
@@ -304,12 +365,11 @@ impl World {
     pub(super) fn change_of(
         &self,
         edit: &Edit,
-        bodies: BTreeMap<ChunkPos, Vec<Body>>,
-        encoded: Vec<(ChunkPos, Encoded)>,
+        contents: Contents,
         saving: &mut SaveState,
         report: &mut CommitReport,
     ) -> Result<(FrameChange, CommitEffects)> {
-        let mut bodies = bodies;
+        let Contents { cells, mut bodies, entities } = contents;
         self.resolve_single_bodies(edit, &mut bodies)?;
         let mut pending = PendingChange::default();
         let PendingChange { frames, removed, .. } = &mut pending;
@@ -319,7 +379,7 @@ impl World {
                     .map(|kind| FrameKey::new(kind, *pos)),
             );
         }
-        for (pos, encoded) in encoded {
+        for (pos, encoded) in cells {
             let key = FrameKey::new(FrameKind::Chunk, pos);
             removed.remove(&key);
             match encoded {
@@ -338,7 +398,7 @@ impl World {
             }
         }
         report.bodies_lost += self.change_bodies(bodies, &edit.removed, saving, &mut pending)?;
-        self.change_entities(&edit.entities, &edit.removed, &mut pending)?;
+        self.change_entities(&entities, &edit.removed, &mut pending)?;
         self.change_ids(&mut pending)?;
         let PendingChange { frames, mut removed, mut effects, .. } = pending;
         // What was set aside as damaged is replaced, or removed.
@@ -383,6 +443,13 @@ impl World {
         }
         written
     }
+}
+
+/// What an edit puts into chunks, as the file has it.
+pub(super) struct Contents {
+    cells: Vec<(ChunkPos, Encoded)>,
+    bodies: BTreeMap<ChunkPos, Vec<Body>>,
+    entities: BTreeMap<ChunkPos, Option<Arc<[u8]>>>,
 }
 
 /// A change that is being put together. A key is in one of the two collections at most.

@@ -4,8 +4,9 @@
 //! their hash, and put back when the snapshot is read: what comes back is what was put in, byte for byte.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use bonfire::{Error, Result, Snapshot};
+use bonfire::{EncodeOptions, Error, Result, Snapshot};
 
 use super::edit::PendingChange;
 use super::identity::{WITHOUT_STABLE_IDS, stable_ids};
@@ -20,6 +21,25 @@ const SCHEMAS: u16 = 3;
 const CUT_BYTES_MAX: u64 = 64 << 20;
 /// Sections shorter than this are left where they are.
 const CUT_BYTES_MIN: usize = 128;
+
+/// The entities of a chunk, as they are handed to an edit.
+#[derive(Clone)]
+pub(super) enum NewEntities {
+    /// The bytes of a snapshot.
+    Bytes(Arc<[u8]>),
+    /// A captured world.
+    Snapshot(Snapshot),
+}
+
+impl NewEntities {
+    /// The bytes of the snapshot.
+    pub(super) fn encode(&self) -> Result<Arc<[u8]>> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+            Self::Snapshot(snapshot) => Ok(snapshot.encode(&EncodeOptions::default())?.to_vec().into()),
+        }
+    }
+}
 
 impl ChunkWorld {
     /// The snapshot of a chunk's entities, byte for byte as it was saved; `None` if there is none.
@@ -39,7 +59,7 @@ impl ChunkWorld {
 impl World {
     pub(super) fn change_entities(
         &self,
-        entities: &BTreeMap<ChunkPos, Option<Vec<u8>>>,
+        entities: &BTreeMap<ChunkPos, Option<Arc<[u8]>>>,
         removed_chunks: &BTreeSet<ChunkPos>,
         pending: &mut PendingChange,
     ) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bonfire::engine::RESERVED_PREFIX;
+use bonfire::engine::{MOMENT_KEY, RESERVED_PREFIX};
 use bonfire::inspect::FileHead;
 use bonfire::{Error, OpenOptions, Result, Snapshot, Value};
 
@@ -40,6 +40,7 @@ const PLAY_TIME: &str = "bonfire.play_time";
 const GAME_VERSION: &str = "bonfire.game_version";
 const THUMBNAIL: &str = "bonfire.thumbnail";
 const ENTITIES: &str = "bonfire.entities";
+const MOMENT: &str = MOMENT_KEY;
 
 impl Details {
     /// Nothing but what is always written: when, and how many entities.
@@ -57,6 +58,10 @@ impl Details {
     /// Which build of the game writes this.
     pub fn game_version(self, version: impl Into<String>) -> Self {
         self.known(GAME_VERSION, version.into())
+    }
+    /// The pin of a chunk world that the save belongs to: both are of one moment. Front ends that stream set it.
+    pub fn moment(self, pin: impl Into<String>) -> Self {
+        self.known(MOMENT, pin.into())
     }
     /// A small picture, encoded as the game likes. With all other details it must fit 60 KiB, or it is dropped.
     pub fn thumbnail(self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -89,6 +94,10 @@ impl Details {
     /// The build of the game, if it is set.
     pub fn get_game_version(&self) -> Option<&str> {
         self.get_text(GAME_VERSION)
+    }
+    /// The pin of a chunk world that the save belongs to, if it is set.
+    pub fn get_moment(&self) -> Option<&str> {
+        self.get_text(MOMENT)
     }
     /// The picture, if there is one.
     pub fn get_thumbnail(&self) -> Option<&[u8]> {
@@ -208,6 +217,8 @@ pub struct SaveInfo {
     pub thumbnail: Option<Vec<u8>>,
     /// How many entities are in it.
     pub entities: Option<u64>,
+    /// The pin of a chunk world that it belongs to: both are of one moment.
+    pub moment: Option<String>,
     /// Whatever else the game wrote.
     pub custom: Vec<(String, Value)>,
     /// What was appended to it. Only a load tells whether all of it can be used.
@@ -235,6 +246,7 @@ impl SaveInfo {
             tracks: BTreeMap::new(),
             thumbnail: None,
             entities: None,
+            moment: None,
             custom: Vec::new(),
             journal: None,
             problem: None,
@@ -266,6 +278,7 @@ impl SaveInfo {
                 (SAVED_AT, Value::U64(millis)) => self.saved_at = Some(Duration::from_millis(millis)),
                 (PLAY_TIME, Value::U64(millis)) => self.play_time = Some(Duration::from_millis(millis)),
                 (ENTITIES, Value::U64(count)) => self.entities = Some(count),
+                (MOMENT, Value::Text(pin)) => self.moment = Some(pin),
                 (THUMBNAIL, Value::Bytes(bytes)) => self.thumbnail = Some(bytes),
                 (known, _) if known.starts_with(RESERVED_PREFIX) => {}
                 (_, value) => self.custom.push((name, value)),

@@ -139,6 +139,11 @@ impl Slots {
         Ok(Self { profile: Some(name.to_owned()), ..self.clone() })
     }
 
+    /// The name of the player whose slots these are. `None`: they are those of the game itself.
+    pub fn profile_name(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
     /// The players who have slots of their own.
     pub async fn profiles(&self) -> Result<Vec<String>> {
         let mut profiles: Vec<String> =

@@ -1,0 +1,41 @@
+//! Worlds that stream: chunks with their entities come and go around the players.
+//!
+//! A [`ChunkStream`] decides which chunks are wanted, loads them on the threads of a [`ChunkWorker`](crate::ChunkWorker), and
+//! saves what leaves. It knows no ECS: a front end implements [`StreamedWorld`]. The plugin of `bevy_bonfire` does that for
+//! Bevy.
+//!
+//! | rule | |
+//! |---|---|
+//! | where an entity is | in the world, in memory on its way to the file, or in the file: in one of them, always |
+//! | one edit | has all that leaves in a frame, and every chunk that has exchanged entities with it |
+//! | a save that fails | stays in memory, and is tried again before anything else is saved |
+//! | a chunk that returns before its save is durable | comes from memory |
+//! | a chunk that cannot be read | [fails](ChunkPhase::Failed); the others go on, and nothing is generated in its place |
+//! | a slot | names a pin: the pin is durable first, the slot second |
+//!
+//! | file | |
+//! |---|---|
+//! | `window` | focuses, tickets: which chunks are wanted |
+//! | `phase` | the life of a chunk |
+//! | `streamed_world` | what a front end does |
+//! | `chunk_stream`, `update` | the stream, and its step in each frame |
+//! | `saving` | edits, one after the other |
+//! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
+
+mod chunk_stream;
+mod moment;
+mod options;
+mod phase;
+mod saving;
+mod slot_pins;
+mod streamed_world;
+mod update;
+mod window;
+
+pub use self::chunk_stream::{ChunkStream, ChunkVote, StreamStatus};
+pub use self::moment::{Return, Returned};
+pub use self::options::StreamOptions;
+pub use self::phase::{ChangeReason, ChunkPhase, PhaseChange, StreamEvent};
+pub use self::slot_pins::SlotPins;
+pub use self::streamed_world::{Decoder, StreamedWorld};
+pub use self::window::{Focus, Reach};

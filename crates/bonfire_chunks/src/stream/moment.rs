@@ -1,0 +1,196 @@
+//! Saves of one moment, and the way back to one.
+//!
+//! | step of a return | where | if it fails |
+//! |---|---|---|
+//! | [`ChunkStream::begin_return`]: the stream stands still | game | |
+//! | [`Return::run`]: the file keeps the present under a name, and goes to the pin | any thread | the file is as it was |
+//! | the rest of the game is loaded | game | [`ChunkStream::undo_return`] |
+//! | [`ChunkStream::finish_return`]: the window is emptied, and fills again from the pin | game | |
+
+use std::sync::Arc;
+
+use bonfire::{Error, Result};
+use bonfire_store::Handle;
+
+use super::saving::Pin;
+use super::{ChunkStream, StreamedWorld};
+use crate::{ChunkPos, ChunkRect, ChunkWorker, CommitHandle, CommitReport, Durability};
+
+/// The name of the moment before a return, until the return is over.
+pub(super) const BEFORE_RETURN: &str = "bonfire.before_return";
+
+/// A return to a pin that has begun. See [`ChunkStream::begin_return`].
+#[must_use = "the stream stands still until the return is over"]
+#[derive(Debug)]
+pub struct Return {
+    worker: Arc<ChunkWorker>,
+    in_flight: Option<CommitHandle>,
+}
+
+/// The file is at the pin, and can still be taken back to the moment before.
+#[must_use = "tell the stream how it went"]
+#[derive(Debug)]
+pub struct Returned {
+    worker: Arc<ChunkWorker>,
+}
+
+impl Return {
+    /// Takes the file to a pin, and waits for it. Any thread may do that. An error leaves the file as it was.
+    pub fn run(self, pin: &str) -> Result<Returned> {
+        let Self { worker, in_flight } = self;
+        if let Some(save) = in_flight {
+            // If it fails, the stream keeps what it has.
+            let _ = save.wait();
+        }
+        let world = worker.world();
+        match world.pins().iter().find(|known| known.name == pin) {
+            None => {
+                let message = format!("the chunk world has no moment `{pin}`, which this save belongs to");
+                return Err(Error::not_found(message));
+            }
+            Some(pin) if pin.is_damaged => {
+                let message = format!("the moment `{}` of the chunk world is damaged", pin.name);
+                return Err(Error::corrupt(message));
+            }
+            Some(_) => {}
+        }
+        world.pin(BEFORE_RETURN, [])?;
+        if let Err(error) = world.return_to(pin) {
+            world.unpin(BEFORE_RETURN)?;
+            return Err(error);
+        }
+        Ok(Returned { worker })
+    }
+}
+
+impl Returned {
+    /// Takes the file back to the moment before the return, and waits for it.
+    pub fn undo(self) -> Result<()> {
+        let world = self.worker.world();
+        world.return_to(BEFORE_RETURN)?;
+        world.unpin(BEFORE_RETURN).map(drop)
+    }
+
+    /// Forgets the moment before the return, and waits for that.
+    pub fn keep(self) -> Result<()> {
+        self.worker.world().unpin(BEFORE_RETURN).map(drop)
+    }
+}
+
+impl<P: Send + 'static> ChunkStream<P> {
+    /// Saves every chunk that has changed, all of one moment. Cells are shared and not copied. The handle is complete when
+    /// all of it is durable.
+    pub fn save<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<Handle<CommitReport>> {
+        self.save_moment(world, None)
+    }
+
+    /// Saves every chunk that has changed, and gives the moment a name: see [`ChunkWorld::pin`](crate::ChunkWorld::pin). Chunks that
+    /// are not in the window are part of it, too.
+    pub fn pin<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        name: impl Into<String>,
+        metadata: impl Into<Vec<u8>>,
+    ) -> Result<Handle<CommitReport>> {
+        self.save_moment(world, Some(Pin { name: name.into(), metadata: metadata.into() }))
+    }
+
+    fn save_moment<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        pin: Option<Pin>,
+    ) -> Result<Handle<CommitReport>> {
+        if !self.is_enabled {
+            return Err(Error::misuse("saving is disabled: call `ChunkStream::enable` first"));
+        }
+        if self.is_frozen {
+            return Err(Error::conflict(
+                "the chunk world is on its way to another moment: save when that is over",
+            ));
+        }
+        let chunks: Vec<ChunkPos> = self.chunks.keys().copied().collect();
+        let mut batch = self.collect(world, &chunks)?;
+        batch.departed.clear();
+        let handle = self.saving.add_moment(self.worker.world(), batch, pin);
+        self.finish_saves(world);
+        Ok(handle)
+    }
+
+    /// Begins a return to a pin: from now on nothing is loaded and nothing is saved. The rest of it is in the
+    /// [documentation of `Return`](Return::run).
+    pub fn begin_return(&mut self) -> Result<Return> {
+        if self.is_frozen {
+            return Err(Error::conflict("the chunk world is on its way to another moment already"));
+        }
+        self.is_frozen = true;
+        Ok(Return { worker: self.worker.clone(), in_flight: self.saving.in_flight() })
+    }
+
+    /// Ends a return that has failed: the game goes on where it was.
+    pub fn undo_return(&mut self) {
+        self.is_frozen = false;
+    }
+
+    /// Ends a return: the chunks of the moment before leave the world without a save, and the window fills again.
+    pub fn finish_return<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) {
+        self.saving.clear(&Error::cancelled("the chunk world has gone to another moment"));
+        self.is_frozen = false;
+        self.reset(world);
+    }
+
+    /// Returns to a pin, and waits for it.
+    pub fn return_to<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W, pin: &str) -> Result<()> {
+        match self.begin_return()?.run(pin) {
+            Ok(returned) => {
+                self.finish_return(world);
+                returned.keep()
+            }
+            Err(error) => {
+                self.undo_return();
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins again with the same seed: removes every chunk, and waits for it. Pins stay, and so do slots that name them.
+    pub fn start_over<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<()> {
+        let _ = self.begin_return()?.in_flight.map(|save| save.wait());
+        if let Err(error) = self.worker.world().clear() {
+            self.undo_return();
+            return Err(error);
+        }
+        self.finish_return(world);
+        Ok(())
+    }
+
+    /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.
+    pub fn reopen(&mut self, worker: impl Into<Arc<ChunkWorker>>) {
+        self.finish_in_flight();
+        self.worker = worker.into();
+        self.saving.rebind(self.worker.world());
+    }
+
+    fn finish_in_flight(&mut self) {
+        if let Some(save) = self.saving.in_flight() {
+            let _ = save.wait();
+        }
+    }
+}
+
+impl crate::ChunkWorld {
+    /// Removes every chunk, with all bodies and entities, in one step. The world is as the generator makes it again; seed, settings
+    /// and pins stay.
+    pub fn clear(&self) -> Result<CommitReport> {
+        let mut edit = self.edit();
+        let everywhere = ChunkRect::ALL;
+        for pos in self.range(everywhere) {
+            edit.remove(pos);
+        }
+        for pos in
+            self.chunks_with_bodies(everywhere).into_iter().chain(self.chunks_with_entities(everywhere))
+        {
+            edit.remove(pos);
+        }
+        edit.commit(Durability::Synced)
+    }
+}

@@ -1,0 +1,261 @@
+//! Saves of a stream: one after the other, and nothing is lost when one fails.
+//!
+//! At most one edit is on its way to the file. What comes meanwhile is added to the next one, so that a busy disk makes saves
+//! larger and not more. An edit that names a moment is closed: what comes later is in another one. An edit that has failed
+//! becomes the first part of the next one. So the file always has all edits up to some moment, and none of those after it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bonfire::{Error, Snapshot};
+use bonfire_store::Handle;
+use bonfire_store::engine::Promise;
+
+use crate::{Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit};
+
+/// Between two tries of an edit that has failed.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// What an edit of live chunks has, beside the changes.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) edit: Option<Edit>,
+    /// The cells that it has of chunks in memory.
+    pub(super) revisions: Vec<(ChunkPos, ChunkRevision)>,
+    /// What leaves the world with it.
+    pub(super) departed: Vec<(ChunkPos, Departed)>,
+}
+
+/// A chunk that has left the world, as far as the file does not have it yet.
+#[derive(Default)]
+pub(super) struct Departed {
+    pub(super) chunk: Option<Chunk>,
+    pub(super) entities: Option<Snapshot>,
+    /// The save that makes it durable.
+    number: u64,
+}
+
+impl Departed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunk.is_none() && self.entities.is_none()
+    }
+
+    fn bytes(&self) -> u64 {
+        let cells = self.chunk.as_ref().map_or(0, |chunk| chunk.cells().len());
+        cells as u64 + self.entities.as_ref().map_or(0, |entities| entities.entity_count() as u64 * 64)
+    }
+}
+
+/// A moment that is to be pinned.
+pub(super) struct Pin {
+    pub(super) name: String,
+    pub(super) metadata: Vec<u8>,
+}
+
+/// The part of a save that waits for its outcome.
+#[derive(Default)]
+struct Outcome {
+    number: u64,
+    revisions: Vec<(ChunkPos, ChunkRevision)>,
+    promises: Vec<Promise<CommitReport>>,
+}
+
+/// A save that waits for its turn.
+struct WaitingSave {
+    edit: Edit,
+    /// It names a moment, so nothing is added to it.
+    is_closed: bool,
+    outcome: Outcome,
+}
+
+/// What has happened to a save.
+pub(super) enum SaveNews {
+    /// These cells are durable, and these chunks are nowhere but in the file.
+    Saved {
+        revisions: Vec<(ChunkPos, ChunkRevision)>,
+        gone: Vec<ChunkPos>,
+    },
+    Failed(Error),
+}
+
+/// The saves of a stream.
+#[derive(Default)]
+pub(super) struct Saving {
+    in_flight: Option<(CommitHandle, Outcome)>,
+    waiting: VecDeque<WaitingSave>,
+    departed: HashMap<ChunkPos, Departed>,
+    numbers: u64,
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+impl Saving {
+    /// Adds a batch to what is to be saved.
+    pub(super) fn add(&mut self, batch: Batch) {
+        let Batch { edit, revisions, departed } = batch;
+        let Some(edit) = edit.filter(|edit| !edit.is_empty()) else { return };
+        let number = self.push(edit, revisions, None, false);
+        for (pos, left) in departed {
+            let known = self.departed.entry(pos).or_default();
+            known.chunk = left.chunk.or(known.chunk.take());
+            known.entities = left.entities.or(known.entities.take());
+            known.number = number;
+        }
+    }
+
+    /// Adds a batch, and returns a handle that is complete when all of it is durable, and all that was added before. With a
+    /// pin, the moment gets its name in the same step.
+    pub(super) fn add_moment(
+        &mut self,
+        world: &ChunkWorld,
+        batch: Batch,
+        pin: Option<Pin>,
+    ) -> Handle<CommitReport> {
+        let (promise, handle) = Promise::new();
+        promise.start();
+        let mut edit = batch.edit.unwrap_or_else(|| world.edit());
+        let is_closed = pin.is_some();
+        if let Some(Pin { name, metadata }) = pin {
+            edit.pin(name, metadata);
+        }
+        self.push(edit, batch.revisions, Some(promise), is_closed);
+        handle
+    }
+
+    fn push(
+        &mut self,
+        edit: Edit,
+        revisions: Vec<(ChunkPos, ChunkRevision)>,
+        promise: Option<Promise<CommitReport>>,
+        is_closed: bool,
+    ) -> u64 {
+        self.numbers += 1;
+        let outcome = Outcome { number: self.numbers, revisions, promises: promise.into_iter().collect() };
+        let later = WaitingSave { edit, is_closed, outcome };
+        match self.waiting.back_mut() {
+            Some(last) if !last.is_closed => last.append(later),
+            _ => self.waiting.push_back(later),
+        }
+        self.numbers
+    }
+
+    /// Takes the outcome of the save that is under way, and begins the next one.
+    pub(super) fn advance(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
+        let news = self.take_outcome();
+        self.begin_next(worker);
+        news
+    }
+
+    fn take_outcome(&mut self) -> Option<SaveNews> {
+        let result = self.in_flight.as_ref()?.0.result()?;
+        let (handle, Outcome { number, revisions, promises }) = self.in_flight.take()?;
+        promises.into_iter().for_each(|promise| promise.complete(result.clone()));
+        match result {
+            Ok(_) => {
+                (self.failures, self.retry_at) = (0, None);
+                let gone = self.departed.extract_if(|_, departed| departed.number <= number);
+                Some(SaveNews::Saved { revisions, gone: gone.map(|(pos, _)| pos).collect() })
+            }
+            Err(error) => {
+                if let Some(mut edit) = handle.take_edit() {
+                    edit.forget_pin();
+                    let outcome = Outcome { number, revisions, promises: Vec::new() };
+                    self.push_front(WaitingSave { edit, is_closed: false, outcome });
+                }
+                let after = RETRY_AFTER.saturating_mul(1 << self.failures.min(6)).min(RETRY_AFTER_MAX);
+                (self.failures, self.retry_at) = (self.failures + 1, Some(Instant::now() + after));
+                Some(SaveNews::Failed(error))
+            }
+        }
+    }
+
+    /// Puts a save before those that wait.
+    fn push_front(&mut self, mut save: WaitingSave) {
+        if let Some(next) = self.waiting.pop_front() {
+            save.append(next);
+        }
+        if !save.edit.is_empty() || !save.outcome.promises.is_empty() {
+            self.waiting.push_front(save);
+        }
+    }
+
+    fn begin_next(&mut self, worker: &ChunkWorker) {
+        let is_asked_for = |save: &WaitingSave| !save.outcome.promises.is_empty();
+        let is_too_early = self.retry_at.is_some_and(|at| Instant::now() < at);
+        if self.in_flight.is_some() || is_too_early && !self.waiting.iter().any(is_asked_for) {
+            return;
+        }
+        let Some(WaitingSave { edit, is_closed, outcome }) = self.waiting.pop_front() else { return };
+        match worker.save(edit) {
+            Ok(handle) => self.in_flight = Some((handle, outcome)),
+            // The worker is busy: the next frame tries again.
+            Err(refused) => {
+                self.waiting.push_front(WaitingSave { edit: refused.into_edit(), is_closed, outcome });
+            }
+        }
+    }
+
+    /// Returns what is in memory of a chunk that has left.
+    pub(super) fn departed(&self, pos: ChunkPos) -> Option<&Departed> {
+        self.departed.get(&pos)
+    }
+
+    /// The number of chunks that have left and are not durable.
+    pub(super) fn departed_count(&self) -> usize {
+        self.departed.len()
+    }
+
+    pub(super) fn departed_chunks(&self) -> impl Iterator<Item = ChunkPos> {
+        self.departed.keys().copied()
+    }
+
+    /// Bytes of the chunks that have left and are not durable, about.
+    pub(super) fn departed_bytes(&self) -> u64 {
+        self.departed.values().map(Departed::bytes).sum()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_none() && self.waiting.is_empty()
+    }
+
+    /// Returns true if the last save has failed, and none since was durable.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Returns the save that is with the worker.
+    pub(super) fn in_flight(&self) -> Option<CommitHandle> {
+        self.in_flight.as_ref().map(|(handle, _)| handle.clone())
+    }
+
+    /// Forgets everything that is not with the worker: the world goes to another moment. Requests fail.
+    pub(super) fn clear(&mut self, error: &Error) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let outcomes = waiting.into_iter().map(|save| save.outcome);
+        for promise in outcomes.flat_map(|outcome| outcome.promises) {
+            promise.complete(Err(error.clone()));
+        }
+        if let Some((_, outcome)) = &mut self.in_flight {
+            outcome.revisions.clear();
+        }
+        self.departed.clear();
+        (self.failures, self.retry_at) = (0, None);
+    }
+
+    /// Goes on in a file that was opened again. A save that is with the old worker must have an outcome.
+    pub(super) fn rebind(&mut self, world: &ChunkWorld) {
+        self.waiting.iter_mut().for_each(|save| save.edit.rebind(world));
+        self.retry_at = None;
+    }
+}
+
+impl WaitingSave {
+    fn append(&mut self, later: Self) {
+        self.edit.append(later.edit);
+        self.is_closed = later.is_closed;
+        self.outcome.number = later.outcome.number;
+        self.outcome.revisions.extend(later.outcome.revisions);
+        self.outcome.promises.extend(later.outcome.promises);
+    }
+}

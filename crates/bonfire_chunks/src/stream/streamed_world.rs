@@ -1,0 +1,55 @@
+//! What a stream asks of the game's world.
+
+use std::sync::Arc;
+
+use bonfire::{Result, Snapshot};
+
+use super::StreamEvent;
+use crate::{Chunk, ChunkPos};
+
+/// Decodes the entities of a chunk on a reading thread.
+pub type Decoder<P> = Arc<dyn Fn(ChunkPos, Snapshot) -> Result<P> + Send + Sync>;
+
+/// The world of a game, as a [`ChunkStream`](super::ChunkStream) changes it. A front end implements it for its ECS.
+///
+/// Each entity of a chunk is in one place only: in the world from [`activate`](Self::activate) to [`remove`](Self::remove), and in
+/// the stream or the file at all other times.
+pub trait StreamedWorld {
+    /// The entities of a chunk, decoded and not in the world.
+    type Prepared: Send + 'static;
+
+    /// Returns the function that decodes entities. It is called on other threads.
+    fn decoder(&mut self) -> Result<Decoder<Self::Prepared>>;
+
+    /// Takes the cells of a chunk. It is not active, but those that vote may look at it.
+    fn stage(&mut self, chunk: Chunk);
+
+    /// Spawns the entities of a chunk. `None`: entities were never saved there, so a game that generates some does it now. After
+    /// an error the chunk has [failed](super::ChunkPhase::Failed), and the world has nothing of it.
+    fn activate(&mut self, pos: ChunkPos, entities: Option<Self::Prepared>) -> Result<()>;
+
+    /// Moves the entities into a chunk that wait for it, and returns the chunks that they come from. It is called right after
+    /// [`activate`](Self::activate) for a chunk that was loaded for this only.
+    fn admit(&mut self, pos: ChunkPos) -> Vec<ChunkPos> {
+        let _ = pos;
+        Vec::new()
+    }
+
+    /// Returns a chunk that is staged or active.
+    fn chunk(&mut self, pos: ChunkPos) -> Option<&mut Chunk>;
+
+    /// Returns true if the entities of an active chunk differ from those that were loaded or captured last.
+    fn is_changed(&mut self, pos: ChunkPos) -> bool;
+
+    /// Captures the entities of those of the active chunks for which [`is_changed`](Self::is_changed) is true, and takes them as
+    /// captured. An error changes nothing.
+    fn capture(&mut self, chunks: &[ChunkPos]) -> Result<Vec<(ChunkPos, Snapshot)>>;
+
+    /// Takes a chunk with all of its entities out of the world.
+    fn remove(&mut self, pos: ChunkPos);
+
+    /// Hears what happens.
+    fn notify(&mut self, event: StreamEvent) {
+        let _ = event;
+    }
+}
