@@ -62,9 +62,9 @@
 
 pub use crate::journal::is_journal;
 pub use crate::live::{
-    CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave, SaveTurn,
-    next_request, request, request_count, request_save, submit_append_after, submit_delete, submit_load,
-    submit_save,
+    CapturedSave, HandleFuture, NextRequest, Promise, RefusedRequest, RequestScope, RequestedSave,
+    Requirement, SaveTurn, next_request, request, request_count, request_save, submit_append_after,
+    submit_delete, submit_load, submit_save,
 };
 #[cfg(doc)]
 use crate::live::{Handle, Saver};

@@ -107,6 +107,10 @@ pub(super) fn run(world: &mut World) {
 /// Returns true if a save would have entities. A menu without a game would push the saves of the last game out.
 pub(super) fn has_entities(world: &mut World, options: &SaveOptions) -> bool {
     selection::prepare(&options.selection, world);
+    let keeper = world.get_resource::<Saves>().and_then(|saves| saves.moments.keeper.clone());
+    if keeper.is_some_and(|keeper| keeper.has_content(world)) {
+        return true;
+    }
     capture::selected(world, &options.selection).map_or(true, |entities| !entities.is_empty())
 }
 

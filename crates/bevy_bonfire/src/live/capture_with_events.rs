@@ -1,9 +1,11 @@
 //! Captures with the observers of a save.
 
 use bevy_ecs::world::World;
-use bonfire::{Delta, Result, Snapshot};
+use bonfire::engine::MOMENT_KEY;
+use bonfire::{DataEntry, Delta, Result, Snapshot};
 use bonfire_store::{Details, SaveTarget};
 
+use super::moment::{self, Appends};
 use crate::capture::{
     CaptureAdditions, CaptureInput, DataHandlers, IncrementalCapture, SaveCaptured, SaveOptions,
     SaveStarting, Sharing, capture,
@@ -25,7 +27,15 @@ pub(crate) fn capture_with_events(
     let _in_span = span.enter();
     world.flush();
     selection::prepare(&options.selection, world);
-    let (details, added) = ask_observers(world, options, target)?;
+    let (mut details, mut added) = ask_observers(world, options, target)?;
+    let moment = moment::begin(world, target, Appends::No)?;
+    // What the other part has is referred to by stable ids.
+    let with_references = moment.is_some().then(|| options.clone().outside_references());
+    let options = with_references.as_ref().unwrap_or(options);
+    if let Some(moment) = moment {
+        added.data.push(DataEntry::new(MOMENT_KEY, &moment)?);
+        details = details.moment(moment);
+    }
     let now = world.change_tick();
     let captured = match captures {
         Some(captures) => captures.capture_with(world, options, &added)?,
@@ -68,8 +78,13 @@ pub(super) fn changes_with_events(
     let span = tracing::info_span!("bonfire.changes");
     let _in_span = span.enter();
     world.flush();
-    let (_, added) = ask_observers(world, options, Some(target))?;
-    deltas.changes_with(world, options, &added)
+    let (_, mut added) = ask_observers(world, options, Some(target))?;
+    let moment = moment::begin(world, Some(target), Appends::Yes)?;
+    let with_references = moment.is_some().then(|| options.clone().outside_references());
+    if let Some(moment) = moment {
+        added.data.push(DataEntry::new(MOMENT_KEY, &moment)?);
+    }
+    deltas.changes_with(world, with_references.as_ref().unwrap_or(options), &added)
 }
 
 /// Runs the handlers of data, triggers [`SaveStarting`], and returns what both want.

@@ -7,9 +7,10 @@ use bevy_ecs::world::World;
 use bonfire::engine::SnapshotWriter;
 use bonfire::{Error, Result, Snapshot};
 use bonfire_store::engine::{Promise, submit_delete, submit_load};
-use bonfire_store::{Handle, JournalReplay, LoadSource, Phase, Progress, SkippedSave};
+use bonfire_store::{Handle, JournalReplay, LoadSource, Phase, Progress, SaveTarget, SkippedSave};
 
 use super::Saves;
+use super::moment::{BegunReturn, MomentKeeper, NothingLeft, ReturnedMoment};
 use super::request::log_failure;
 use super::run::cancelled;
 use crate::load::{
@@ -26,7 +27,15 @@ pub(super) enum Loading {
     /// Slice by slice.
     Committing(ActiveLoad, Box<SlicedLoad>),
     /// The saves of a slot are being deleted.
-    StartingOver { slot: String, deletion: Handle<u64>, promise: Promise<u64> },
+    StartingOver(StartingOver),
+}
+
+/// A new beginning whose saves are being deleted.
+pub(super) struct StartingOver {
+    slot: String,
+    deletion: Handle<u64>,
+    promise: Promise<u64>,
+    keeper: Option<Arc<dyn MomentKeeper>>,
 }
 
 /// A load that was begun.
@@ -36,6 +45,10 @@ pub(super) struct ActiveLoad {
     /// Time per frame, if the commit is sliced.
     budget: Option<Duration>,
     origin: LoadOrigin,
+    /// The part that is saved apart, which stands still meanwhile.
+    keeper: Option<Arc<dyn MomentKeeper>>,
+    /// It is at the moment of the save.
+    returned: Option<ReturnedMoment>,
 }
 
 /// Damaged saves that were passed over, and the use of the save's journal.
@@ -52,6 +65,7 @@ type PreparationSlot = Arc<Mutex<Option<Preparation>>>;
 pub(super) struct Preparation {
     load: PreparedLoad<'static>,
     origin: LoadOrigin,
+    returned: Option<ReturnedMoment>,
 }
 
 impl Loading {
@@ -62,7 +76,7 @@ impl Loading {
             }
             Self::Preparing(_, preparation) => preparation.progress(),
             Self::Committing(_, slices) => commit_progress(slices),
-            Self::StartingOver { deletion, .. } => deletion.progress(),
+            Self::StartingOver(starting) => starting.deletion.progress(),
         }
     }
 
@@ -70,7 +84,9 @@ impl Loading {
     pub(super) fn fail(self, world: &mut World, error: Error) {
         match self {
             Self::Preparing(load, _) | Self::Committing(load, _) => load.end(world, Err(error)),
-            Self::StartingOver { slot, promise, .. } => end_start_over(world, slot, Err(error), promise),
+            Self::StartingOver(StartingOver { slot, promise, keeper, .. }) => {
+                end_start_over(world, slot, Err(error), promise, keeper);
+            }
         }
     }
 }
@@ -87,10 +103,13 @@ pub(super) fn begin_load(
     options: LoadOptions,
     promise: Promise<Arc<Loaded>>,
 ) {
-    let load = ActiveLoad { source, promise, budget: options.budget, origin: LoadOrigin::default() };
+    let origin = LoadOrigin::default();
+    let mut load =
+        ActiveLoad { source, promise, budget: options.budget, origin, keeper: None, returned: None };
     let preparation = match load.promise.is_cancelled() {
         true => Err(cancelled("the load")),
-        false => prepare(world, &load.source, options),
+        false => begin_return(world, &mut load, &options.mode)
+            .and_then(|go| prepare(world, &load.source, options, go)),
     };
     match preparation {
         Ok(handle) => world.resource_mut::<Saves>().loading = Some(Loading::Preparing(load, handle)),
@@ -98,11 +117,23 @@ pub(super) fn begin_load(
     }
 }
 
+/// Stops the part that is saved apart, if the load is about the whole game.
+fn begin_return(world: &mut World, load: &mut ActiveLoad, mode: &LoadMode) -> Result<Option<BegunReturn>> {
+    let is_whole = matches!(mode, LoadMode::Replace | LoadMode::Restore(_));
+    let is_in_slot = matches!(load.source.target(), SaveTarget::Slot(_));
+    let keeper = world.resource::<Saves>().moments.keeper.clone().filter(|_| is_whole && is_in_slot);
+    let Some(keeper) = keeper else { return Ok(None) };
+    let go = keeper.begin_load(world)?;
+    load.keeper = Some(keeper);
+    Ok(Some(go))
+}
+
 /// Hands the part of a load that needs no world to the other thread.
 fn prepare(
     world: &mut World,
     source: &LoadSource,
     mut options: LoadOptions,
+    go: Option<BegunReturn>,
 ) -> Result<Handle<PreparationSlot>> {
     world.flush();
     let (registry, reserve) = (SaveRegistry::of(world)?, IdReserve::of(world)?);
@@ -115,9 +146,15 @@ fn prepare(
     let saver = &world.resource::<Saves>().saver;
     Ok(submit_load(saver, source.clone(), open, move |save, reporter| {
         let watch = |what, done, total| reporter.set(progress_of(what, done, total));
+        let named = go.is_some().then(|| save.snapshot.clone());
         let load = PreparedLoad::new(save.snapshot, registry, &reserve, options, &watch)?;
         let origin = LoadOrigin { skipped: save.skipped, journal: save.journal };
-        Ok(Arc::new(Mutex::new(Some(Preparation { load, origin }))))
+        // Nothing can fail any more but the commit, and that can be taken back.
+        let returned = match go.zip(named) {
+            Some((go, named)) => go(&named)?,
+            None => None,
+        };
+        Ok(Arc::new(Mutex::new(Some(Preparation { load, origin, returned }))))
     }))
 }
 
@@ -140,9 +177,7 @@ pub(super) fn advance(world: &mut World, wait: Option<Duration>) -> bool {
     let next = match loading {
         Loading::Preparing(load, preparation) => load.take_prepared(world, preparation, wait),
         Loading::Committing(load, slices) => load.commit_slice(world, slices, wait),
-        Loading::StartingOver { slot, deletion, promise } => {
-            advance_start_over(world, slot, deletion, promise, wait)
-        }
+        Loading::StartingOver(starting) => advance_start_over(world, starting, wait),
     };
     let Some(next) = next else { return true };
     let waits_for_thread = !matches!(next, Loading::Committing(..));
@@ -172,21 +207,23 @@ impl ActiveLoad {
         if self.promise.is_cancelled() {
             // What the other thread makes of it is dropped.
             preparation.cancel();
-            self.end(world, Err(cancelled("the load")));
-            return None;
+            // The other part may have gone to the moment: then it has to come back.
+            if self.keeper.is_none() {
+                self.end(world, Err(cancelled("the load")));
+                return None;
+            }
         }
         let result = result_of(&preparation, wait);
         self.promise.set_progress(preparation.progress());
         let Some(result) = result else { return Some(Loading::Preparing(self, preparation)) };
         let prepared = result.and_then(|slot| {
             let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-            prepared.filter(|_| !self.promise.is_cancelled()).ok_or_else(|| cancelled("the load"))
+            let Preparation { load, origin, returned } = prepared.ok_or_else(|| cancelled("the load"))?;
+            (self.origin, self.returned) = (origin, returned);
+            if self.promise.is_cancelled() { Err(cancelled("the load")) } else { Ok(load) }
         });
         let load = match prepared {
-            Ok(Preparation { load, origin }) => {
-                self.origin = origin;
-                load
-            }
+            Ok(load) => load,
             Err(error) => {
                 self.end(world, Err(error));
                 return None;
@@ -226,7 +263,15 @@ impl ActiveLoad {
 
     /// Completes the handle and triggers [`LoadFinished`].
     fn end(self, world: &mut World, result: Result<Arc<Loaded>>) {
-        let Self { source, promise, origin: LoadOrigin { skipped, journal }, .. } = self;
+        let Self { source, promise, origin: LoadOrigin { skipped, journal }, keeper, returned, .. } = self;
+        if let Some(keeper) = keeper {
+            let saver = world.get_resource::<Saves>().map(|saves| saves.saver.clone());
+            match (saver, &result, returned) {
+                (Some(saver), Ok(_), Some(returned)) => keeper.finish_load(world, &saver, returned),
+                (Some(saver), _, returned) => keeper.undo_load(world, &saver, returned),
+                (None, ..) => {}
+            }
+        }
         if let Err(error) = &result {
             log_failure(&format!("the load of {source}"), error);
         }
@@ -237,42 +282,66 @@ impl ActiveLoad {
     }
 }
 
-/// Begins a new beginning: the saves of the slot are deleted.
+/// Begins a new beginning: the saves of the slot are deleted, and what is saved apart is emptied.
 pub(super) fn begin_start_over(world: &mut World, slot: String, promise: Promise<u64>) {
     if promise.is_cancelled() {
-        return end_start_over(world, slot, Err(cancelled("the new beginning")), promise);
+        return end_start_over(world, slot, Err(cancelled("the new beginning")), promise, None);
     }
+    let keeper = world.resource::<Saves>().moments.keeper.clone();
+    let empty = match keeper.as_ref().map(|keeper| keeper.start_over(world)).transpose() {
+        Ok(empty) => empty,
+        Err(error) => return end_start_over(world, slot, Err(error), promise, None),
+    };
     let (deleting, deletion) = Promise::new();
     let mut saves = world.resource_mut::<Saves>();
     submit_delete(&saves.saver, &slot, deleting);
-    saves.loading = Some(Loading::StartingOver { slot, deletion, promise });
+    let deletion = match empty {
+        None => deletion,
+        // The thread does one after the other.
+        Some(empty) => saves.saver.run(move |_| {
+            let deleted = deletion.result().unwrap_or_else(|| Err(cancelled("the new beginning")))?;
+            empty().map(|()| deleted)
+        }),
+    };
+    saves.loading = Some(Loading::StartingOver(StartingOver { slot, deletion, promise, keeper }));
 }
 
 /// Starts over when the saves are deleted. Returns the request if they are not.
-fn advance_start_over(
-    world: &mut World,
-    slot: String,
-    deletion: Handle<u64>,
-    promise: Promise<u64>,
-    wait: Option<Duration>,
-) -> Option<Loading> {
+fn advance_start_over(world: &mut World, loading: StartingOver, wait: Option<Duration>) -> Option<Loading> {
+    let StartingOver { slot, deletion, promise, keeper } = loading;
     if promise.is_cancelled() {
         deletion.cancel();
     }
     let Some(deleted) = result_of(&deletion, wait) else {
-        return Some(Loading::StartingOver { slot, deletion, promise });
+        return Some(Loading::StartingOver(StartingOver { slot, deletion, promise, keeper }));
     };
-    end_start_over(world, slot, deleted, promise);
+    end_start_over(world, slot, deleted, promise, keeper);
     None
 }
 
 /// Takes the world back to its beginning, if the saves are deleted. Completes the handle and triggers [`StartedOver`].
-fn end_start_over(world: &mut World, slot: String, deleted: Result<u64>, promise: Promise<u64>) {
+fn end_start_over(
+    world: &mut World,
+    slot: String,
+    deleted: Result<u64>,
+    promise: Promise<u64>,
+    keeper: Option<Arc<dyn MomentKeeper>>,
+) {
+    let saver = world.get_resource::<Saves>().map(|saves| saves.saver.clone());
+    if let Some((keeper, saver)) = keeper.zip(saver) {
+        match deleted {
+            Ok(_) => keeper.finish_load(world, &saver, Box::new(NothingLeft)),
+            Err(_) => keeper.undo_load(world, &saver, None),
+        }
+    }
     let result = deleted.and_then(|deleted| load_beginning(world).map(|_| deleted));
     if let Err(error) = &result {
         log_failure(&format!("starting slot `{slot}` over"), error);
     }
     forget_journal(world);
+    if let Some(mut saves) = world.get_resource_mut::<Saves>() {
+        saves.collect_moments();
+    }
     promise.complete(result.clone());
     world.trigger(StartedOver { slot, result });
     world.flush();

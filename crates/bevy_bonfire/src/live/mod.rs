@@ -9,6 +9,7 @@
 //! | `capture_with_events` | captures with the observers of a save |
 //! | `autosave` | the timer |
 //! | `journal` | [`SavePolicy::Journal`]: a save, and then what has changed |
+//! | `moment` | a part of the game that is saved apart, of the same moment |
 //! | `exit` | the last tick |
 //! | `checkpoint` | [`Checkpoints`]: the last moments of a world, to go back to |
 //! | `rewindable` | entities that are despawned and come back under their ids |
@@ -23,6 +24,8 @@ mod checkpoint;
 mod exit;
 mod journal;
 mod loading;
+#[cfg_attr(not(feature = "chunks"), expect(dead_code, reason = "nothing else is saved apart"))]
+mod moment;
 mod request;
 mod rewindable;
 mod run;
@@ -32,6 +35,10 @@ pub use self::autosave::Autosave;
 pub(crate) use self::capture_with_events::capture_with_events;
 pub use self::checkpoint::Checkpoints;
 pub use self::exit::{ExitOptions, SavedOnExit};
+#[cfg(feature = "chunks")]
+pub(crate) use self::moment::{
+    BegunMoment, BegunNewWorld, BegunReturn, MomentKeeper, ReturnedMoment, ReturnedPart,
+};
 pub(crate) use self::request::Request;
 pub use self::rewindable::RewindExt;
 pub(crate) use self::run::{HasSaves, begin_tick, request, run};

@@ -150,6 +150,7 @@ fn finish_saves(world: &mut World) {
     let done: Vec<_> = saves.saving.extract_if(.., |saving| saving.handle.is_complete()).collect();
     if !done.is_empty() {
         saves.timer.restart();
+        saves.finish_moments();
     }
     refused.into_iter().for_each(|event: RefusalEvent| event.trigger(world));
     for saving in done {
@@ -186,6 +187,8 @@ fn begin(world: &mut World, next: NextRequest<SaveOptions, Request>) {
             let mut saves = world.resource_mut::<Saves>();
             saves.journal.forget_slot(&slot);
             submit_delete(&saves.saver, &slot, promise);
+            // In the order of the requests: when the saves are deleted.
+            saves.collect_moments();
         }
     }
 }
@@ -199,13 +202,24 @@ fn begin_save(world: &mut World, turn: SaveTurn<SaveOptions>) {
     // An observer may have taken `Saves` out of the world: then nothing is saved.
     let Some(mut saves) = world.get_resource_mut::<Saves>() else { return };
     match changes {
-        Ok(Some(changes)) => saves.journal.append(turn, changes),
-        Ok(None) => save_whole_world(world, turn),
-        Err(error) => turn.fail(&error),
+        Ok(Some(changes)) => {
+            let mut turn = turn;
+            let requirement = saves.take_moment(turn.handle());
+            requirement.into_iter().for_each(|requirement| turn.require(requirement));
+            saves.journal.append(turn, changes);
+        }
+        Ok(None) => {
+            saves.drop_moment();
+            save_whole_world(world, turn);
+        }
+        Err(error) => {
+            saves.drop_moment();
+            turn.fail(&error);
+        }
     }
 }
 
-fn save_whole_world(world: &mut World, turn: SaveTurn<SaveOptions>) {
+fn save_whole_world(world: &mut World, mut turn: SaveTurn<SaveOptions>) {
     let (target, options) = (turn.target(), &turn.options);
     let mut saves = world.resource_mut::<Saves>();
     let mut captures = std::mem::take(&mut saves.captures);
@@ -218,12 +232,20 @@ fn save_whole_world(world: &mut World, turn: SaveTurn<SaveOptions>) {
     saves.captures = captures;
     let (snapshot, details) = match captured {
         Ok(captured) => captured,
-        Err(error) => return turn.fail(&error),
+        Err(error) => {
+            saves.drop_moment();
+            return turn.fail(&error);
+        }
     };
+    if journal.is_some() {
+        saves.moments.base = details.get_moment().map(str::to_owned);
+    }
+    let requirement = saves.take_moment(turn.handle());
     if let Some((mut journal, save)) = journal.zip(turn.handle()) {
         journal.begin(target, save);
         saves.journal = journal;
     }
-    let encode = options.common.encode.clone();
+    let encode = turn.options.common.encode.clone();
+    requirement.into_iter().for_each(|requirement| turn.require(requirement));
     turn.save(snapshot, details, encode);
 }

@@ -16,6 +16,7 @@ use super::autosave::{Autosave, Timer};
 use super::exit::ExitOptions;
 use super::journal::Journal;
 use super::loading::Loading;
+use super::moment::Moments;
 use super::request::{RefusalEvent, Request};
 use crate::capture::{IncrementalCapture, SaveOptions};
 use crate::load::{LoadOptions, Loaded};
@@ -111,6 +112,7 @@ pub struct Saves {
     pub(super) compared: bool,
     pub(super) initial: Option<Snapshot>,
     pub(super) timer: Timer,
+    pub(super) moments: Moments,
 }
 
 /// A save that was asked for.
@@ -145,6 +147,7 @@ impl Saves {
             compared: false,
             initial: None,
             timer: Timer::default(),
+            moments: Moments::default(),
         }
     }
 

@@ -345,6 +345,13 @@ impl<P: Send + 'static> ChunkStream<P> {
     }
 }
 
+/// What has left the world is handed to the worker. What is in the world is not saved: call [`save`](ChunkStream::save) before.
+impl<P> Drop for ChunkStream<P> {
+    fn drop(&mut self) {
+        self.saving.submit_all(&self.worker);
+    }
+}
+
 impl<P> std::fmt::Debug for ChunkStream<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChunkStream").field("chunks", &self.chunks.len()).finish_non_exhaustive()

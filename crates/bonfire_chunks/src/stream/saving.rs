@@ -1,8 +1,9 @@
 //! Saves of a stream: one after the other, and nothing is lost when one fails.
 //!
-//! At most one edit is on its way to the file. What comes meanwhile is added to the next one, so that a busy disk makes saves
-//! larger and not more. An edit that names a moment is closed: what comes later is in another one. An edit that has failed
-//! becomes the first part of the next one. So the file always has all edits up to some moment, and none of those after it.
+//! An edit is handed to the worker when the one before it is done. What comes meanwhile is added to the next one, so that a
+//! busy disk makes saves larger and not more. An edit that names a moment is closed, and handed on at once: what comes later is
+//! in another one. Each depends on the one before it. Edits that have failed become the first part of the next one. So the file
+//! always has all edits up to some moment, and none of those after it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,7 +12,9 @@ use bonfire::{Error, Snapshot};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
-use crate::{Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit};
+use crate::{
+    Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit, RefusedSave,
+};
 
 /// Between two tries of an edit that has failed.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -82,7 +85,7 @@ pub(super) enum SaveNews {
 /// The saves of a stream.
 #[derive(Default)]
 pub(super) struct Saving {
-    in_flight: Option<(CommitHandle, Outcome)>,
+    in_flight: VecDeque<(CommitHandle, Outcome)>,
     waiting: VecDeque<WaitingSave>,
     departed: HashMap<ChunkPos, Departed>,
     numbers: u64,
@@ -140,34 +143,41 @@ impl Saving {
         self.numbers
     }
 
-    /// Takes the outcome of the save that is under way, and begins the next one.
+    /// Takes the outcome of the oldest save that is under way, and hands the next one to the worker.
     pub(super) fn advance(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
         let news = self.take_outcome();
-        self.begin_next(worker);
+        self.submit(worker);
         news
     }
 
     fn take_outcome(&mut self) -> Option<SaveNews> {
-        let result = self.in_flight.as_ref()?.0.result()?;
-        let (handle, Outcome { number, revisions, promises }) = self.in_flight.take()?;
+        let result = self.in_flight.front()?.0.result()?;
+        if let Err(error) = result {
+            return self.take_failed(error);
+        }
+        let (_, Outcome { number, revisions, promises }) = self.in_flight.pop_front()?;
         promises.into_iter().for_each(|promise| promise.complete(result.clone()));
-        match result {
-            Ok(_) => {
-                (self.failures, self.retry_at) = (0, None);
-                let gone = self.departed.extract_if(|_, departed| departed.number <= number);
-                Some(SaveNews::Saved { revisions, gone: gone.map(|(pos, _)| pos).collect() })
-            }
-            Err(error) => {
-                if let Some(mut edit) = handle.take_edit() {
-                    edit.forget_pin();
-                    let outcome = Outcome { number, revisions, promises: Vec::new() };
-                    self.push_front(WaitingSave { edit, is_closed: false, outcome });
-                }
-                let after = RETRY_AFTER.saturating_mul(1 << self.failures.min(6)).min(RETRY_AFTER_MAX);
-                (self.failures, self.retry_at) = (self.failures + 1, Some(Instant::now() + after));
-                Some(SaveNews::Failed(error))
+        (self.failures, self.retry_at) = (0, None);
+        let gone = self.departed.extract_if(|_, departed| departed.number <= number);
+        Some(SaveNews::Saved { revisions, gone: gone.map(|(pos, _)| pos).collect() })
+    }
+
+    /// Takes all edits that are with the worker: they depend on one that has failed. Waits until each of them has its outcome.
+    fn take_failed(&mut self, error: Error) -> Option<SaveNews> {
+        if self.in_flight.iter().any(|(handle, _)| !handle.is_complete()) {
+            return None;
+        }
+        for (handle, mut outcome) in std::mem::take(&mut self.in_flight).into_iter().rev() {
+            let promises = std::mem::take(&mut outcome.promises);
+            promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+            if let Some(mut edit) = handle.take_edit() {
+                edit.forget_pin();
+                self.push_front(WaitingSave { edit, is_closed: false, outcome });
             }
         }
+        let after = RETRY_AFTER.saturating_mul(1 << self.failures.min(6)).min(RETRY_AFTER_MAX);
+        (self.failures, self.retry_at) = (self.failures + 1, Some(Instant::now() + after));
+        Some(SaveNews::Failed(error))
     }
 
     /// Puts a save before those that wait.
@@ -180,20 +190,59 @@ impl Saving {
         }
     }
 
-    fn begin_next(&mut self, worker: &ChunkWorker) {
-        let is_asked_for = |save: &WaitingSave| !save.outcome.promises.is_empty();
-        let is_too_early = self.retry_at.is_some_and(|at| Instant::now() < at);
-        if self.in_flight.is_some() || is_too_early && !self.waiting.iter().any(is_asked_for) {
+    /// Hands saves to the worker: all of them, if one is waited for.
+    pub(super) fn submit(&mut self, worker: &ChunkWorker) {
+        let is_waited_for = |save: &WaitingSave| !save.outcome.promises.is_empty();
+        let mut is_too_early =
+            self.retry_at.is_some_and(|at| Instant::now() < at) || !self.in_flight.is_empty();
+        // A save that has failed comes first, and nothing is handed on before it is back.
+        if self.in_flight.iter().any(|(handle, _)| handle.result().is_some_and(|result| result.is_err())) {
             return;
         }
-        let Some(WaitingSave { edit, is_closed, outcome }) = self.waiting.pop_front() else { return };
-        match worker.save(edit) {
-            Ok(handle) => self.in_flight = Some((handle, outcome)),
-            // The worker is busy: the next frame tries again.
-            Err(refused) => {
-                self.waiting.push_front(WaitingSave { edit: refused.into_edit(), is_closed, outcome });
+        while !self.waiting.is_empty() && (!is_too_early || self.waiting.iter().any(is_waited_for)) {
+            let Some(WaitingSave { edit, is_closed, outcome }) = self.waiting.pop_front() else { return };
+            let submitted = match self.in_flight.back() {
+                Some((last, _)) => worker.save_after(edit, last.clone()),
+                None => worker.save(edit),
+            };
+            match submitted {
+                Ok(handle) => self.in_flight.push_back((handle, outcome)),
+                Err(refused) => {
+                    return self.put_back(refused, is_closed, outcome);
+                }
+            }
+            is_too_early = true;
+        }
+    }
+
+    /// Hands everything to the worker: the stream ends.
+    pub(super) fn submit_all(&mut self, worker: &ChunkWorker) {
+        self.retry_at = None;
+        while let Some(WaitingSave { edit, outcome, .. }) = self.waiting.pop_front() {
+            let submitted = match self.in_flight.back() {
+                Some((last, _)) => worker.save_after(edit, last.clone()),
+                None => worker.save(edit),
+            };
+            match submitted {
+                Ok(handle) => self.in_flight.push_back((handle, outcome)),
+                Err(refused) => {
+                    tracing::error!(error = %refused.error(), "the last save of a stream was refused")
+                }
             }
         }
+    }
+
+    /// The worker is busy: the next frame tries again, and a moment that is waited for fails.
+    fn put_back(&mut self, refused: RefusedSave, is_closed: bool, mut outcome: Outcome) {
+        let error = refused.error().clone();
+        let mut edit = refused.into_edit();
+        if is_closed {
+            edit.forget_pin();
+            for promise in std::mem::take(&mut outcome.promises) {
+                promise.complete(Err(error.clone()));
+            }
+        }
+        self.push_front(WaitingSave { edit, is_closed: false, outcome });
     }
 
     /// Returns what is in memory of a chunk that has left.
@@ -216,7 +265,7 @@ impl Saving {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight.is_none() && self.waiting.is_empty()
+        self.in_flight.is_empty() && self.waiting.is_empty()
     }
 
     /// Returns true if the last save has failed, and none since was durable.
@@ -224,9 +273,9 @@ impl Saving {
         self.failures > 0
     }
 
-    /// Returns the save that is with the worker.
+    /// Returns the newest save that is with the worker.
     pub(super) fn in_flight(&self) -> Option<CommitHandle> {
-        self.in_flight.as_ref().map(|(handle, _)| handle.clone())
+        self.in_flight.back().map(|(handle, _)| handle.clone())
     }
 
     /// Forgets everything that is not with the worker: the world goes to another moment. Requests fail.
@@ -236,9 +285,8 @@ impl Saving {
         for promise in outcomes.flat_map(|outcome| outcome.promises) {
             promise.complete(Err(error.clone()));
         }
-        if let Some((_, outcome)) = &mut self.in_flight {
-            outcome.revisions.clear();
-        }
+        // Whatever becomes of them: it was before the return, or it has failed.
+        self.in_flight.clear();
         self.departed.clear();
         (self.failures, self.retry_at) = (0, None);
     }

@@ -163,13 +163,19 @@ impl ChunkWorker {
 
     /// Saves an edit. Saves are done in the order in which they are requested. If it is not accepted, the edit comes back.
     pub fn save(&self, edit: Edit) -> Result<CommitHandle, RefusedSave> {
-        self.push_save(edit, None)
+        self.push_save(edit, None, None)
+    }
+
+    /// Saves an edit that continues an earlier one: if that one fails, this one fails with the same error, and both edits come
+    /// back.
+    pub fn save_after(&self, edit: Edit, earlier: CommitHandle) -> Result<CommitHandle, RefusedSave> {
+        self.push_save(edit, None, Some(earlier))
     }
 
     /// Writes the world with the changes of an edit to another path: see [`ChunkWorld::save_to`]. The world has what was
     /// requested to be saved before.
     pub fn save_to(&self, path: impl Into<PathBuf>, edit: Edit) -> Result<CommitHandle, RefusedSave> {
-        self.push_save(edit, Some(path.into()))
+        self.push_save(edit, Some(path.into()), None)
     }
 
     /// Compacts the file.
@@ -203,11 +209,16 @@ impl ChunkWorker {
         handle
     }
 
-    fn push_save(&self, edit: Edit, to: Option<PathBuf>) -> Result<CommitHandle, RefusedSave> {
+    fn push_save(
+        &self,
+        edit: Edit,
+        to: Option<PathBuf>,
+        after: Option<CommitHandle>,
+    ) -> Result<CommitHandle, RefusedSave> {
         if let Err(error) = self.shared.world.check_own(&edit) {
             return Err(RefusedSave::new(error, Box::new(edit)));
         }
-        let (request, handle) = WriteRequest::save(edit, to);
+        let (request, handle) = WriteRequest::save(edit, to, after);
         match self.push_write(request) {
             Ok(()) => Ok(handle),
             Err((error, request)) => match request.into_edit() {

@@ -239,12 +239,21 @@ pub(super) struct WriteRequest {
 }
 
 enum WriteWork {
-    Save { edit: Box<Edit>, to: Option<PathBuf>, promise: Promise<CommitReport>, kept: KeptEdit },
-    Compact { promise: Promise<()> },
+    Save {
+        edit: Box<Edit>,
+        to: Option<PathBuf>,
+        /// It is not written if this one was not.
+        after: Option<CommitHandle>,
+        promise: Promise<CommitReport>,
+        kept: KeptEdit,
+    },
+    Compact {
+        promise: Promise<()>,
+    },
 }
 
 impl WriteRequest {
-    pub(super) fn save(edit: Edit, to: Option<PathBuf>) -> (Self, CommitHandle) {
+    pub(super) fn save(edit: Edit, to: Option<PathBuf>, after: Option<CommitHandle>) -> (Self, CommitHandle) {
         let (promise, handle) = Promise::new();
         promise.start();
         let kept = KeptEdit::default();
@@ -253,7 +262,7 @@ impl WriteRequest {
             None => (RequestKind::Save, edit.touched(), edit.has_bodies()),
             Some(_) => (RequestKind::SaveTo, BTreeSet::new(), false),
         };
-        let work = WriteWork::Save { edit: Box::new(edit), to, promise, kept: kept.clone() };
+        let work = WriteWork::Save { edit: Box::new(edit), to, after, promise, kept: kept.clone() };
         (Self { kind, since: Instant::now(), touched, has_bodies, work }, CommitHandle { handle, kept })
     }
 
@@ -289,10 +298,13 @@ impl WriteRequest {
             return self.fail(cancelled());
         }
         match self.work {
-            WriteWork::Save { mut edit, to, promise, kept } => {
-                let result = catch_panic(PANICKED, || match to {
-                    None => edit.commit_only(Durability::Synced),
-                    Some(path) => world.save_to(path, &mut edit),
+            WriteWork::Save { mut edit, to, after, promise, kept } => {
+                let before = after.and_then(|before| before.result()?.err());
+                let result = catch_panic(PANICKED, || match (before, to) {
+                    // Writes come in the order of their requests, so the one before has its outcome.
+                    (Some(error), _) => Err(error),
+                    (None, None) => edit.commit_only(Durability::Synced),
+                    (None, Some(path)) => world.save_to(path, &mut edit),
                 });
                 let bytes = result.as_ref().map_or(0, |report| report.bytes);
                 if result.is_err() {

@@ -90,5 +90,5 @@ pub(super) fn append_job(
     let slot = base.slot().to_owned();
     let description = format!("append to slot `{slot}`");
     let work = Work::Append(Box::new(AppendJob { base, delta, promise }));
-    (JobTarget::Other(SaveTarget::Slot(slot)), Job { description, saves, work }, handle)
+    (JobTarget::Other(SaveTarget::Slot(slot)), Job { description, saves, requirement: None, work }, handle)
 }

@@ -21,8 +21,17 @@ pub(super) struct Job {
     pub(super) description: String,
     /// The requests for saves that it completes, oldest first. The last one is its own; it took the place of the others.
     pub(super) saves: Vec<Promise<SaveReport>>,
+    /// What must be so before it is done.
+    pub(super) requirement: Option<Requirement>,
     pub(super) work: Work,
 }
+
+/// Waits until a save may be written: another part of it, in another file, is durable. An error fails the save.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Requirement = Box<dyn FnOnce() -> Result<()> + Send>;
+/// Waits until a save may be written: another part of it, in another file, is durable. An error fails the save.
+#[cfg(target_arch = "wasm32")]
+pub type Requirement = Box<dyn FnOnce() -> Result<()>>;
 
 pub(super) enum Work {
     /// The front end's part comes first. This is what it needs for that.
@@ -66,7 +75,13 @@ impl Outcome {
 impl Job {
     /// Does it, or ends it with an error.
     pub(super) fn run(self, slots: Result<&Slots>) -> FinishedJob {
-        let Self { saves, work, .. } = self;
+        let Self { saves, requirement, work, .. } = self;
+        let slots = match requirement {
+            Some(requirement) if slots.is_ok() && !are_cancelled(&saves) => {
+                catch_panic("a part of this save panicked", requirement).and(slots)
+            }
+            _ => slots,
+        };
         match work {
             Work::FrontEnd(_) => {
                 let uncaptured = || Error::misuse("the front end has not done its part yet");

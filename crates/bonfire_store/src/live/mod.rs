@@ -29,6 +29,7 @@ mod worker;
 
 pub use self::append::RequestedSave;
 pub use self::handle::{Handle, HandleFuture, LoadHandle, Promise, SaveHandle};
+pub use self::job::Requirement;
 pub use self::request::{
     NextRequest, RefusedRequest, RequestScope, SaveTurn, next_request, request, request_count, request_save,
     submit_append_after, submit_delete, submit_load, submit_save,

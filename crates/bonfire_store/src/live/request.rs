@@ -7,7 +7,7 @@ use bonfire::{Delta, EncodeOptions, Error, OpenOptions, Snapshot};
 
 use super::append::{AppendTo, RequestedSave, append_job};
 use super::handle::{Handle, Promise, SaveHandle};
-use super::job::{Job, Work, are_cancelled};
+use super::job::{Job, Requirement, Work, are_cancelled};
 use super::queue::{JobTarget, WaitsFor};
 use super::save::CapturedSave;
 use super::saver::Saver;
@@ -51,6 +51,7 @@ pub struct SaveTurn<S> {
     pub options: S,
     target: SaveTarget,
     saves: Vec<Promise<SaveReport>>,
+    requirement: Option<Requirement>,
     saver: Saver,
 }
 
@@ -65,7 +66,8 @@ pub fn request_save<S: Any + Send>(
     promise: Promise<SaveReport>,
 ) {
     let description = format!("save {target}");
-    let job = Job { description, saves: vec![promise], work: Work::FrontEnd(Box::new(options)) };
+    let work = Work::FrontEnd(Box::new(options));
+    let job = Job { description, saves: vec![promise], requirement: None, work };
     if let Err((refused, error)) = saver.shared().request(JobTarget::Save(target), job) {
         refused.saves.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
     }
@@ -83,7 +85,7 @@ pub fn request<R: Any + Send>(
         RequestScope::Everything => JobTarget::Everything,
     };
     let work = Work::FrontEnd(Box::new(request));
-    let job = Job { description: description.into(), saves: Vec::new(), work };
+    let job = Job { description: description.into(), saves: Vec::new(), requirement: None, work };
     match saver.shared().request(target, job) {
         Err((Job { work: Work::FrontEnd(request), .. }, error)) => match request.downcast() {
             Ok(request) => Err(RefusedRequest { request: *request, error }),
@@ -110,7 +112,13 @@ pub fn next_request<S: Any + Send, R: Any + Send>(saver: &Saver) -> Option<NextR
     match target {
         JobTarget::Save(target) => {
             let options = *own.downcast().ok()?;
-            Some(NextRequest::Save(SaveTurn { options, target, saves, saver: saver.clone() }))
+            Some(NextRequest::Save(SaveTurn {
+                options,
+                target,
+                saves,
+                requirement: None,
+                saver: saver.clone(),
+            }))
         }
         _ => Some(NextRequest::Other(*own.downcast().ok()?)),
     }
@@ -159,18 +167,26 @@ impl<S> SaveTurn<S> {
         are_cancelled(&self.saves)
     }
 
+    /// Has the thread wait for something before it writes the save: a part of it, in another file, must be durable. If that
+    /// fails, the save fails with its error.
+    pub fn require(&mut self, requirement: Requirement) {
+        self.requirement = Some(requirement);
+    }
+
     /// Hands the captured world to the thread of the saver, with the details that menus show. `encode`: `None` for the
     /// encoding options of the slots.
     pub fn save(self, snapshot: Snapshot, details: Details, encode: Option<EncodeOptions>) {
         let save = CapturedSave { target: self.target, snapshot, details, encode };
-        let (target, job) = save.into_job(self.saves);
+        let (target, mut job) = save.into_job(self.saves);
+        job.requirement = self.requirement;
         self.saver.shared().submit(target, job, Admission::Granted);
     }
 
     /// Appends a delta to the journal of an earlier save, in the place of this one. If that save fails, this one does.
     pub fn append(self, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
         let shared = self.saver.shared();
-        let (target, job, handle) = append_job(shared.id, AppendTo::Requested(base), delta, self.saves);
+        let (target, mut job, handle) = append_job(shared.id, AppendTo::Requested(base), delta, self.saves);
+        job.requirement = self.requirement;
         shared.submit(target, job, Admission::Granted);
         handle
     }

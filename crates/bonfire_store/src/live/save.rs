@@ -41,7 +41,7 @@ impl CapturedSave {
     pub(super) fn into_job(self, saves: Vec<Promise<SaveReport>>) -> (JobTarget, Job) {
         let target = JobTarget::Save(self.target.clone());
         let description = format!("save {}", self.target);
-        (target, Job { description, saves, work: Work::Save(Box::new(self)) })
+        (target, Job { description, saves, requirement: None, work: Work::Save(Box::new(self)) })
     }
 
     /// Encodes the world and writes it to its target. When this returns, it is durable.

@@ -203,7 +203,8 @@ impl Saver {
     }
 
     fn submit(&self, description: String, target: JobTarget, step: Step, admission: Admission) {
-        let job = Job { description, saves: Vec::new(), work: Work::Other(step) };
+        let (saves, requirement) = Default::default();
+        let job = Job { description, saves, requirement, work: Work::Other(step) };
         self.owner.shared.submit(target, job, admission);
     }
 
