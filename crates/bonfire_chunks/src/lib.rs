@@ -15,7 +15,7 @@
 //! | [`PinInfo`] | a moment of the whole world that stays while the game goes on |
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
 //! | [`ChunkWorker`] | reads and saves on background threads |
-//! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
+//! | [`OpenReport`], [`CheckReport`], [`DamagedInPins`] | results of opening and of checking a world |
 //! | [`frames`] | the seam below a world: worlds in memory, or in a store of your own |
 //! | [`import`] | worlds written by other programs |
 //! | [`codec`] | cells as bytes, for tools |
@@ -72,8 +72,8 @@ pub use worker::{
     RefusedSave, RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
 };
 pub use world::{
-    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Dimension, DimensionInfo, Edit, Storage,
-    StoredChunk, Upgrade, WholeChunk, WorldInfo,
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, DamagedInPins, Dimension, DimensionInfo, Edit,
+    Storage, StoredChunk, Upgrade, WholeChunk, WorldInfo,
 };
 
 /// The code of the README, compiled and run.

@@ -387,6 +387,11 @@ fn a_damaged_chunk_of_pins_costs_itself_and_stays_an_error() {
         }
         assert_eq!(world.at("four").unwrap().read((0, 0)).unwrap(), Some(noise(3)));
         assert_eq!(world.read((0, 0)).unwrap(), Some(noise(3)));
+        let found = world.check(|_, _| {});
+        let in_pins = found.damaged_in_pins.iter().map(|part| (part.frame.to_string(), &*part.pins));
+        let three = ["one", "two", "three"].map(str::to_owned);
+        assert_eq!(in_pins.collect::<Vec<_>>(), [("chunk at (0, 0)".to_owned(), &three[..])]);
+        assert!(found.damaged.is_empty());
     };
     let world = open(&disk);
     check(&world);

@@ -202,6 +202,14 @@ impl Pins {
         &self,
         is_present: impl Fn(FrameKey, FramePlace) -> bool,
     ) -> Vec<(FrameKey, FramePlace)> {
+        self.held_by_pin(is_present).into_iter().map(|(_, key, place)| (key, place)).collect()
+    }
+
+    /// The same, each with the first pin that lists it.
+    pub(super) fn held_by_pin(
+        &self,
+        is_present: impl Fn(FrameKey, FramePlace) -> bool,
+    ) -> Vec<(u32, FrameKey, FramePlace)> {
         let mut seen = HashSet::new();
         let mut all: Vec<(u32, FrameKey, FramePlace)> = Vec::new();
         for ((key, number), place) in &self.versions {
@@ -210,7 +218,7 @@ impl Pins {
             }
         }
         all.sort_by_key(|(number, key, _)| (*number, *key));
-        all.into_iter().map(|(_, key, place)| (key, place)).collect()
+        all
     }
 
     /// Bytes of frames that only this pin has.
