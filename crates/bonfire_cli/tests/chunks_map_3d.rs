@@ -27,7 +27,7 @@ fn from_above_the_highest_cell_of_each_column_is_drawn() {
     let world = World::deep();
     let (run, picture) = map(&world, &["--no-marks"]);
     assert_eq!((run.code, &*run.stderr), (Some(0), ""));
-    assert!(run.stdout.contains("4 chunks of (0, 0) in dimension 1 to (1, 1) in dimension 1"), "{run:?}");
+    assert!(run.stdout.contains("4 chunks of (0, 0) to (1, 1) in dimension 1, 8 pixels each"), "{run:?}");
     assert!(run.stdout.contains("seen from above"), "{run:?}");
     assert_eq!((picture.width, picture.height), (16, 16));
     // The lowest row of the picture is y = 0. Through the air of the chunk above, the floor is seen.

@@ -164,11 +164,10 @@ fn print(
     done.iter().try_for_each(|line| out.line(line))?;
     after.print_pins(out)?;
     if lost.damaged.is_empty() {
-        return out.line(if lost.in_pins.is_empty() {
-            "nothing is lost"
-        } else {
-            "the world as it is now lost nothing"
-        });
+        return match lost.in_pins.is_empty() {
+            true => out.line("nothing is lost"),
+            false => out.title("the world as it is now lost nothing"),
+        };
     }
     out.title("lost")?;
     out.table(&table(&lost.damaged))?;

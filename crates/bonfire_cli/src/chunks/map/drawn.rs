@@ -50,7 +50,9 @@ impl Drawn {
         out.line(format_args!("{}: {width} x {height} pixels", escaped_path(&arguments.picture)))?;
         let chunks = count(self.whole + self.deltas, "chunk", "chunks");
         let pixels = count(picture.scale, "pixel", "pixels");
-        out.line(format_args!("{chunks} of {min} to {max}, {pixels} each"))?;
+        let (corners, dimension) = ([min, max].map(|pos| pos.in_dimension(0)), min.dimension);
+        let of = if dimension == 0 { String::new() } else { format!(" in dimension {dimension}") };
+        out.line(format_args!("{chunks} of {} to {}{of}, {pixels} each", corners[0], corners[1]))?;
         match picture.view {
             View::Flat => {}
             View::Slice { z, .. } => out.line(format_args!("the cells of z = {z}"))?,
