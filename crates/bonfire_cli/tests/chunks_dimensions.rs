@@ -72,6 +72,7 @@ fn what_a_dimension_does_not_have_is_misuse() {
         (&["--chunk", "0,0,1"], "dimension 0 has two coordinates: leave out Z"),
         (&["--chunk", "0,0", "--slice", "3"], "dimension 0 has two coordinates"),
         (&["--chunk", "0,0,1", "--dimension", "1", "--slice", "7"], "has the cells of z = 8 to 15"),
+        (&["--chunk", "0,0,1", "--dimension", "1", "--slice", "16"], "has the cells of z = 8 to 15"),
         (&["--chunk", "0,0,1,2"], "two or three whole numbers"),
     ] {
         let run = run_on("show", &world.path, arguments);

@@ -98,3 +98,44 @@ fn a_pin_of_a_world_without_its_first_bytes_still_tells_of_its_damage() {
         assert_eq!(show.code, Some(1), "{show:?}");
     }
 }
+
+/// The frames that list what a pin has: flipping a byte of one loses all pins up to that one.
+#[test]
+fn a_pin_whose_list_is_lost_is_named() {
+    const DIFFERENCE_OF_A_PIN: u8 = 15;
+    let world = World::pinned();
+    let mut bytes = world.bytes();
+    let lists: Vec<usize> = (32..bytes.len() - 8)
+        .filter(|&at| bytes[at..].starts_with(&[0x9B, b'B', b'N', b'F', DIFFERENCE_OF_A_PIN]))
+        .collect();
+    bytes[lists[0] - 6] ^= 1;
+    std::fs::write(&world.path, bytes).unwrap();
+    let pins = run_on("pins", &world.path, &[]);
+    assert_eq!(pins.code, Some(1), "{pins:?}");
+    let json = run_on("pins", &world.path, &["--json"]).json();
+    let damaged: Vec<bool> =
+        json["pins"].as_array().unwrap().iter().map(|pin| pin["damaged"] == true).collect();
+    assert_eq!(damaged, [true, false, false], "{json}");
+    assert!(pins.part("name")[2].contains(" damaged  10 bytes: chapter 1"), "{pins:?}");
+    let at = run_on("info", &world.path, &["--at", "one"]);
+    assert!(at.code == Some(1) && at.stderr.contains("the pin `one` is damaged"), "{at:?}");
+    assert!(
+        at.stderr.contains("`bonfire pins ") && !at.stderr.contains("ChunkWorld::"),
+        "what a user can do: {at:?}"
+    );
+    let info = run_on("info", &world.path, &[]);
+    assert!(info.code == Some(1) && info.part("damaged, see")[1] == "pin `one`", "{info:?}");
+    assert_eq!(run_on("info", &world.path, &["--at", "two"]).code, Some(0));
+    let verify = run_on("verify", &world.path, &[]);
+    assert!(verify.code == Some(1) && verify.part("pins whose lists are lost").len() == 2, "{verify:?}");
+    assert_eq!(run_on("verify", &world.path, &["--at", "two"]).code, Some(0));
+    let repair = run_on("repair", &world.path, &["--json"]);
+    assert_eq!(repair.code, Some(1), "{repair:?}");
+    // Once more there is nothing to do; the pin is still lost.
+    let again = run_on("repair", &world.path, &[]);
+    assert!(again.code == Some(1) && again.stdout.starts_with("nothing new is damaged"), "{again:?}");
+    assert!(again.stdout.ends_with("\none\n"), "{again:?}");
+    assert_eq!(run_on("compact", &world.path, &[]).code, Some(1));
+    options().open(&world.path).unwrap().unpin("one").unwrap();
+    assert_eq!(run_on("verify", &world.path, &[]).code, Some(0));
+}

@@ -36,6 +36,8 @@ struct Info {
     dimensions: Vec<DimensionFacts>,
     /// Pins of the file, and what they hold, also if this is the world at one of them.
     pins: (usize, u64),
+    /// The names of pins that are damaged, unless this is the world at another one.
+    damaged_pins: Vec<String>,
     report: OpenReport,
     full: usize,
     delta: usize,
@@ -63,12 +65,15 @@ impl Info {
             lists.into_iter().map(|place| world.read_bodies(place).map(|list| list.len()).ok()).sum();
         let (info, of_file, report) = (world.info(), file.info(), file.report().clone());
         let pins = (of_file.pins, of_file.pinned_bytes);
+        // At a pin there are none.
+        let damaged_pins =
+            world.pins().into_iter().filter(|pin| pin.is_damaged).map(|pin| pin.name).collect();
         let (dimensions, extent) = (DimensionFacts::all(&info), extent(world, 0));
-        Self { extent, world: info, dimensions, pins, report, full, delta, empty, bodies }
+        Self { extent, world: info, dimensions, pins, damaged_pins, report, full, delta, empty, bodies }
     }
 
     fn is_fine(&self) -> bool {
-        self.report.is_fine() && self.world.set_aside.is_empty()
+        self.report.is_fine() && self.world.set_aside.is_empty() && self.damaged_pins.is_empty()
     }
 
     fn print(&self, moment: &Moment, out: &mut Output) -> io::Result<()> {
@@ -155,7 +160,8 @@ impl Info {
             lines.iter().try_for_each(|line| out.line(line))?;
         }
         let aside = self.world.set_aside.iter().chain(&self.report.damaged);
-        let aside: Vec<String> = aside.map(ToString::to_string).collect();
+        let pins = self.damaged_pins.iter().map(|name| format!("pin `{}`", escaped(name)));
+        let aside: Vec<String> = aside.map(ToString::to_string).chain(pins).collect();
         if !aside.is_empty() {
             out.title("damaged, see `bonfire verify`")?;
             aside.iter().try_for_each(|line| out.line(line))?;
@@ -197,6 +203,7 @@ impl Info {
             "index_bytes": info.index_bytes,
             "pins": self.pins.0,
             "pinned_bytes": self.pins.1,
+            "damaged_pins": self.damaged_pins,
             "compat": info.compat,
             "sealed": info.sealed,
             "generator": info.generator,
