@@ -61,7 +61,7 @@ pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
-pub use file::{CompactionStatus, DamagedFrame, OpenReport, PinInfo};
+pub use file::{CompactionStatus, DamagedFrame, DamagedInPins, OpenReport, PinInfo};
 pub use generator::{Generator, WorldShape};
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};
@@ -72,8 +72,8 @@ pub use worker::{
     RefusedSave, RequestCounts, RequestKind, WholeChunkHandle, WorkerOptions, WorkerStatistics,
 };
 pub use world::{
-    CheckReport, ChunkOptions, ChunkWorld, CommitReport, DamagedInPins, Dimension, DimensionInfo, Edit,
-    Storage, StoredChunk, Upgrade, WholeChunk, WorldInfo,
+    CheckReport, ChunkOptions, ChunkWorld, CommitReport, Dimension, DimensionInfo, Edit, Storage,
+    StoredChunk, Upgrade, WholeChunk, WorldInfo,
 };
 
 /// The code of the README, compiled and run.

@@ -17,7 +17,7 @@ use super::pin_frames::CommitContent;
 use super::pin_frames::{PinOperation, PinToAdd};
 use super::writer_state::WriterState;
 use crate::Durability;
-use crate::format::{Flags, FrameKey, FramePlace, Header, PinRecord};
+use crate::format::{Flags, Header, PinRecord};
 use crate::frames::{Committed, FrameChange};
 
 /// A pin that a save is to make.
@@ -142,27 +142,6 @@ impl ChunkFile {
             is_damaged: state.pins.is_damaged(number),
         })
         .collect()
-    }
-
-    /// Returns the frames that pins have and the present has not, each with a pin that lists it.
-    pub(crate) fn frames_of_pins(&self) -> Vec<(String, FrameKey, FramePlace)> {
-        let state = self.state();
-        let replaced: BTreeSet<u32> = state.pins.replaced().into_iter().collect();
-        let held = state.pins.held_by_pin(|key, place| state.indices.get(key) == Some(place));
-        let named = held.into_iter().filter(|(number, ..)| !replaced.contains(number));
-        named
-            .filter_map(|(number, key, place)| {
-                Some((state.pins.get(number)?.record.name.clone(), key, place))
-            })
-            .collect()
-    }
-
-    /// Returns the names of the pins that have this frame.
-    pub(crate) fn pins_with(&self, key: FrameKey, place: FramePlace) -> Vec<String> {
-        let state = self.state();
-        let has = |number: u32| state.pins.place(number, key, &state.indices) == Some(place);
-        let with = state.pins.iter().filter(|(number, _)| has(*number));
-        with.map(|(_, pin)| pin.record.name.clone()).collect()
     }
 
     /// Returns the layer sets that frames of pins are stored with.

@@ -6,8 +6,8 @@ use bonfire::Error;
 
 use super::ChunkWorld;
 use super::cells::DELTA;
-use crate::file::DamagedFrame;
-use crate::format::{FrameKey, FrameKind, FramePlace};
+use crate::file::{DamagedFrame, DamagedInPins};
+use crate::format::{FrameKey, FrameKind};
 
 /// The result of a look at everything.
 #[derive(Debug, Default)]
@@ -24,21 +24,9 @@ pub struct CheckReport {
     pub damaged_in_pins: Vec<DamagedInPins>,
 }
 
-/// A damaged part that only pins have.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct DamagedInPins {
-    /// The part.
-    pub frame: DamagedFrame,
-    /// The names of the pins that have it, the oldest first.
-    pub pins: Vec<String>,
-    /// The reason why it cannot be read.
-    pub error: Error,
-}
-
 impl ChunkWorld {
-    /// Reads everything, also what only pins have: checksums, and what is behind them. `progress` hears how many frames of
-    /// how many are done.
+    /// Reads everything: checksums, and what is behind them. Of what only pins have, it checks checksums and seals; a check
+    /// of the world [at](Self::at) a pin looks behind those, too. `progress` hears how many frames of how many are done.
     pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> CheckReport {
         let frames = &self.inner.frames;
         let keys = frames.keys();
@@ -58,7 +46,7 @@ impl ChunkWorld {
         for (key, error) in crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten()
         {
             // What only lacks a key, a generator or an upgrade is not damaged.
-            if is_unreadable_here(&error) {
+            if error.is_wrong_key() || error.is_unsupported() || error.is_newer_format() {
                 report.unchecked += 1;
             } else {
                 report.damaged.push((DamagedFrame::new(key, frames.place(key)), error));
@@ -68,43 +56,13 @@ impl ChunkWorld {
         report
             .damaged
             .extend(aside.into_iter().map(|frame| (frame, Error::corrupt("it was found damaged earlier"))));
-        self.check_pins(&mut report, &mut progress);
+        if let Some(file) = frames.file() {
+            let (held, damaged) = file.check_pins();
+            report.frames += held;
+            report.damaged_in_pins = damaged;
+            progress(report.frames, report.frames);
+        }
         report
-    }
-
-    /// Reads the frames that only pins have. Those that pins share with the world as it is now are read already.
-    fn check_pins(&self, report: &mut CheckReport, progress: &mut impl FnMut(u64, u64)) {
-        let Some(file) = self.inner.frames.file() else { return };
-        let mut held = file.frames_of_pins();
-        held.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-        report.frames += held.len() as u64;
-        for of_pin in held.chunk_by(|(one, ..), (other, ..)| one == other) {
-            // The lists of a damaged pin are lost, and the check of the file has named them.
-            let Ok(pinned) = self.at(&of_pin[0].0) else { continue };
-            let look = |(_, key, place): &(String, FrameKey, FramePlace)| {
-                pinned.look_at_pinned(*key).err().map(|error| (*key, *place, error))
-            };
-            let found = crate::parallel::map(of_pin, self.inner.options.threads, look);
-            for (key, place, error) in found.into_iter().flatten() {
-                // A pin that was removed meanwhile takes its frames with it.
-                if is_unreadable_here(&error) || error.is_not_found() {
-                    report.unchecked += 1;
-                    continue;
-                }
-                let (frame, pins) = (DamagedFrame::new(key, place), file.pins_with(key, place));
-                report.damaged_in_pins.push(DamagedInPins { frame, pins, error });
-            }
-        }
-        progress(report.frames, report.frames);
-    }
-
-    fn look_at_pinned(&self, key: FrameKey) -> bonfire::Result<()> {
-        match key.kind {
-            FrameKind::DamagedChunk | FrameKind::DamagedBodies | FrameKind::DamagedSnapshot => {
-                Err(Error::corrupt("it was found damaged earlier"))
-            }
-            _ => self.look_at(key),
-        }
     }
 
     /// Reads what is behind the checksum of a frame.
@@ -126,9 +84,4 @@ impl ChunkWorld {
             _ => frames.read(key, |_, _| Ok(())).map(drop),
         }
     }
-}
-
-/// Returns true if a frame only lacks a key, a generator or an upgrade.
-fn is_unreadable_here(error: &Error) -> bool {
-    error.is_wrong_key() || error.is_unsupported() || error.is_newer_format()
 }

@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bonfire::{Error, Result};
 
-pub use self::check::{CheckReport, DamagedInPins};
+pub use self::check::CheckReport;
 pub use self::dimension::Dimension;
 use self::dimension::{DimensionSettings, FIRST, OpenDimension};
 pub use self::edit::{CommitReport, Edit, StoredChunk};

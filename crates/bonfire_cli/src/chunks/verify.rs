@@ -71,16 +71,15 @@ pub(crate) struct PinDamage {
 }
 
 impl PinDamage {
-    fn of(world: &ChunkWorld, part: DamagedInPins) -> Self {
-        let at = part.pins.first().and_then(|pin| world.at(pin).ok());
-        let is_aside = at.is_some_and(|at| at.info().set_aside.contains(&part.frame));
+    fn of(part: DamagedInPins) -> Self {
+        let is_aside = part.frame.is_set_aside();
         let reason = if is_aside { SET_ASIDE.to_owned() } else { part.error.to_string() };
         Self { frame: part.frame, pins: part.pins, reason }
     }
 
     /// Returns true if it was set aside earlier.
     pub(crate) fn is_set_aside(&self) -> bool {
-        self.reason == SET_ASIDE
+        self.frame.is_set_aside()
     }
 
     pub(crate) fn to_json(&self) -> Json {
@@ -105,7 +104,7 @@ impl WorldDamage {
         let found = found.map(|frame| (frame.clone(), "it was saved, and is not whole any more".to_owned()));
         damaged.extend(found.collect::<Vec<_>>());
         damaged.sort_by_key(|(frame, _)| (frame.chunk(), frame.kind_name()));
-        let in_pins = check.damaged_in_pins.into_iter().map(|part| PinDamage::of(world, part)).collect();
+        let in_pins = check.damaged_in_pins.into_iter().map(PinDamage::of).collect();
         let all = world.pins();
         let damaged_pins = all.iter().filter(|pin| pin.is_damaged).map(|pin| pin.name.clone()).collect();
         Self {
