@@ -15,7 +15,7 @@
 //! | [`PinInfo`] | a moment of the whole world that stays while the game goes on |
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
 //! | [`ChunkWorker`] | reads and saves on background threads |
-//! | [`OpenReport`], [`CheckReport`] | results of opening and of checking a world |
+//! | [`OpenReport`], [`CheckReport`], [`DamagedInPins`] | results of opening and of checking a world |
 //! | [`stream`] | chunks with their entities come and go around the players |
 //! | [`frames`] | the seam below a world: worlds in memory, or in a store of your own |
 //! | [`import`] | worlds written by other programs |
@@ -64,7 +64,7 @@ pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
-pub use file::{CompactionStatus, DamagedFrame, OpenReport, PinInfo};
+pub use file::{CompactionStatus, DamagedFrame, DamagedInPins, OpenReport, PinInfo};
 pub use generator::{Generator, WorldShape};
 pub(crate) use layers::Conversion;
 pub use layers::{Layer, LayerChanges, LayerSet, Layers, Persistence, RemovedLayers, StoredLayer};

@@ -387,6 +387,11 @@ fn a_damaged_chunk_of_pins_costs_itself_and_stays_an_error() {
         }
         assert_eq!(world.at("four").unwrap().read((0, 0)).unwrap(), Some(noise(3)));
         assert_eq!(world.read((0, 0)).unwrap(), Some(noise(3)));
+        let found = world.check(|_, _| {});
+        let in_pins = found.damaged_in_pins.iter().map(|part| (part.frame.to_string(), &*part.pins));
+        let three = ["one", "two", "three"].map(str::to_owned);
+        assert_eq!(in_pins.collect::<Vec<_>>(), [("chunk at (0, 0)".to_owned(), &three[..])]);
+        assert!(found.damaged.is_empty());
     };
     let world = open(&disk);
     check(&world);
@@ -398,6 +403,14 @@ fn a_damaged_chunk_of_pins_costs_itself_and_stays_an_error() {
     world.return_to("one").unwrap();
     assert!(world.read((0, 0)).unwrap_err().is_corrupt());
     assert_eq!(world.read((2, 0)).unwrap(), Some(noise(3)));
+    // A check names all pins that have it, also those with another moment between them.
+    world.pin("five", []).unwrap();
+    put(&world, (0, 0), 9);
+    let found = world.check(|_, _| {}).damaged_in_pins;
+    assert_eq!(
+        (found.len(), &found[0].pins[..]),
+        (1, &["one", "two", "three", "five"].map(str::to_owned)[..])
+    );
 }
 
 /// A file that an earlier build has written: three days, a return to the first, and a life after that. To write it anew:

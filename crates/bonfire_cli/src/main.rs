@@ -62,7 +62,7 @@ use std::process::ExitCode;
 use bonfire_store::SealKey;
 use clap::Parser as _;
 
-use crate::arguments::{Arguments, Command, ImportCommand, SchemaCommand};
+use crate::arguments::{Arguments, Command, ImportCommand, InfoArguments, SchemaCommand, VerifyArguments};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::read::FileKind;
@@ -92,6 +92,12 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
     match command {
         Command::Ls(arguments) => ls::run(arguments, keys, out),
         Command::Slots(command) => slots::run(command, keys, out),
+        Command::Info(InfoArguments { file, at: Some(_), .. })
+        | Command::Verify(VerifyArguments { file, at: Some(_), .. })
+            if !FileKind::may_be_world(file) =>
+        {
+            Err(FileKind::no_world(file, "--at"))
+        }
         Command::Info(arguments) => match FileKind::of(&arguments.file) {
             FileKind::Directory => ls::info(arguments, keys, out),
             FileKind::Journal => journal_file::info(&arguments.file, arguments.json, keys, out),
@@ -109,6 +115,9 @@ fn run(command: &Command, keys: &[SealKey], out: &mut Output) -> Result<Exit, Fa
         Command::Schema(SchemaCommand::Check(arguments)) => schema::check(arguments, out),
         Command::Schema(SchemaCommand::Diff(arguments)) => schema::diff(arguments, out),
         Command::Migrate(arguments) => migrate::run(arguments, out),
+        Command::Pins(arguments) => {
+            require_world(&arguments.file).and_then(|()| chunks::pins::run(arguments, keys, out))
+        }
         Command::Compact(arguments) => {
             require_world(&arguments.file).and_then(|()| chunks::repair::compact(arguments, keys, out))
         }

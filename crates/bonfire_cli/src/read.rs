@@ -83,6 +83,16 @@ impl FileKind {
         matches!(self, Self::ChunkWorld | Self::PixelWorld)
     }
 
+    /// Returns true unless the file is known to be something else than a world of chunks.
+    pub(crate) fn may_be_world(path: &Path) -> bool {
+        matches!(Self::of(path), Self::ChunkWorld | Self::PixelWorld | Self::Unknown)
+    }
+
+    /// Refuses an option that only worlds of chunks have.
+    pub(crate) fn no_world(path: &Path, option: &str) -> Failure {
+        Failure::file(path, format!("{option} is for chunk worlds, and this is {}", Self::of(path).name()))
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Save => "a save",
@@ -109,7 +119,8 @@ impl FileKind {
                 None => "its save is not beside it; `bonfire info` tells what the journal holds".to_owned(),
             },
             Self::ChunkWorld => {
-                "`bonfire show --chunk X,Y` shows a chunk, `info` and `verify` read all, `map` draws it, `diff` compares two"
+                "`bonfire show --chunk X,Y` shows a chunk, `info` and `verify` read all, `pins` lists its pins, `map` draws it, `diff` \
+                 compares two"
                     .to_owned()
             }
             Self::PixelWorld => "`bonfire import pixel-world` makes a chunk world out of it".to_owned(),

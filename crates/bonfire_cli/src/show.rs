@@ -6,11 +6,10 @@ use bonfire::inspect::ColumnView;
 use bonfire::{DataEntry, EntityId, Limits, Snapshot, Value};
 use bonfire_chunks::ChunkPos;
 use bonfire_store::SealKey;
-use bonfire_store::disk::Access;
 use serde_json::{Map, Value as Json, json};
 
 use crate::arguments::ShowArguments;
-use crate::chunks::open_or_fail;
+use crate::chunks::moment::Moment;
 use crate::chunks::show::ShownChunk;
 use crate::escape::{escaped, visible};
 use crate::exit::{Exit, Failure};
@@ -24,7 +23,12 @@ use crate::verify::print_salvage;
 
 pub(crate) fn run(arguments: &ShowArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
     match (FileKind::of(&arguments.file), arguments.chunk) {
-        (FileKind::ChunkWorld, Some(pos)) => return show_chunk(arguments, pos, keys, out),
+        (FileKind::ChunkWorld, Some(pos)) => {
+            return show_chunk(arguments, pos.in_dimension(arguments.dimension), keys, out);
+        }
+        _ if arguments.at.is_some() && !FileKind::may_be_world(&arguments.file) => {
+            return Err(FileKind::no_world(&arguments.file, "--at"));
+        }
         (_, Some(_)) => return Err(Failure::Arguments("--chunk is for chunk worlds".to_owned())),
         _ => {}
     }
@@ -56,8 +60,9 @@ fn show_chunk(
     keys: &[SealKey],
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let world = open_or_fail(&arguments.file, Access::Read, keys)?;
-    let chunk = ShownChunk::of(&world, pos);
+    let moment = Moment::open(&arguments.file, arguments.at.as_deref(), keys)?;
+    let chunk = ShownChunk::of(&moment.world, pos, arguments.slice);
+    let chunk = chunk.map_err(|message| Failure::file(&arguments.file, message))?;
     if let Some(error) = chunk.errors().find(|error| !error.is_corrupt()) {
         return Err(Failure::text(&arguments.file, error));
     }
@@ -72,6 +77,7 @@ fn show_chunk(
         |snapshot| Show { arguments, snapshot, journal: None, damage: None, limits, unreadable: Vec::new() };
     if arguments.json {
         let mut document = chunk.to_json();
+        document["at"] = moment.to_json();
         document["entities"] = match &opened {
             None => Json::Null,
             Some(Ok(snapshot)) => show_entities(snapshot).document()?,
@@ -79,6 +85,9 @@ fn show_chunk(
         };
         out.json(&document)?;
     } else {
+        if moment.pin.is_some() {
+            out.line(format_args!("at {}", moment.text()))?;
+        }
         chunk.print(out)?;
         match &opened {
             None => out.title("no entities")?,

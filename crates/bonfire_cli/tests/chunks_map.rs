@@ -2,8 +2,7 @@
 
 mod common;
 
-use std::path::Path;
-
+use common::picture::Picture;
 use common::world::*;
 use common::{Run, run_on};
 use serde_json::json;
@@ -13,30 +12,6 @@ const STONE_COLOUR: [u8; 3] = [0x76, 0x75, 0x7d];
 const WATER_COLOUR: [u8; 3] = [0x3d, 0x86, 0xc6];
 const NEUTRAL: [u8; 3] = [0x3b, 0x3d, 0x45];
 const CROSS: [u8; 3] = [0xff, 0x3b, 0x30];
-
-struct Picture {
-    width: usize,
-    height: usize,
-    pixels: Vec<u8>,
-}
-
-impl Picture {
-    fn read(path: &Path) -> Self {
-        let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(path).unwrap()));
-        let mut reader = decoder.read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        let info = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!((info.color_type, info.bit_depth), (png::ColorType::Rgb, png::BitDepth::Eight));
-        Self { width: info.width as usize, height: info.height as usize, pixels }
-    }
-
-    /// From the upper left corner.
-    fn at(&self, x: usize, y: usize) -> [u8; 3] {
-        assert!(x < self.width && y < self.height);
-        let at = (y * self.width + x) * 3;
-        self.pixels[at..at + 3].try_into().unwrap()
-    }
-}
 
 fn map(world: &World, arguments: &[&str]) -> (Run, Picture) {
     let path = world.beside("map.png");

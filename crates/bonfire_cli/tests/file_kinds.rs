@@ -22,7 +22,7 @@ const RECORDING: (i32, &str) = (2, "this is a recorded stream, not ");
 const DIRECTORY: (i32, &str) = (2, "this is a directory, not ");
 const NO_DIRECTORY: (i32, &str) = (2, "this is not a directory: `bonfire info` reads a single file");
 
-const TABLE: [Row; 12] = [
+const TABLE: [Row; 14] = [
     (
         &["info"],
         [
@@ -72,6 +72,18 @@ const TABLE: [Row; 12] = [
         ],
     ),
     (&["map", "PICTURE"], [(2, NOT_WORLD), JOURNAL, (0, ""), RECORDING, (1, "FILE"), DIRECTORY]),
+    (&["pins"], [(2, NOT_WORLD), JOURNAL, (0, "this world has no pins"), RECORDING, (1, "FILE"), DIRECTORY]),
+    (
+        &["info", "--at", "pin"],
+        [
+            (2, "--at is for chunk worlds, and this is a save"),
+            (2, "and this is the journal of a save"),
+            (2, "there is no pin `pin`, this world has no pins"),
+            (2, "and this is a recorded stream"),
+            (1, "not a Bonfire file"),
+            (2, "and this is a directory"),
+        ],
+    ),
     (&["compact"], [(2, NOT_WORLD), JOURNAL, (0, ""), RECORDING, (1, "FILE"), DIRECTORY]),
     (&["repair"], [(2, NOT_WORLD), JOURNAL, (0, ""), RECORDING, (1, "FILE"), DIRECTORY]),
     (

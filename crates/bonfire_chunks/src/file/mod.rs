@@ -81,6 +81,6 @@ pub(crate) use self::new_file::NewFile;
 pub(crate) use self::pin::NewPin;
 pub use self::pin::PinInfo;
 pub(crate) use self::pinned_frames::PinnedFrames;
-pub use self::report::{DamagedFrame, OpenReport};
+pub use self::report::{DamagedFrame, DamagedInPins, OpenReport};
 pub(crate) use self::rewrite::FileCopy;
 pub(crate) use self::seal::Seal;

@@ -213,6 +213,20 @@ impl Pins {
         all.into_iter().map(|(_, key, place)| (key, place)).collect()
     }
 
+    /// Returns the names of the pins that have each version of a frame, by where that is: so many at most, the oldest first.
+    pub(super) fn names_by_version(&self, key: FrameKey, names_max: usize) -> HashMap<u64, Vec<String>> {
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+        let mut first = 0;
+        for ((_, last), place) in self.versions.range((key, 0)..=(key, u32::MAX)) {
+            let of_place = names.entry(place.offset).or_default();
+            // Pins without a version of their own have the next one.
+            let pins = self.list.range(first..=*last).take(names_max - of_place.len());
+            of_place.extend(pins.map(|(_, pin)| pin.record.name.clone()));
+            first = last.saturating_add(1);
+        }
+        names
+    }
+
     /// Bytes of frames that only this pin has.
     pub(crate) fn own_bytes(&self, number: u32, indices: &Indices) -> u64 {
         let Some(pin) = self.list.get(&number) else { return 0 };

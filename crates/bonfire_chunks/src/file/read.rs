@@ -1,6 +1,7 @@
 //! Reads of frames by their key, beside a writer in this process or in another one.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
@@ -12,7 +13,7 @@ use super::frame_reader::{damaged, read_place};
 use super::moment::Moment;
 use super::names::{no_key, path_of, read_error};
 use super::recover::recover_beside_a_writer;
-use super::report::DamagedFrame;
+use super::report::{DamagedFrame, DamagedInPins};
 use super::seal::Seal;
 use crate::format::{
     Flags, FrameKey, FramePlace, FrameTag, HEADER_BYTES, SIZE_BYTES, TRAILER_BYTES, without_depth,
@@ -170,5 +171,40 @@ impl ChunkFile {
             looked_at(number as u64 + 1, all.len() as u64);
         }
         found
+    }
+    /// The same of the frames that only pins have, with the names of those pins. Returns how many frames there are.
+    pub(crate) fn check_pins(&self) -> (u64, Vec<DamagedInPins>) {
+        loop {
+            let (held, moves) = {
+                let state = self.state();
+                (state.pins.held(&state.indices), state.moves)
+            };
+            let mut damaged = BTreeMap::new();
+            for (key, place) in &held {
+                let read = match key.kind.is_set_aside() {
+                    true => Err(Error::corrupt("it was found damaged earlier")),
+                    false => self.read_held(*key, *place).map(drop),
+                };
+                // Without the key the checksum says enough.
+                if let Err(error) = read
+                    && !error.is_wrong_key()
+                {
+                    damaged.entry(*key).or_insert_with(Vec::new).push((*place, error));
+                }
+            }
+            let state = self.state();
+            // A frame that was moved meanwhile is not damaged.
+            if damaged.is_empty() || state.moves == moves {
+                let found = damaged.into_iter().flat_map(|(key, parts)| {
+                    let mut names = state.pins.names_by_version(key, DamagedInPins::NAMES_MAX);
+                    let part = move |(place, error): (FramePlace, Error)| {
+                        let pins = names.remove(&place.offset).unwrap_or_default();
+                        DamagedInPins { frame: DamagedFrame::new(key, place), pins, error }
+                    };
+                    parts.into_iter().map(part)
+                });
+                return (held.len() as u64, found.collect());
+            }
+        }
     }
 }

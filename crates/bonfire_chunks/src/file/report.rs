@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bonfire::Error;
+
 use crate::format::{FrameKey, FrameKind, FramePlace};
 use crate::{ChunkPos, LayerChanges};
 
@@ -73,6 +75,11 @@ impl DamagedFrame {
         }
     }
 
+    /// Returns true if it was found damaged earlier, and set aside.
+    pub fn is_set_aside(&self) -> bool {
+        self.key.kind.is_set_aside()
+    }
+
     /// Where in the file its data is, or was.
     pub fn offset(&self) -> u64 {
         self.place.offset
@@ -86,4 +93,20 @@ impl fmt::Display for DamagedFrame {
             None => write!(f, "{}", self.kind_name()),
         }
     }
+}
+
+/// A damaged part that only pins have.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DamagedInPins {
+    /// The part.
+    pub frame: DamagedFrame,
+    /// The names of the pins that have it, the oldest first: 100 at most.
+    pub pins: Vec<String>,
+    /// The reason why it cannot be read.
+    pub error: Error,
+}
+
+impl DamagedInPins {
+    pub(super) const NAMES_MAX: usize = 100;
 }

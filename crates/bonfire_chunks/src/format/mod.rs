@@ -125,6 +125,11 @@ impl FrameKind {
         }
     }
 
+    /// Returns true for what was left of a damaged frame.
+    pub(crate) fn is_set_aside(self) -> bool {
+        matches!(self, Self::DamagedChunk | Self::DamagedBodies | Self::DamagedSnapshot)
+    }
+
     /// Returns true for frames that belong to the world as a whole, and to no chunk.
     pub(crate) fn is_of_world(self) -> bool {
         let of_pins = matches!(self, Self::Pin | Self::PinDifference | Self::Return);

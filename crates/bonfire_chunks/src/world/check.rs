@@ -6,7 +6,7 @@ use bonfire::Error;
 
 use super::ChunkWorld;
 use super::cells::DELTA;
-use crate::file::DamagedFrame;
+use crate::file::{DamagedFrame, DamagedInPins};
 use crate::format::{FrameKey, FrameKind};
 
 /// The result of a look at everything.
@@ -20,10 +20,13 @@ pub struct CheckReport {
     /// Frames whose checksum is right and whose content could not be looked at: a key, the generator or an upgrade of the
     /// game would be needed. Deltas are counted only if nothing of them can be decoded.
     pub unchecked: u64,
+    /// The damaged parts that pins have and the world as it is now does not.
+    pub damaged_in_pins: Vec<DamagedInPins>,
 }
 
 impl ChunkWorld {
-    /// Reads everything: checksums, and what is behind them. `progress` hears how many frames of how many are done.
+    /// Reads everything: checksums, and what is behind them. Of what only pins have, it checks checksums and seals; a check
+    /// of the world [at](Self::at) a pin looks behind those, too. `progress` hears how many frames of how many are done.
     pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> CheckReport {
         let frames = &self.inner.frames;
         let keys = frames.keys();
@@ -53,6 +56,12 @@ impl ChunkWorld {
         report
             .damaged
             .extend(aside.into_iter().map(|frame| (frame, Error::corrupt("it was found damaged earlier"))));
+        if let Some(file) = frames.file() {
+            let (held, damaged) = file.check_pins();
+            report.frames += held;
+            report.damaged_in_pins = damaged;
+            progress(report.frames, report.frames);
+        }
         report
     }
 

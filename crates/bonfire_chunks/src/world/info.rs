@@ -35,6 +35,8 @@ pub struct WorldInfo {
     pub chunk_size: u16,
     /// Cells along an edge of a tile.
     pub tile_size: u16,
+    /// The version of the format: 2 if it has places with three coordinates, or several dimensions.
+    pub format_version: u16,
     /// The chunks of dimension 0 are cubes.
     pub is_three_dimensional: bool,
     /// Readers of the plain layout understand it.
@@ -106,6 +108,7 @@ impl ChunkWorld {
             modified: header.modified,
             chunk_size: header.chunk_size,
             tile_size: header.tile_size,
+            format_version: header.version as u16,
             is_three_dimensional: self.inner.first_dimension().options.is_three_dimensional,
             compat: frames.has(Flags::COMPAT),
             sealed: frames.has(Flags::SEALED),

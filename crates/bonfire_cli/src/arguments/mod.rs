@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use self::chunks::{
-    COMPACT_NOTES, CompactArguments, DIFF_NOTES, MAP_NOTES, MapArguments, REPAIR_NOTES, RepairArguments,
+    COMPACT_NOTES, CompactArguments, DIFF_NOTES, MAP_NOTES, MapArguments, PINS_NOTES, PinsArguments,
+    REPAIR_NOTES, RepairArguments,
 };
 use crate::sealed::KeyArguments;
 
@@ -27,6 +28,7 @@ Examples:
   bonfire info autosave.save
   bonfire info autosave.save --json | jq '.components[].key'
   bonfire info world.save --json | jq '.chunks'        a world of chunks
+  bonfire info world.save --at 'day 12'                the same at a pin
   bonfire info ~/.local/share/Studio/Game/saves        what every save there tells of itself";
 
 const SHOW_EXAMPLES: &str = "\
@@ -34,13 +36,15 @@ Examples:
   bonfire show autosave.save
   bonfire show autosave.save --component game.position --component game.health --limit 0
   bonfire show autosave.save --json | jq '.archetypes[].entities[].components'
-  bonfire show world.save --chunk 3,-2                  one chunk of a chunk world";
+  bonfire show world.save --chunk 3,-2                  one chunk of a chunk world
+  bonfire show world.save --chunk 3,-2,1 --dimension 1 --at 'day 12'";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   bonfire verify autosave.save
   bonfire verify autosave.save --json | jq '.damaged_blocks'
-  bonfire verify world.save                            every part of a world of chunks
+  bonfire verify world.save                            every part of a world of chunks, with its pins
+  bonfire verify world.save --at 'day 12'              the world as it was at one pin
   bonfire verify ~/.local/share/Studio/Game/saves      every save there, a line for each";
 
 const LS_EXAMPLES: &str = "\
@@ -216,6 +220,9 @@ pub(crate) enum Command {
     /// Rewrites a save as the newest schemas of a lock have it
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate(MigrateArguments),
+    /// The pins of a world of chunks: moments that the game keeps
+    #[command(after_help = PINS_NOTES)]
+    Pins(PinsArguments),
     /// Writes a world of chunks anew, without what is dead
     #[command(after_help = COMPACT_NOTES)]
     Compact(CompactArguments),
@@ -225,7 +232,7 @@ pub(crate) enum Command {
     /// Draws a world of chunks, or a region of it
     #[command(after_help = MAP_NOTES)]
     Map(MapArguments),
-    /// What is different between two worlds of chunks
+    /// What is different between two worlds of chunks, or between two moments of one
     #[command(after_help = DIFF_NOTES)]
     Diff(chunks::DiffArguments),
     /// What a recorded stream has told, message by message
@@ -323,6 +330,9 @@ pub(crate) struct TwoSlotsArguments {
 pub(crate) struct InfoArguments {
     /// The save, or a world of chunks, or a directory of saves
     pub(crate) file: PathBuf,
+    /// A chunk world as it was at this pin; `bonfire pins` lists them
+    #[arg(long, value_name = "PIN")]
+    pub(crate) at: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -342,8 +352,17 @@ pub(crate) struct ShowArguments {
     #[arg(long = "component", value_name = "KEY")]
     pub(crate) components: Vec<String>,
     /// The chunk of a chunk world: its cells by material, its bodies and its entities
-    #[arg(long, value_name = "X,Y", allow_hyphen_values = true, value_parser = chunks::parse_chunk)]
+    #[arg(long, value_name = "X,Y[,Z]", allow_hyphen_values = true, value_parser = chunks::parse_chunk)]
     pub(crate) chunk: Option<bonfire_chunks::ChunkPos>,
+    /// The dimension of the chunk
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "chunk")]
+    pub(crate) dimension: u32,
+    /// Show one layer of cells of a chunk with three coordinates; without it, the chunk is seen from above
+    #[arg(long, value_name = "Z", allow_hyphen_values = true, requires = "chunk")]
+    pub(crate) slice: Option<i64>,
+    /// A chunk world as it was at this pin; `bonfire pins` lists them
+    #[arg(long, value_name = "PIN")]
+    pub(crate) at: Option<String>,
     /// Rows shown of each archetype, 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
@@ -356,6 +375,9 @@ pub(crate) struct ShowArguments {
 pub(crate) struct VerifyArguments {
     /// The save, or a world of chunks, or a directory of saves
     pub(crate) file: PathBuf,
+    /// A chunk world as it was at this pin; `bonfire pins` lists them
+    #[arg(long, value_name = "PIN")]
+    pub(crate) at: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,14 +7,19 @@
 //! |---|---|
 //! | `arguments` | arguments and help |
 //! | `info`, `verify` | what a world is, and whether it is whole |
+//! | `pins`, `moment` | the pins of a world; a world as it was at one (`--at`) |
+//! | `dimension` | what the commands know of a dimension |
 //! | `repair` | the commands that write: `compact`, `repair` |
 //! | `map` | a picture |
 //! | `show` | one chunk |
-//! | `diff` | two worlds |
+//! | `diff` | two worlds, or two moments of one |
 
 pub(crate) mod diff;
+mod dimension;
 pub(crate) mod info;
 pub(crate) mod map;
+pub(crate) mod moment;
+pub(crate) mod pins;
 pub(crate) mod repair;
 pub(crate) mod show;
 pub(crate) mod verify;
@@ -93,9 +98,13 @@ pub(crate) fn is_out_of_sight(world: &ChunkWorld) -> bool {
     info.sealed && world.iter().next().is_some_and(|pos| world.read_stored(pos).is_err_and(|e| wrong_key(&e)))
 }
 
-/// A place as JSON.
+/// A place as JSON: `[x, y]`, `[x, y, z]` or `[x, y, z, dimension]`. The numbers that are left out are 0.
 pub(crate) fn pos(pos: ChunkPos) -> Json {
-    json!([pos.x, pos.y])
+    match pos {
+        ChunkPos { x, y, z: 0, dimension: 0 } => json!([x, y]),
+        ChunkPos { x, y, z, dimension: 0 } => json!([x, y, z]),
+        ChunkPos { x, y, z, dimension } => json!([x, y, z, dimension]),
+    }
 }
 
 /// A damaged part as JSON.

@@ -13,7 +13,8 @@ use bonfire_store::disk::{Access, Disk as _, OsDisk};
 use serde_json::{Value as Json, json};
 
 use super::info::state_lines;
-use super::verify::{WorldDamage, table};
+use super::pins::summary;
+use super::verify::{PinDamage, WorldDamage, table};
 use super::{count, open_or_fail, open_to_repair, part};
 use crate::arguments::chunks::{CompactArguments, RepairArguments};
 use crate::escape::escaped_path;
@@ -26,28 +27,43 @@ pub(crate) fn compact(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let path = &arguments.file;
-    let aside = {
+    let (aside, is_fine) = {
         let world = open_or_fail(path, Access::Read, keys)?;
         let verdict = WorldDamage::of(&world);
-        let aside = world.info().set_aside;
         // What was set aside earlier stays so; anything else is for `repair`, which keeps a copy.
-        if !world.report().is_fine() || verdict.damaged.iter().any(|(frame, _)| !aside.contains(frame)) {
+        if !verdict.is_set_aside() {
             return Err(damaged(path));
         }
-        aside.len()
+        (verdict.damaged.len(), verdict.is_fine())
     };
     let before = file_bytes(path)?;
     let world = open_or_fail(path, Access::Write, keys)?;
     rewrite(&world, path)?;
+    let (pins, held) = (world.info().pins, world.info().pinned_bytes);
     world.close().map_err(|error| Failure::text(path, &error))?;
     let after = file_bytes(path)?;
     let printed = if arguments.json {
-        out.json(&json!({ "bytes_before": before, "bytes_after": after, "chunks": world.len(), "set_aside": aside }))
+        out.json(&json!({
+            "bytes_before": before,
+            "bytes_after": after,
+            "chunks": world.len(),
+            "set_aside": aside,
+            "pins": pins,
+            "pinned_bytes": held,
+        }))
     } else {
         let chunks = count(world.len(), "chunk", "chunks");
-        out.line(format_args!("{before} bytes before, {after} bytes after, {chunks}"))
+        let line = out.line(format_args!("{before} bytes before, {after} bytes after, {chunks}"));
+        match pins {
+            0 => line,
+            // A user who wonders why the file is still large looks here.
+            pins => line.and_then(|()| {
+                let path = escaped_path(path);
+                out.line(format_args!("{}: `bonfire pins {path}` lists them", summary(pins, held)))
+            }),
+        }
     };
-    out.answer(printed, if aside == 0 { Exit::Fine } else { Exit::Damaged })
+    out.answer(printed, if is_fine { Exit::Fine } else { Exit::Damaged })
 }
 
 fn damaged(path: &Path) -> Failure {
@@ -87,17 +103,16 @@ pub(crate) fn repair(
     let path = &arguments.file;
     let world = open_to_repair(path, Access::Read, keys)?;
     let before = WorldDamage::of(&world);
-    let (report, aside) = (world.report().clone(), world.info().set_aside);
+    let report = world.report().clone();
     drop(world);
-    let is_aside = before.damaged.iter().all(|(frame, _)| aside.contains(frame));
-    let is_nothing_to_do = report.is_fine() && is_aside && (aside.is_empty() || !arguments.drop_damaged);
+    let is_nothing_to_do = before.is_set_aside() && (before.damaged.is_empty() || !arguments.drop_damaged);
     if is_nothing_to_do && arguments.output.is_none() {
         let printed = if arguments.json {
-            out.json(&document(path, None, &before.damaged, &before.damaged, Vec::new()))
+            out.json(&document(path, None, &before, &before, Vec::new()))
         } else {
-            print_nothing(&before.damaged, out)
+            print_nothing(&before, out)
         };
-        return out.answer(printed, if before.damaged.is_empty() { Exit::Fine } else { Exit::Damaged });
+        return out.answer(printed, if before.is_fine() { Exit::Fine } else { Exit::Damaged });
     }
     let (target, copy) = match &arguments.output {
         Some(new) => (new, None),
@@ -115,27 +130,30 @@ pub(crate) fn repair(
     let after = WorldDamage::of(&world);
     let printed = if arguments.json {
         let done = state_lines(&report);
-        out.json(&document(target, copy.as_deref(), &before.damaged, &after.damaged, done))
+        out.json(&document(target, copy.as_deref(), &before, &after, done))
     } else {
-        print(target, copy.as_deref(), &state_lines(&report), &before.damaged, &after, out)
+        print(target, copy.as_deref(), &state_lines(&report), &before, &after, out)
     };
     out.answer(printed, if after.is_fine() { Exit::Fine } else { Exit::Damaged })
 }
 
-fn print_nothing(aside: &[(DamagedFrame, String)], out: &mut Output) -> io::Result<()> {
-    if aside.is_empty() {
+fn print_nothing(found: &WorldDamage, out: &mut Output) -> io::Result<()> {
+    if found.is_fine() {
         return out.line("nothing is damaged: nothing was written");
     }
     out.line("nothing new is damaged: nothing was written")?;
-    out.title("set aside earlier; --drop-damaged gives it up")?;
-    out.table(&table(aside))
+    if !found.damaged.is_empty() {
+        out.title("set aside earlier; --drop-damaged gives it up")?;
+        out.table(&table(&found.damaged))?;
+    }
+    found.print_pins(out)
 }
 
 fn print(
     target: &Path,
     copy: Option<&Path>,
     done: &[String],
-    lost: &[(DamagedFrame, String)],
+    lost: &WorldDamage,
     after: &WorldDamage,
     out: &mut Output,
 ) -> io::Result<()> {
@@ -144,11 +162,15 @@ fn print(
         out.line(format_args!("what was there before is kept in {}", escaped_path(copy)))?;
     }
     done.iter().try_for_each(|line| out.line(line))?;
-    if lost.is_empty() {
-        return out.line("nothing is lost");
+    after.print_pins(out)?;
+    if lost.damaged.is_empty() {
+        return match lost.in_pins.is_empty() {
+            true => out.line("nothing is lost"),
+            false => out.title("the world as it is now lost nothing"),
+        };
     }
     out.title("lost")?;
-    out.table(&table(lost))?;
+    out.table(&table(&lost.damaged))?;
     let left = after.damaged.len();
     if left == 0 {
         return out.title("given up: the game makes these chunks anew, without what was lost");
@@ -162,8 +184,8 @@ fn print(
 fn document(
     target: &Path,
     copy: Option<&Path>,
-    lost: &[(DamagedFrame, String)],
-    left: &[(DamagedFrame, String)],
+    lost: &WorldDamage,
+    left: &WorldDamage,
     done: Vec<String>,
 ) -> Json {
     let parts = |parts: &[(DamagedFrame, String)]| -> Json {
@@ -173,8 +195,9 @@ fn document(
         "file": target.to_string_lossy(),
         "copy": copy.map(Path::to_string_lossy),
         "repaired": done,
-        "lost": parts(lost),
-        "set_aside": parts(left),
+        "lost": parts(&lost.damaged),
+        "set_aside": parts(&left.damaged),
+        "damaged_in_pins": left.in_pins.iter().map(PinDamage::to_json).collect::<Json>(),
     })
 }
 

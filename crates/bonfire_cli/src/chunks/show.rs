@@ -6,6 +6,7 @@ use std::io;
 use bonfire_chunks::{Body, ChunkPos, ChunkWorld, LayerSet, StoredChunk};
 use serde_json::{Value as Json, json};
 
+use super::dimension::DimensionFacts;
 use super::{count, pos as pos_json};
 use crate::escape::{escaped, visible};
 use crate::output::{Output, Table};
@@ -31,14 +32,50 @@ struct Cells {
     /// Values with their name and how often they occur, the most frequent first.
     values: Vec<(u32, Option<String>, usize)>,
     edge: usize,
-    /// Values row by row; `None` for cells that only the generator knows.
+    /// Values row by row, layer by layer; `None` for cells that only the generator knows.
     all: Vec<Option<u32>>,
+    /// The value that is nothing, which a view from above looks through.
+    default: u32,
+    view: View,
+}
+
+/// The part of a chunk that the grid shows.
+#[derive(Clone, Copy)]
+enum View {
+    /// All of a chunk with two coordinates.
+    Flat,
+    /// The layer with this number in the chunk, and its place in the world.
+    Slice(usize, i64),
+    Above,
+}
+
+impl View {
+    /// Returns the view of a chunk that a user asks for, or a message that says why there is none.
+    fn of(dimension: &DimensionFacts, pos: ChunkPos, slice: Option<i64>) -> Result<Self, String> {
+        if !dimension.is_three_dimensional {
+            return match (pos.z, slice) {
+                (0, None) => Ok(Self::Flat),
+                _ => Err(format!("dimension {} has two coordinates: leave out Z", pos.dimension)),
+            };
+        }
+        let Some(z) = slice else { return Ok(Self::Above) };
+        let size = i64::from(dimension.chunk_size);
+        let first = i64::from(pos.z) * size;
+        match usize::try_from(z - first) {
+            Ok(layer) if layer < dimension.depth() => Ok(Self::Slice(layer, z)),
+            _ => Err(format!("the chunk {pos} has the cells of z = {first} to {}", first + size - 1)),
+        }
+    }
 }
 
 impl ShownChunk {
-    pub(crate) fn of(world: &ChunkWorld, pos: ChunkPos) -> Self {
-        let cells = world.read_stored(pos).map(|stored| stored.map(|stored| Cells::of(world, &stored)));
-        Self { pos, cells, bodies: world.read_bodies(pos), entities: world.read_entities(pos) }
+    /// Reads a chunk. The error is a message for who asked for something that there cannot be.
+    pub(crate) fn of(world: &ChunkWorld, pos: ChunkPos, slice: Option<i64>) -> Result<Self, String> {
+        let dimension = DimensionFacts::of(world, pos.dimension)?;
+        let view = View::of(&dimension, pos, slice)?;
+        let stored = world.read_stored(pos);
+        let cells = stored.map(|stored| stored.map(|stored| Cells::of(&dimension, view, &stored)));
+        Ok(Self { pos, cells, bodies: world.read_bodies(pos), entities: world.read_entities(pos) })
     }
 
     /// The reasons why parts cannot be shown.
@@ -81,20 +118,19 @@ impl ShownChunk {
 }
 
 impl Cells {
-    fn of(world: &ChunkWorld, stored: &StoredChunk) -> Self {
-        let set = world.info().layers;
-        let (start, bytes, layer) = layer_of(&set);
+    fn of(dimension: &DimensionFacts, view: View, stored: &StoredChunk) -> Self {
+        let set = &dimension.layers;
+        let (start, bytes, layer) = layer_of(set, dimension.main_layer());
         let value = |cell: &[u8]| {
             let bytes = &cell[start..][..bytes.min(4)];
             bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
         };
-        let edge = world.chunk_size() as usize;
-        let mut all = vec![None; edge * edge];
+        let edge = usize::from(dimension.chunk_size);
+        let default = value(&dimension.default_cell());
+        let mut all = vec![None; edge * edge * dimension.depth()];
         let storage = match stored {
             StoredChunk::Empty => {
-                let default: Vec<u8> =
-                    set.layers().iter().flat_map(|layer| layer.default_value().to_vec()).collect();
-                all.fill(Some(value(&default)));
+                all.fill(Some(default));
                 "empty"
             }
             StoredChunk::Full(cells) => {
@@ -121,7 +157,7 @@ impl Cells {
         let named = |(value, count)| (value, names.get(&value).map(|name| (*name).clone()), count);
         let mut values: Vec<_> = counts.into_iter().map(named).collect();
         values.sort_by_key(|(value, _, count)| (std::cmp::Reverse(*count), *value));
-        Self { storage, layer, values, edge, all }
+        Self { storage, layer, values, edge, all, default, view }
     }
 
     fn print(&self, out: &mut Output) -> io::Result<()> {
@@ -140,20 +176,40 @@ impl Cells {
         }
         let step = self.edge.div_ceil(GRID_MAX).max(1);
         let lowest = "the first row is at the bottom";
+        let view = match self.view {
+            View::Flat => String::new(),
+            View::Slice(_, z) => format!("z = {z}, "),
+            View::Above => "from above, ".to_owned(),
+        };
         out.title(match step {
-            1 => format!("{lowest}, {UNKNOWN} is as generated"),
-            step => format!("one cell of {step} x {step}, {lowest}, {UNKNOWN} is as generated"),
+            1 => format!("{view}{lowest}, {UNKNOWN} is as generated"),
+            step => format!("{view}one cell of {step} x {step}, {lowest}, {UNKNOWN} is as generated"),
         })?;
         let ranks: HashMap<u32, usize> =
             self.values.iter().enumerate().map(|(rank, (value, _, _))| (*value, rank)).collect();
         for y in (0..self.edge).step_by(step).rev() {
-            let signs = (0..self.edge).step_by(step).map(|x| match self.all[y * self.edge + x] {
+            let signs = (0..self.edge).step_by(step).map(|x| match self.seen(y * self.edge + x) {
                 Some(value) => sign(ranks.get(&value).copied().unwrap_or(usize::MAX)),
                 None => UNKNOWN,
             });
             out.line(signs.collect::<String>())?;
         }
         Ok(())
+    }
+
+    /// The value that the grid shows in a column of cells.
+    fn seen(&self, column: usize) -> Option<u32> {
+        let area = self.edge * self.edge;
+        match self.view {
+            View::Flat => self.all[column],
+            View::Slice(layer, _) => self.all[layer * area + column],
+            View::Above => {
+                let column = || self.all[column..].iter().step_by(area).rev();
+                let solid = column().flatten().find(|value| **value != self.default);
+                let is_known = || column().all(Option::is_some).then_some(self.default);
+                solid.copied().or_else(is_known)
+            }
+        }
     }
 
     fn to_json(&self) -> Json {
@@ -166,10 +222,9 @@ impl Cells {
     }
 }
 
-/// The place and the bytes in a stored cell of the layer that is shown, and its name: the one with names, or the first.
-fn layer_of(set: &LayerSet) -> (usize, usize, String) {
-    let named = set.materials().map(|(layer, _)| layer.name());
-    let at = set.layers().iter().position(|layer| Some(layer.name()) == named).unwrap_or(0);
+/// The place and the bytes of a layer in a stored cell, and its name.
+fn layer_of(set: &LayerSet, name: &str) -> (usize, usize, String) {
+    let at = set.layers().iter().position(|layer| layer.name() == name).unwrap_or(0);
     let start = set.layers()[..at].iter().map(bonfire_chunks::StoredLayer::bytes).sum();
     set.layers()
         .get(at)

@@ -1,6 +1,7 @@
 //! A small world of every kind of value, saves of it in all conditions, and the real binary to look at them.
 #![expect(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod picture;
 pub(crate) mod world;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use bonfire_chunks::codec::Delta;
 use bonfire_chunks::{
-    Body, BodyId, ChunkOptions, ChunkWorld, Durability, Layer, Layers, Persistence, StoredChunk,
+    Body, BodyId, ChunkOptions, ChunkPos, ChunkWorld, Dimension, Durability, Layer, Layers, Persistence,
+    StoredChunk,
 };
 use bonfire_store::SealKey;
 use tempfile::TempDir;
@@ -142,6 +143,90 @@ fn fill(world: &ChunkWorld) {
         .put_entities((0, 0), entities("first"))
         .commit(Durability::Synced)
         .unwrap();
+}
+
+impl World {
+    /// Four moments: `one` and `two` with metadata, `evil` with a name for a terminal, and the present. Between them the
+    /// chunk at (2, 0) changes, its entities do after `one`, and the chunk at (3, 0) is new in the present.
+    pub(crate) fn pinned() -> Self {
+        Self::pinned_with(&options())
+    }
+
+    pub(crate) fn pinned_with(options: &ChunkOptions) -> Self {
+        let world = Self::with(options);
+        let open = options.clone().compact_above(None).open(&world.path).unwrap();
+        open.pin("one", "chapter 1\n").unwrap();
+        open.edit().put((2, 0), [STONE, 9].repeat(SIZE * SIZE)).commit(Durability::Synced).unwrap();
+        open.edit().put_entities((0, 0), entities("second")).commit(Durability::Synced).unwrap();
+        open.pin("two", [1, 2, 255]).unwrap();
+        open.edit().put((2, 0), [WATER, 9].repeat(SIZE * SIZE)).commit(Durability::Synced).unwrap();
+        open.pin(EVIL, []).unwrap();
+        open.edit().put((2, 0), halves()).put((3, 0), halves()).commit(Durability::Synced).unwrap();
+        open.close().unwrap();
+        world
+    }
+
+    /// With a bit flipped in the chunk at (2, 0) of the pin `one`.
+    pub(crate) fn pinned_and_damaged() -> Self {
+        let world = Self::pinned();
+        let mut bytes = world.bytes();
+        let at = bytes.windows(32).position(|part| part == &noise()[..32]).expect("it is stored as it is");
+        bytes[at + 5] ^= 1;
+        std::fs::write(&world.path, bytes).unwrap();
+        world
+    }
+
+    /// Dimension 0 as ever, and dimension 1 with three coordinates: stone below z = 0 with a cell of water at (3, 2, -1),
+    /// one cell of stone at (0, 0, 5) above it, a chunk of deltas at (1, 0, 0) and entities at (1, 0, -1).
+    pub(crate) fn deep() -> Self {
+        let world = Self::with(&deep_options());
+        let open = deep_options().open(&world.path).unwrap();
+        let delta = Delta { runs: vec![(5 * AREA as u32 + 1, 1)], cells: vec![WATER, 0] };
+        open.edit()
+            .put(in_cave(0, 0, -1), floor())
+            .put(in_cave(0, 0, 0), block())
+            .put_stored(in_cave(1, 0, 0), StoredChunk::Delta(delta))
+            .put_stored(in_cave(0, 1, 0), StoredChunk::Empty)
+            .put_entities(in_cave(1, 0, -1), entities("cave"))
+            .commit(Durability::Synced)
+            .unwrap();
+        open.close().unwrap();
+        world
+    }
+}
+
+/// A name of a pin that would change the colour of a terminal.
+pub(crate) const EVIL: &str = "evil\u{1b}[31m";
+
+/// Cells along an edge of a chunk of dimension 1.
+pub(crate) const EDGE: usize = 8;
+pub(crate) const AREA: usize = EDGE * EDGE;
+
+pub(crate) fn deep_options() -> ChunkOptions {
+    let layers = Layers::new()
+        .with(Layer::new("material", 1).persistence(Persistence::Always))
+        .with(Layer::new("color", 1))
+        .materials("material", [(0, "game.air"), (1, "game.stone"), (2, "game.water")]);
+    let cave = Dimension::new(layers).chunk_size(8).tile_size(2).three_dimensional().seed(666);
+    options().dimension(1, cave)
+}
+
+pub(crate) fn in_cave(x: i32, y: i32, z: i32) -> ChunkPos {
+    ChunkPos::new_3d(x, y, z).in_dimension(1)
+}
+
+/// Stone, with water at (3, 2) of the highest layer.
+fn floor() -> Vec<u8> {
+    let mut cells = [STONE, 0].repeat(EDGE * AREA);
+    cells[(7 * AREA + 2 * EDGE + 3) * 2] = WATER;
+    cells
+}
+
+/// Air, with one cell of stone at (0, 0, 5).
+fn block() -> Vec<u8> {
+    let mut cells = vec![0; EDGE * AREA * 2];
+    cells[5 * AREA * 2] = STONE;
+    cells
 }
 
 pub(crate) fn key() -> SealKey {

@@ -1,6 +1,6 @@
 //! The picture of one chunk.
 
-use bonfire_chunks::{ChunkWorld, StoredChunk, StoredLayer};
+use bonfire_chunks::{StoredChunk, StoredLayer};
 
 use super::palette::{Palette, Rgb};
 
@@ -11,14 +11,15 @@ pub(super) const CROSS: Rgb = [0xff, 0x3b, 0x30];
 const WRECK: Rgb = [0x3a, 0x12, 0x16];
 const HATCH: Rgb = [0x6a, 0x5a, 0x2c];
 
-/// What is to be seen of a chunk.
+/// What a square of the picture shows.
 pub(super) enum Content {
-    /// It is not in the file.
+    /// Nothing of it is in the file.
     Missing,
     Damaged,
     /// It needs a key, or code of the game.
     OutOfReach,
-    Stored(StoredChunk),
+    /// The colour of every cell, row by row.
+    Cells(Vec<Rgb>),
 }
 
 /// Where in a stored cell a layer lies.
@@ -36,7 +37,7 @@ impl Span {
     }
 
     /// The value in a cell. Of more than four bytes the first four count.
-    fn value(self, cell: &[u8]) -> u32 {
+    pub(super) fn value(self, cell: &[u8]) -> u32 {
         let bytes = &cell[self.start..][..self.bytes.min(4)];
         bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
     }
@@ -46,6 +47,8 @@ impl Span {
 pub(super) struct Painter<'p> {
     pub(super) palette: &'p Palette,
     pub(super) material: Span,
+    /// The layer that says which cells are nothing, and looked through from above: those with its default.
+    pub(super) solid: Span,
     pub(super) shade: Option<Span>,
     /// Bytes of a stored cell.
     pub(super) cell_bytes: usize,
@@ -55,6 +58,7 @@ pub(super) struct Painter<'p> {
     pub(super) pixels: usize,
     /// The first row of cells is the highest.
     pub(super) y_down: bool,
+    /// A stored cell whose layers all have their defaults.
     pub(super) default: Vec<u8>,
 }
 
@@ -80,26 +84,25 @@ impl Painter<'_> {
                 let field = (self.pixels / 8).max(2);
                 all.for_each(|(x, y)| put(x, y, if (x + y) % field == 0 { HATCH } else { NEUTRAL }));
             }
-            Content::Stored(chunk) => {
-                let colours = self.colours(chunk);
-                all.for_each(|(x, y)| put(x, y, self.pixel(&colours, x, y)));
-            }
+            Content::Cells(colours) => all.for_each(|(x, y)| put(x, y, self.pixel(colours, x, y))),
         }
     }
 
-    /// The colour of every cell, in the order of the file.
-    fn colours(&self, chunk: &StoredChunk) -> Vec<Rgb> {
+    /// Returns the colour of every cell of one layer of cells; a chunk with two coordinates has layer 0 alone.
+    pub(super) fn layer(&self, chunk: &StoredChunk, layer: usize) -> Vec<Rgb> {
         let cells = self.size * self.size;
         match chunk {
             StoredChunk::Empty => vec![self.colour(&self.default); cells],
             StoredChunk::Full(stored) => {
-                stored.chunks_exact(self.cell_bytes).map(|cell| self.colour(cell)).collect()
+                let stored = stored.chunks_exact(self.cell_bytes).skip(layer * cells).take(cells);
+                stored.map(|cell| self.colour(cell)).collect()
             }
             StoredChunk::Delta(delta) => {
                 let mut colours = vec![NEUTRAL; cells];
                 let places = delta.runs.iter().flat_map(|(start, len)| *start..start.saturating_add(*len));
                 for (place, cell) in places.zip(delta.cells.chunks_exact(self.cell_bytes)) {
-                    if let Some(colour) = usize::try_from(place).ok().and_then(|at| colours.get_mut(at)) {
+                    let at = usize::try_from(place).ok().and_then(|place| place.checked_sub(layer * cells));
+                    if let Some(colour) = at.and_then(|at| colours.get_mut(at)) {
                         *colour = self.colour(cell);
                     }
                 }
@@ -108,7 +111,7 @@ impl Painter<'_> {
         }
     }
 
-    fn colour(&self, cell: &[u8]) -> Rgb {
+    pub(super) fn colour(&self, cell: &[u8]) -> Rgb {
         let colour = self.palette.colour(self.material.value(cell));
         let Some(shade) = self.shade else { return colour };
         // From 7/8 to 9/8 of the brightness, by the lowest byte.
@@ -139,15 +142,5 @@ impl Painter<'_> {
         }
         let count = (columns.len() * rows.len()) as u64;
         sums.map(|sum| u8::try_from((sum / count).isqrt()).unwrap_or(u8::MAX))
-    }
-}
-
-/// What a world has at a place, without the generator.
-pub(super) fn content(world: &ChunkWorld, pos: bonfire_chunks::ChunkPos) -> Content {
-    match world.read_stored(pos) {
-        Ok(Some(chunk)) => Content::Stored(chunk),
-        Ok(None) => Content::Missing,
-        Err(error) if error.is_corrupt() || error.is_io() => Content::Damaged,
-        Err(_) => Content::OutOfReach,
     }
 }

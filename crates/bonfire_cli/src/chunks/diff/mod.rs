@@ -1,44 +1,51 @@
-//! `bonfire diff`: what is different between two worlds.
+//! `bonfire diff`: what is different between two worlds, or between two moments of one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod cells;
+mod settings;
+
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
-use bonfire_chunks::codec::Delta;
-use bonfire_chunks::{
-    BodyId, ChunkPos, ChunkRect, ChunkWorld, Persistence, StoredChunk, StoredLayer, encode_bodies,
-};
+use bonfire_chunks::{BodyId, ChunkPos, ChunkRect, ChunkWorld, encode_bodies};
 use bonfire_store::SealKey;
 use bonfire_store::disk::Access;
 use serde_json::{Value as Json, json};
 
+use self::cells::{Change, change};
+use self::settings::Setting;
+use super::dimension::{DimensionFacts, damaged_chunks};
+use super::moment::Moment;
 use super::{count, open_or_fail, pos};
 use crate::arguments::chunks::DiffArguments;
-use crate::escape::{escaped, visible};
+use crate::escape::visible;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table};
 use crate::read::FileKind;
 
 pub(crate) fn run(arguments: &DiffArguments, keys: &[SealKey], out: &mut Output) -> Result<Exit, Failure> {
-    for path in [&arguments.one, &arguments.other] {
+    for path in std::iter::once(&arguments.one).chain(&arguments.other) {
         FileKind::require_for_diff(path)?;
     }
-    let one = open_or_fail(&arguments.one, Access::Read, keys)?;
-    let other = open_or_fail(&arguments.other, Access::Read, keys)?;
-    let diff = Diff::between(&one, &other);
-    let printed = if arguments.json { out.json(&diff.to_json()) } else { diff.print(arguments.limit, out) };
+    let (from, to) = (arguments.from.as_deref(), arguments.to.as_deref());
+    let first = open_or_fail(&arguments.one, Access::Read, keys)?;
+    let one = Moment::of(&first, &arguments.one, from)?;
+    let other = match &arguments.other {
+        // One look at the file: a game that saves meanwhile makes no difference.
+        None => Moment::of(&first, &arguments.one, to)?,
+        Some(path) => Moment::open(path, to, keys)?,
+    };
+    let diff = Diff::between(&one.world, &other.world);
+    let has_pins = from.is_some() || to.is_some();
+    let printed = if arguments.json {
+        let mut document = diff.to_json();
+        (document["from"], document["to"]) = (one.to_json(), other.to_json());
+        out.json(&document)
+    } else {
+        let title = has_pins.then(|| format!("from {} to {}", one.text(), other.text()));
+        title.map_or(Ok(()), |title| out.line(title)).and_then(|()| diff.print(arguments.limit, out))
+    };
     out.answer(printed, diff.exit())
-}
-
-/// How a chunk of both worlds is different.
-#[derive(Clone, Copy)]
-enum Change {
-    /// So many cells, all of them known.
-    Cells(usize),
-    /// So many of the cells that were changed since they were generated.
-    Deltas(usize),
-    /// One is whole and the other a delta, or their cells are made of other layers.
-    Unknown,
 }
 
 /// What may be in one world, in the other, or in both and different.
@@ -62,7 +69,7 @@ impl<T, C> SetDifference<T, C> {
 
 #[derive(Default)]
 struct Diff {
-    settings: Vec<(&'static str, String, String)>,
+    settings: Vec<Setting>,
     chunks: SetDifference<ChunkPos, Change>,
     bodies: SetDifference<BodyId>,
     entities: SetDifference<ChunkPos>,
@@ -73,57 +80,18 @@ struct Diff {
 
 impl Diff {
     fn between(one: &ChunkWorld, other: &ChunkWorld) -> Self {
-        let mut diff = Self::default();
-        diff.settings(one, other);
+        let mut diff = Self { settings: settings::differences(one, other), ..Self::default() };
         diff.chunks(one, other);
         diff.bodies(one, other);
         diff.entities(one, other);
         diff
     }
 
-    fn settings(&mut self, one: &ChunkWorld, other: &ChunkWorld) {
-        let of = |world: &ChunkWorld| {
-            let info = world.info();
-            let layers = info.layers.layers().iter();
-            let layers: Vec<String> = layers
-                .map(|layer| {
-                    format!(
-                        "{} ({} bytes, version {})",
-                        escaped(layer.name()),
-                        layer.bytes(),
-                        layer.version()
-                    )
-                })
-                .collect();
-            let materials = info.layers.materials().map(|(_, names)| {
-                let names = names.iter().map(|(id, name)| format!("{id} {}", escaped(name)));
-                names.collect::<Vec<_>>().join(", ")
-            });
-            [
-                ("seed", info.seed.to_string()),
-                ("chunk size", info.chunk_size.to_string()),
-                ("tile size", info.tile_size.to_string()),
-                ("layers", layers.join(", ")),
-                ("materials", materials.unwrap_or_else(|| "none".to_owned())),
-                ("generator version", info.layers.generator_version().to_string()),
-                ("plain layout", info.compat.to_string()),
-                ("sealed", info.sealed.to_string()),
-            ]
-        };
-        for ((name, one), (_, other)) in of(one).into_iter().zip(of(other)) {
-            if one != other {
-                self.settings.push((name, one, other));
-            }
-        }
-    }
-
     fn chunks(&mut self, one: &ChunkWorld, other: &ChunkWorld) {
         let (first, second): (BTreeSet<_>, BTreeSet<_>) = (known(one), known(other));
         self.chunks.first = first.difference(&second).copied().collect();
         self.chunks.second = second.difference(&first).copied().collect();
-        let are_alike = one.chunk_size() == other.chunk_size()
-            && one.info().layers.layers() == other.info().layers.layers();
-        let default: Vec<u8> = one.info().layers.layers().iter().flat_map(stored_default).collect();
+        let default_cells = alike(one, other);
         for pos in first.intersection(&second) {
             let (Some(one), Some(other)) = (
                 self.read("the first", one.read_stored(*pos)),
@@ -131,7 +99,10 @@ impl Diff {
             ) else {
                 continue;
             };
-            let change = if are_alike { change(&one, &other, &default) } else { Some(Change::Unknown) };
+            let change = match default_cells.get(&pos.dimension) {
+                Some(default) => change(&one, &other, default),
+                None => Some(Change::Unknown),
+            };
             match change {
                 Some(change) => self.chunks.changed.push((*pos, change)),
                 None => self.same += 1,
@@ -166,10 +137,13 @@ impl Diff {
     fn all_bodies(&mut self, name: &'static str, world: &ChunkWorld) -> HashMap<BodyId, u64> {
         let mut all = HashMap::new();
         for pos in world.chunks_with_bodies(ChunkRect::ALL) {
+            let cell_bytes =
+                world.shape(pos.dimension).map_or(world.cell_bytes(), |shape| shape.layers.cell_bytes());
             for body in self.read(name, world.read_bodies(pos).map(Some)).unwrap_or_default() {
                 let mut hasher = DefaultHasher::new();
+                pos.dimension.hash(&mut hasher);
                 let id = body.id;
-                match encode_bodies(&[body], world.cell_bytes()) {
+                match encode_bodies(&[body], cell_bytes) {
                     Ok(record) => record.hash(&mut hasher),
                     Err(error) => self.unread.push((name, error)),
                 }
@@ -232,7 +206,7 @@ impl Diff {
         if !self.settings.is_empty() {
             let mut table = Table::new(["setting", "first", "second"]);
             for (name, one, other) in &self.settings {
-                table.row(vec![(*name).to_owned(), visible(one).into_owned(), visible(other).into_owned()]);
+                table.row(vec![name.clone(), visible(one).into_owned(), visible(other).into_owned()]);
             }
             out.title("settings")?;
             out.table(&table)?;
@@ -293,75 +267,20 @@ impl Diff {
 
 /// All chunks of a world, damaged or not: a damaged one is not a missing one.
 fn known(world: &ChunkWorld) -> BTreeSet<ChunkPos> {
-    let aside = world.info().set_aside;
-    let damaged = aside.iter().chain(&world.report().damaged).filter(|frame| frame.kind_name() == "chunk");
-    world.iter().chain(damaged.filter_map(bonfire_chunks::DamagedFrame::chunk)).collect()
+    world.iter().chain(damaged_chunks(world)).collect()
 }
 
-/// The default of a layer as it is stored: bits that do not persist are 0.
-fn stored_default(layer: &StoredLayer) -> Vec<u8> {
-    let mut default = layer.default_value().to_vec();
-    if let Persistence::Partial(mask) = layer.persistence() {
-        default.iter_mut().zip(mask).for_each(|(byte, mask)| *byte &= mask);
-    }
-    default
-}
-
-impl Change {
-    fn text(self) -> String {
-        match self {
-            Self::Cells(cells) => count(cells, "cell", "cells"),
-            Self::Deltas(cells) => format!("{} of the deltas", count(cells, "cell", "cells")),
-            Self::Unknown => "stored in another way".to_owned(),
-        }
-    }
-
-    fn cells(self) -> Option<usize> {
-        match self {
-            Self::Cells(cells) | Self::Deltas(cells) => Some(cells),
-            Self::Unknown => None,
-        }
-    }
-}
-
-/// How two chunks of the same layers differ; `None` if they do not.
-fn change(one: &StoredChunk, other: &StoredChunk, default: &[u8]) -> Option<Change> {
-    if one == other {
-        return None;
-    }
-    let bytes = default.len().max(1);
-    let cells = |one: &[u8], other: &[u8]| {
-        one.chunks_exact(bytes).zip(other.chunks_exact(bytes)).filter(|(one, other)| one != other).count()
+/// The dimensions whose cells can be compared, each with a cell whose layers have their defaults.
+fn alike(one: &ChunkWorld, other: &ChunkWorld) -> HashMap<u32, Vec<u8>> {
+    let (first, second) = (DimensionFacts::all(&one.info()), DimensionFacts::all(&other.info()));
+    let is_alike = |dimension: &&DimensionFacts| {
+        let other = second.iter().find(|other| other.number == dimension.number);
+        other.is_some_and(|other| {
+            let sizes = |of: &DimensionFacts| (of.chunk_size, of.is_three_dimensional);
+            sizes(dimension) == sizes(other) && dimension.layers.layers() == other.layers.layers()
+        })
     };
-    let beside_default = |cells: &[u8]| cells.chunks_exact(bytes).filter(|cell| cell != &default).count();
-    Some(match (one, other) {
-        (StoredChunk::Full(one), StoredChunk::Full(other)) => Change::Cells(cells(one, other)),
-        (StoredChunk::Full(full), StoredChunk::Empty) | (StoredChunk::Empty, StoredChunk::Full(full)) => {
-            match beside_default(full) {
-                0 => return None,
-                cells => Change::Cells(cells),
-            }
-        }
-        (StoredChunk::Delta(one), StoredChunk::Delta(other)) => {
-            Change::Deltas(changed_cells(one, other, bytes))
-        }
-        _ => Change::Unknown,
-    })
-}
-
-/// Cells that one of two deltas has, or that they have differently.
-fn changed_cells(one: &Delta, other: &Delta, bytes: usize) -> usize {
-    let (mut one, other) = (by_place(one, bytes), by_place(other, bytes));
-    let mut different = 0;
-    for (place, cell) in other {
-        different += usize::from(one.remove(&place) != Some(cell));
-    }
-    different + one.len()
-}
-
-fn by_place(delta: &Delta, bytes: usize) -> BTreeMap<u32, &[u8]> {
-    let places = delta.runs.iter().flat_map(|(start, len)| *start..start.saturating_add(*len));
-    places.zip(delta.cells.chunks_exact(bytes)).collect()
+    first.iter().filter(is_alike).map(|dimension| (dimension.number, dimension.default_cell())).collect()
 }
 
 fn list(
