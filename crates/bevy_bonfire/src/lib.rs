@@ -176,6 +176,7 @@
 //! | `state` | yes | states |
 //! | `time` | yes | the virtual and the fixed clock; timers and stopwatches as fields |
 //! | `transform` | yes | `Transform`; types of glam and `bevy_math` as fields |
+//! | `chunks` | no | worlds of chunks that stream around players; brings in `bonfire_chunks` |
 //! | `color` | no | colours as fields; brings in `bevy_color` |
 //! | `shape` | no | shapes, bounding volumes and rays as fields; brings in `bevy_shape` |
 //! | `visibility` | no | `Visibility`; brings in `bevy_camera` |
@@ -196,6 +197,8 @@
 mod app;
 mod builtin;
 mod capture;
+#[cfg(all(feature = "chunks", not(target_arch = "wasm32")))]
+pub mod chunks;
 mod delta;
 mod index;
 mod live;

@@ -104,6 +104,8 @@ pub type Selection = bonfire::engine::Selection<EntityQuery>;
 pub struct EntityQuery {
     find: Arc<FindEntities>,
     prepare: fn(&mut World),
+    /// The entities, if they are listed one by one.
+    list: Option<Arc<[Entity]>>,
 }
 
 /// Finds the entities of a world that match; `None` if the world does not know a type of the query.
@@ -118,24 +120,20 @@ impl<F: QueryFilter + 'static> FromQuery<F> for EntityQuery {
         let prepare = |world: &mut World| {
             let _ = world.query_filtered::<Entity, (F, Allow<Disabled>)>();
         };
-        Self { find: Arc::new(find), prepare }
+        Self { find: Arc::new(find), prepare, list: None }
     }
 }
 
 /// Entities that do not exist any more match nothing.
 impl FromIterator<Entity> for EntityQuery {
     fn from_iter<I: IntoIterator<Item = Entity>>(entities: I) -> Self {
-        let entities: Vec<Entity> = entities.into_iter().collect();
+        let list: Arc<[Entity]> = entities.into_iter().collect();
+        let entities = list.clone();
         let find = move |world: &World| {
-            Some(
-                entities
-                    .iter()
-                    .copied()
-                    .filter(|&entity| world.entities().contains_spawned(entity))
-                    .collect(),
-            )
+            let is_there = |entity: &Entity| world.entities().contains_spawned(*entity);
+            Some(entities.iter().copied().filter(is_there).collect())
         };
-        Self { find: Arc::new(find), prepare: |_| {} }
+        Self { find: Arc::new(find), prepare: |_| {}, list: Some(list) }
     }
 }
 
@@ -148,8 +146,21 @@ impl FromPredicate for EntityQuery {
             let refs = entities.filter_map(|entity| world.get_entity(entity.id()).ok());
             Some(refs.filter(|entity| predicate(*entity)).map(|entity| entity.id()).collect())
         };
-        Self { find: Arc::new(find), prepare: |_| {} }
+        Self { find: Arc::new(find), prepare: |_| {}, list: None }
     }
+}
+
+/// The entities of a selection that is one list of entities. Looking at each of them is faster then than looking at all.
+pub(crate) fn list_of(selection: &Selection) -> Option<&[Entity]> {
+    match &*selection.queries {
+        [EntityQuery { list: Some(list), .. }] => Some(list),
+        _ => None,
+    }
+}
+
+/// Returns true if a selection lists entities one by one.
+pub(crate) fn has_list(selection: &Selection) -> bool {
+    selection.queries.iter().any(|query| query.list.is_some())
 }
 
 /// Makes the types of all query filters of a selection known to the world.

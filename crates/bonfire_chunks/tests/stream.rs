@@ -79,7 +79,7 @@ fn both_chunks_of_a_move_are_in_one_save() {
     session.stream.set_focus(1, focus(0, 0));
     session.settle();
     session.game.spawn(7, (1, 1));
-    session.stream.save(&mut session.game).unwrap();
+    session.stream.save(&mut session.game);
     session.settle();
     let before = session.stream.world().info().generation;
     session.game.walk(&mut session.stream, 7, (-1, 1));
@@ -194,7 +194,7 @@ fn what_cannot_be_captured_stays() {
     assert!(session.stream.is_active((0, 0)) && session.game.home(7).is_some());
     let failed = |event: &&StreamEvent| matches!(event, StreamEvent::CaptureFailed(..));
     assert_eq!(session.game.events.iter().filter(failed).count(), 1, "it is said once");
-    assert!(session.stream.save(&mut session.game).is_err());
+    assert!(session.stream.save(&mut session.game).wait().is_err());
     session.game.refuses_captures = false;
     session.stream.set_focus(1, focus(9, 9));
     session.settle();
@@ -212,7 +212,7 @@ fn while_it_is_disabled_nothing_is_written_and_nothing_is_lost() {
     session.stream.set_focus(1, focus(20, 0));
     session.until(|session| session.stream.status().active == 10 && session.stream.status().queued == 0);
     assert_eq!(session.game.home(7), Some((0, 0).into()));
-    assert!(session.stream.save(&mut session.game).unwrap_err().is_misuse());
+    assert!(session.stream.save(&mut session.game).wait().unwrap_err().is_misuse());
     session.stream.enable();
     session.settle();
     assert_eq!((session.game.home(7), session.stream.status().active), (None, 9));
@@ -233,7 +233,7 @@ fn a_moment_is_pinned_and_the_window_returns_to_it() {
     session.settle();
     session.game.spawn(7, (3, 3));
     session.game.dig((3, 3), 77);
-    let pinned = session.stream.pin(&mut session.game, "first", []).unwrap();
+    let pinned = session.stream.pin(&mut session.game, "first", []);
     session.game.walk(&mut session.stream, 7, (9, 3));
     session.game.dig((3, 3), 78);
     session.settle();

@@ -45,7 +45,8 @@ impl TickRange {
         (range.age() < AGE_MAX).then_some(range)
     }
 
-    fn age(self) -> u32 {
+    /// The number of ticks from the baseline until now.
+    pub(crate) fn age(self) -> u32 {
         self.now.wrapping_sub(self.since)
     }
 

@@ -1,6 +1,8 @@
 //! The entities that a save has, archetype by archetype.
 
-use bevy_ecs::archetype::Archetype;
+use std::collections::BTreeMap;
+
+use bevy_ecs::archetype::{Archetype, ArchetypeId};
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::hierarchy::ChildOf;
@@ -12,7 +14,7 @@ use bonfire::{Error, Result};
 use super::column::Rows;
 use crate::pending::Pending;
 use crate::registry::{ComponentRegistry, Layer, SaveRegistry};
-use crate::selection::{EntitySet, Selection, descendants, matched};
+use crate::selection::{EntitySet, Selection, descendants, has_list, list_of, matched};
 use crate::stable_id::StandIn;
 
 /// An archetype with the rows that are saved; there is at least one.
@@ -42,7 +44,13 @@ pub(crate) fn choose<'w>(
     selection: &Selection,
     excluded: &[ComponentId],
 ) -> Result<Vec<ChosenArchetype<'w>>> {
-    let chooser = Chooser::new(world, registry, selection, excluded)?;
+    let apart = if has_list(selection) { Apart::Included } else { Apart::LeftOut };
+    if let Some(list) = list_of(selection) {
+        let mut unlisted = selection.clone();
+        unlisted.queries.clear();
+        return Chooser::new(world, registry, &unlisted, excluded, apart)?.listed(list);
+    }
+    let chooser = Chooser::new(world, registry, selection, excluded, apart)?;
     let mut chosen = Vec::new();
     for archetype in world.archetypes().iter() {
         let Some(reason) = chooser.accepts(archetype) else { continue };
@@ -57,7 +65,7 @@ pub(crate) struct SavedEntities<'w, 'a>(Chooser<'w, 'a>);
 
 impl<'w, 'a> SavedEntities<'w, 'a> {
     pub(crate) fn new(world: &'w World, registry: &'a ComponentRegistry) -> Result<Self> {
-        Chooser::new(world, registry, &Selection::new(), &[]).map(Self)
+        Chooser::new(world, registry, &Selection::new(), &[], Apart::Included).map(Self)
     }
 
     pub(crate) fn contains(&self, entity: Entity) -> bool {
@@ -79,6 +87,13 @@ enum Reason {
     Ancestor,
 }
 
+/// Whether entities that are saved apart are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    Included,
+    LeftOut,
+}
+
 struct Chooser<'w, 'a> {
     world: &'w World,
     registry: &'a ComponentRegistry,
@@ -93,7 +108,7 @@ struct Chooser<'w, 'a> {
     descendants: Option<EntitySet>,
     child_of: Option<ComponentId>,
     /// Marks of entities that are not part of the world.
-    absent: [Option<ComponentId>; 2],
+    absent: [Option<ComponentId>; 3],
 }
 
 impl<'w, 'a> Chooser<'w, 'a> {
@@ -102,6 +117,7 @@ impl<'w, 'a> Chooser<'w, 'a> {
         registry: &'a ComponentRegistry,
         selection: &Selection,
         excluded: &[ComponentId],
+        apart: Apart,
     ) -> Result<Self> {
         let filter = selection.filter.resolve(&registry.core, &[])?;
         let layer = registry.layer.as_ref().filter(|_| filter.has_layers());
@@ -125,6 +141,7 @@ impl<'w, 'a> Chooser<'w, 'a> {
             absent: [
                 world.components().component_id::<Pending>(),
                 world.components().component_id::<StandIn>(),
+                registry.apart.filter(|_| apart == Apart::LeftOut),
             ],
         })
     }
@@ -183,6 +200,49 @@ impl<'w, 'a> Chooser<'w, 'a> {
             return Ok(Some(Rows::Table(table)));
         }
         Ok((!entities.is_empty()).then_some(Rows::Picked { table, entities, rows }))
+    }
+
+    /// Chooses among the entities of a list, at a cost that depends on the list alone.
+    fn listed(&self, list: &[Entity]) -> Result<Vec<ChosenArchetype<'w>>> {
+        let mut places: BTreeMap<ArchetypeId, Vec<(u32, u32, Entity)>> = BTreeMap::new();
+        for &entity in list {
+            if let Ok(at) = self.world.entities().get_spawned(entity) {
+                let rows = (at.archetype_row.index_u32(), at.table_row.index_u32(), entity);
+                places.entry(at.archetype_id).or_default().push(rows);
+            }
+        }
+        let mut chosen = Vec::new();
+        for (id, mut places) in places {
+            let Some(archetype) = self.world.archetypes().get(id) else { continue };
+            let Some(reason) = self.accepts(archetype) else { continue };
+            let Some(table) = self.world.storages().tables.get(archetype.table_id()) else { continue };
+            let layer = self.layer.filter(|layer| archetype.contains(layer.id));
+            let descendants = self.descendants.as_ref().filter(|_| reason == Reason::Ancestor);
+            // In the order of the archetype, and each once.
+            places.sort_unstable();
+            places.dedup();
+            let (mut entities, mut rows) =
+                (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
+            for (_, row, entity) in places {
+                if descendants.is_some_and(|set| !set.contains(entity)) {
+                    continue;
+                }
+                if let Some(layer) = layer
+                    && !self.is_on_layer(entity, layer)?
+                {
+                    continue;
+                }
+                entities.push(entity);
+                rows.push(row);
+            }
+            let owns_table = archetype.len() as usize == table.entities().len();
+            if owns_table && entities.len() == table.entities().len() {
+                chosen.push(ChosenArchetype { archetype, rows: Rows::Table(table) });
+            } else if !entities.is_empty() {
+                chosen.push(ChosenArchetype { archetype, rows: Rows::Picked { table, entities, rows } });
+            }
+        }
+        Ok(chosen)
     }
 
     fn is_on_layer(&self, entity: Entity, layer: &Layer) -> Result<bool> {

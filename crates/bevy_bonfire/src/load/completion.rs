@@ -69,6 +69,17 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
     Loaded::new(snapshot.prelude(), report, map).with_respawned(respawned)
 }
 
+/// Ends the load of a part of the world, such as a chunk: observers of whole loads and handlers of data hear nothing of it.
+#[cfg(feature = "chunks")]
+pub(super) fn complete_part(world: &mut World, load: &PreparedLoad<'_>, committed: CommittedLoad) -> Loaded {
+    let CommittedLoad { map, mut report, carry, .. } = committed;
+    report.duplicate_stable_ids = duplicate_stable_ids(world, &map);
+    if !carry.is_empty() {
+        world.get_resource_or_init::<Carried>().0.extend(carry);
+    }
+    Loaded::new(load.snapshot.prelude(), report, map)
+}
+
 /// The stable ids of loaded entities that others have, too. The log names the first.
 fn duplicate_stable_ids(world: &mut World, map: &EntityMap) -> Vec<u64> {
     let Some(mut ids) = world.get_resource_mut::<StableIds>() else { return Vec::new() };

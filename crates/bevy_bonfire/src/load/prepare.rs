@@ -16,7 +16,7 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
 use bonfire::{EntityId, Error, LoadContext, Result, Snapshot};
 
-use super::completion::complete;
+use super::completion::{CommittedLoad, complete};
 use super::outside::{OutsideEntities, Span};
 use super::spawn::reclaim;
 use super::{LoadMode, LoadOptions, Loaded, commit, restore};
@@ -103,16 +103,32 @@ impl<'s> PreparedLoad<'s> {
         loaded
     }
 
-    /// Commits all entities, or restores the world, and completes the load.
-    pub(super) fn commit_entities(&mut self, world: &mut World) -> Result<Loaded> {
-        let committed = match self.entities.take() {
+    /// Applies the load of a part of the world, such as a chunk. If this fails, the world is as it was.
+    #[cfg(feature = "chunks")]
+    pub(crate) fn commit_part(mut self, world: &mut World) -> Result<Loaded> {
+        world.flush();
+        reclaim(world);
+        let committed = self.take_staged(world);
+        let loaded = committed.map(|committed| super::completion::complete_part(world, &self, committed));
+        reclaim(world);
+        loaded
+    }
+
+    /// Commits all entities, or restores the world.
+    fn take_staged(&mut self, world: &mut World) -> Result<CommittedLoad> {
+        match self.entities.take() {
             Some(entities) => {
                 let mut entities = entities.settle(world, self)?;
                 while entities.stage_next_deferred(world, self)? {}
-                commit::commit(world, self, entities)?
+                commit::commit(world, self, entities)
             }
-            None => restore::restore(world, self)?,
-        };
+            None => restore::restore(world, self),
+        }
+    }
+
+    /// Commits all entities, or restores the world, and completes the load.
+    pub(super) fn commit_entities(&mut self, world: &mut World) -> Result<Loaded> {
+        let committed = self.take_staged(world)?;
         Ok(complete(world, self, committed))
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct ComponentRegistry {
     pub(crate) pool: BufferPool,
     /// Components that an [`Index`](crate::Index) follows by what is inserted.
     pub(crate) indexed: HashSet<ComponentId>,
+    /// Entities with this component are saved apart: no save has them but one that lists them.
+    pub(crate) apart: Option<ComponentId>,
     /// Components that are knowingly not saved.
     ignored: HashSet<ComponentId>,
     /// Omissions that the log already has.
@@ -114,6 +116,7 @@ impl Default for ComponentRegistry {
             layer: None,
             pool: BufferPool::default(),
             indexed: HashSet::new(),
+            apart: None,
             ignored: HashSet::new(),
             named: Arc::default(),
         }

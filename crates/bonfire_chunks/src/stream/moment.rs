@@ -7,12 +7,14 @@
 //! | the rest of the game is loaded | game | [`ChunkStream::undo_return`] |
 //! | [`ChunkStream::finish_return`]: the window is emptied, and fills again from the pin | game | |
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bonfire::{Error, Result};
 use bonfire_store::Handle;
+use bonfire_store::engine::Promise;
 
-use super::saving::Pin;
+use super::saving::{Batch, Pin};
 use super::{ChunkStream, StreamedWorld};
 use crate::{ChunkPos, ChunkRect, ChunkWorker, CommitHandle, CommitReport, Durability};
 
@@ -35,6 +37,14 @@ pub struct Returned {
 }
 
 impl Return {
+    /// Waits until the worker has done what was asked for before.
+    pub fn wait(self) {
+        if let Some(save) = self.in_flight {
+            // If it fails, the stream keeps what it has.
+            let _ = save.wait();
+        }
+    }
+
     /// Takes the file to a pin, and waits for it. Any thread may do that. An error leaves the file as it was.
     pub fn run(self, pin: &str) -> Result<Returned> {
         let Self { worker, in_flight } = self;
@@ -80,8 +90,10 @@ impl Returned {
 impl<P: Send + 'static> ChunkStream<P> {
     /// Saves every chunk that has changed, all of one moment. Cells are shared and not copied. The handle is complete when
     /// all of it is durable.
-    pub fn save<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<Handle<CommitReport>> {
-        self.save_moment(world, None)
+    pub fn save<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Handle<CommitReport> {
+        let (promise, handle) = Promise::new();
+        self.save_for(world, None, promise);
+        handle
     }
 
     /// Saves every chunk that has changed, and gives the moment a name: see [`ChunkWorld::pin`](crate::ChunkWorld::pin). Chunks that
@@ -91,17 +103,51 @@ impl<P: Send + 'static> ChunkStream<P> {
         world: &mut W,
         name: impl Into<String>,
         metadata: impl Into<Vec<u8>>,
-    ) -> Result<Handle<CommitReport>> {
-        self.save_moment(world, Some(Pin { name: name.into(), metadata: metadata.into() }))
+    ) -> Handle<CommitReport> {
+        let (promise, handle) = Promise::new();
+        self.save_for(world, Some((name.into(), metadata.into())), promise);
+        handle
     }
 
-    fn save_moment<W: StreamedWorld<Prepared = P>>(
+    /// Saves every chunk that has changed, for a promise of a front end. With a pin, the moment gets its name and metadata.
+    pub fn save_for<W: StreamedWorld<Prepared = P>>(
         &mut self,
         world: &mut W,
-        pin: Option<Pin>,
-    ) -> Result<Handle<CommitReport>> {
+        pin: Option<(String, Vec<u8>)>,
+        promise: Promise<CommitReport>,
+    ) {
+        match self.collect_all(world) {
+            Ok(batch) => {
+                let pin = pin.map(|(name, metadata)| Pin { name, metadata });
+                self.saving.add_moment(self.worker.world(), batch, pin, promise);
+                self.finish_saves(world);
+            }
+            Err(error) => {
+                promise.start();
+                promise.complete(Err(error));
+            }
+        }
+    }
+
+    /// Writes the whole world as it is now to another path ("save as"), and saves every chunk that has changed.
+    pub fn save_to<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        path: impl Into<PathBuf>,
+        promise: Promise<CommitReport>,
+    ) {
+        let saved = self.save(world);
+        if let Some(Err(error)) = saved.result() {
+            promise.start();
+            return promise.complete(Err(error));
+        }
+        // The worker writes the copy after the save. If that is refused, the promise says so.
+        let _ = self.worker.save_to_for(path, self.worker.world().edit(), promise);
+    }
+
+    fn collect_all<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<Batch> {
         if !self.is_enabled {
-            return Err(Error::misuse("saving is disabled: call `ChunkStream::enable` first"));
+            return Err(Error::misuse("saving is disabled: call `enable` first"));
         }
         if self.is_frozen {
             return Err(Error::conflict(
@@ -111,9 +157,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         let chunks: Vec<ChunkPos> = self.chunks.keys().copied().collect();
         let mut batch = self.collect(world, &chunks)?;
         batch.departed.clear();
-        let handle = self.saving.add_moment(self.worker.world(), batch, pin);
-        self.finish_saves(world);
-        Ok(handle)
+        Ok(batch)
     }
 
     /// Begins a return to a pin: from now on nothing is loaded and nothing is saved. The rest of it is in the
@@ -154,7 +198,7 @@ impl<P: Send + 'static> ChunkStream<P> {
 
     /// Begins again with the same seed: removes every chunk, and waits for it. Pins stay, and so do slots that name them.
     pub fn start_over<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<()> {
-        let _ = self.begin_return()?.in_flight.map(|save| save.wait());
+        self.begin_return()?.wait();
         if let Err(error) = self.worker.world().clear() {
             self.undo_return();
             return Err(error);

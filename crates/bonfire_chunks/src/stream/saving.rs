@@ -9,7 +9,6 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bonfire::{Error, Snapshot};
-use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
 use crate::{
@@ -107,15 +106,15 @@ impl Saving {
         }
     }
 
-    /// Adds a batch, and returns a handle that is complete when all of it is durable, and all that was added before. With a
-    /// pin, the moment gets its name in the same step.
+    /// Adds a batch. The promise is complete when all of it is durable, and all that was added before. With a pin, the moment gets
+    /// its name in the same step.
     pub(super) fn add_moment(
         &mut self,
         world: &ChunkWorld,
         batch: Batch,
         pin: Option<Pin>,
-    ) -> Handle<CommitReport> {
-        let (promise, handle) = Promise::new();
+        promise: Promise<CommitReport>,
+    ) {
         promise.start();
         let mut edit = batch.edit.unwrap_or_else(|| world.edit());
         let is_closed = pin.is_some();
@@ -123,7 +122,6 @@ impl Saving {
             edit.pin(name, metadata);
         }
         self.push(edit, batch.revisions, Some(promise), is_closed);
-        handle
     }
 
     fn push(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bonfire::{Result, Snapshot};
 
 use super::StreamEvent;
-use crate::{Chunk, ChunkPos};
+use crate::{Chunk, ChunkPos, ChunkRevision};
 
 /// Decodes the entities of a chunk on a reading thread.
 pub type Decoder<P> = Arc<dyn Fn(ChunkPos, Snapshot) -> Result<P> + Send + Sync>;
@@ -36,7 +36,10 @@ pub trait StreamedWorld {
     }
 
     /// Returns a chunk that is staged or active.
-    fn chunk(&mut self, pos: ChunkPos) -> Option<&mut Chunk>;
+    fn chunk(&self, pos: ChunkPos) -> Option<&Chunk>;
+
+    /// Tells a chunk that some of its cells are durable, if it is staged or active: see [`Chunk::saved`].
+    fn saved(&mut self, pos: ChunkPos, revision: ChunkRevision);
 
     /// Returns true if the entities of an active chunk differ from those that were loaded or captured last.
     fn is_changed(&mut self, pos: ChunkPos) -> bool;

@@ -69,9 +69,7 @@ impl<P: Send + 'static> ChunkStream<P> {
             Some(SaveNews::Saved { revisions, gone }) => {
                 self.last_error = None;
                 for (pos, revision) in revisions {
-                    if let Some(chunk) = world.chunk(pos) {
-                        chunk.saved(revision);
-                    }
+                    world.saved(pos, revision);
                 }
                 for pos in gone.into_iter().filter(|pos| !self.chunks.contains_key(pos)) {
                     let (from, to) = (Some(ChunkPhase::Saving), None);

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use bonfire::{Error, Result};
 use bonfire_store::Handle;
+use bonfire_store::engine::Promise;
 
 pub use self::options::WorkerOptions;
 use self::queue::Queue;
@@ -34,7 +35,7 @@ pub use self::request::{
 use self::request::{LoadRequest, WriteRequest};
 pub use self::statistics::{RequestCounts, RequestKind, WorkerStatistics};
 use self::thread::Shared;
-use crate::{ChunkPos, ChunkWorld, Edit};
+use crate::{ChunkPos, ChunkWorld, CommitReport, Edit};
 
 /// Reads and saves the chunks of a world on threads of its own, so that the game never waits for the disk. Several threads
 /// read, and one writes.
@@ -178,6 +179,16 @@ impl ChunkWorker {
         self.push_save(edit, Some(path.into()), None)
     }
 
+    /// The same, for a promise of a front end, whose handle the game has already.
+    pub fn save_to_for(
+        &self,
+        path: impl Into<PathBuf>,
+        edit: Edit,
+        promise: Promise<CommitReport>,
+    ) -> Result<CommitHandle, RefusedSave> {
+        self.push_request(edit, |edit| WriteRequest::save_for(edit, Some(path.into()), None, promise))
+    }
+
     /// Compacts the file.
     pub fn compact(&self) -> Handle<()> {
         let (request, handle) = WriteRequest::compact();
@@ -215,10 +226,18 @@ impl ChunkWorker {
         to: Option<PathBuf>,
         after: Option<CommitHandle>,
     ) -> Result<CommitHandle, RefusedSave> {
+        self.push_request(edit, |edit| WriteRequest::save(edit, to, after))
+    }
+
+    fn push_request(
+        &self,
+        edit: Edit,
+        request: impl FnOnce(Edit) -> (WriteRequest, CommitHandle),
+    ) -> Result<CommitHandle, RefusedSave> {
         if let Err(error) = self.shared.world.check_own(&edit) {
             return Err(RefusedSave::new(error, Box::new(edit)));
         }
-        let (request, handle) = WriteRequest::save(edit, to, after);
+        let (request, handle) = request(edit);
         match self.push_write(request) {
             Ok(()) => Ok(handle),
             Err((error, request)) => match request.into_edit() {

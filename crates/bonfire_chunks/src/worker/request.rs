@@ -254,7 +254,17 @@ enum WriteWork {
 
 impl WriteRequest {
     pub(super) fn save(edit: Edit, to: Option<PathBuf>, after: Option<CommitHandle>) -> (Self, CommitHandle) {
-        let (promise, handle) = Promise::new();
+        Self::save_for(edit, to, after, Promise::new().0)
+    }
+
+    /// The same, for a promise whose handle the game has already.
+    pub(super) fn save_for(
+        edit: Edit,
+        to: Option<PathBuf>,
+        after: Option<CommitHandle>,
+        promise: Promise<CommitReport>,
+    ) -> (Self, CommitHandle) {
+        let handle = promise.handle();
         promise.start();
         let kept = KeptEdit::default();
         // A copy elsewhere changes nothing that reads could see.

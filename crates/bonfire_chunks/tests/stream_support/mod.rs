@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use bonfire::engine::SnapshotWriter;
 use bonfire::{DataEntry, Registry, Result, Snapshot};
 use bonfire_chunks::stream::{ChunkPhase, ChunkStream, Decoder, StreamEvent, StreamedWorld};
-use bonfire_chunks::{Chunk, ChunkOptions, ChunkPos, ChunkWorker, ChunkWorld, Layer, Layers, Persistence};
+use bonfire_chunks::{
+    Chunk, ChunkOptions, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, Layer, Layers, Persistence,
+};
 use bonfire_store::disk::{Access, Disk};
 
 /// Cells along an edge of a chunk.
@@ -116,8 +118,14 @@ impl StreamedWorld for Game {
         from.into_iter().collect()
     }
 
-    fn chunk(&mut self, pos: ChunkPos) -> Option<&mut Chunk> {
-        self.chunks.get_mut(&pos)?.cells.as_mut()
+    fn chunk(&self, pos: ChunkPos) -> Option<&Chunk> {
+        self.chunks.get(&pos)?.cells.as_ref()
+    }
+
+    fn saved(&mut self, pos: ChunkPos, revision: ChunkRevision) {
+        if let Some(cells) = self.chunks.get_mut(&pos).and_then(|chunk| chunk.cells.as_mut()) {
+            cells.saved(revision);
+        }
     }
 
     fn is_changed(&mut self, pos: ChunkPos) -> bool {

@@ -1,0 +1,223 @@
+//! The resource by which a game asks about chunks, and asks for things.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use bevy_ecs::entity::Entity;
+use bevy_ecs::resource::Resource;
+use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus};
+use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, CommitReport};
+use bonfire_store::Handle;
+use bonfire_store::engine::Promise;
+
+use super::state::StreamTimes;
+
+/// The chunks of the app. Requests are done at the end of the frame, in their order.
+///
+/// ```
+/// # use bevy_ecs::prelude::*;
+/// use bevy_bonfire::chunks::{ChunkPos, Chunks};
+///
+/// fn open_portal(mut chunks: ResMut<Chunks>) {
+///     let target = ChunkPos::new(100, 0);
+///     chunks.add_ticket(target); // stays loaded until the ticket is taken back
+///     if chunks.is_active(target) {
+///         // the player may go through
+///     }
+/// }
+/// ```
+#[derive(Resource)]
+pub struct Chunks {
+    world: ChunkWorld,
+    pub(super) known: HashMap<ChunkPos, KnownChunk>,
+    pub(super) requests: Vec<ChunkRequest>,
+    pub(super) status: StreamStatus,
+    pub(super) times: StreamTimes,
+    pub(super) is_paused: bool,
+    pub(super) is_enabled: bool,
+    pub(super) is_saved: bool,
+}
+
+/// What is known of a chunk of the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownChunk {
+    pub(super) entity: Entity,
+    pub(super) phase: ChunkPhase,
+}
+
+pub(super) enum ChunkRequest {
+    AddTicket(ChunkPos),
+    RemoveTicket(ChunkPos),
+    Agree(ChunkPos, ChunkVote),
+    Retry(ChunkPos),
+    Pause(bool),
+    Enable(bool),
+    Save(Promise<CommitReport>),
+    Pin(String, Vec<u8>, Promise<CommitReport>),
+    SaveTo(PathBuf, Promise<CommitReport>),
+    ReturnTo(String, Promise<()>),
+    StartOver(Promise<()>),
+    Reopen(ChunkWorld),
+}
+
+impl Chunks {
+    pub(super) fn new(world: ChunkWorld) -> Self {
+        Self {
+            world,
+            known: HashMap::new(),
+            requests: Vec::new(),
+            status: StreamStatus::default(),
+            times: StreamTimes::default(),
+            is_paused: false,
+            is_enabled: true,
+            is_saved: true,
+        }
+    }
+
+    /// Returns the world that streams.
+    pub fn world(&self) -> &ChunkWorld {
+        &self.world
+    }
+
+    /// Returns how far a chunk is. `None`: it is not in the window.
+    pub fn phase(&self, pos: impl Into<ChunkPos>) -> Option<ChunkPhase> {
+        self.known.get(&pos.into()).map(|chunk| chunk.phase)
+    }
+
+    /// Returns the entity of a chunk of the window.
+    pub fn entity(&self, pos: impl Into<ChunkPos>) -> Option<Entity> {
+        self.known.get(&pos.into()).map(|chunk| chunk.entity)
+    }
+
+    /// Returns true if a chunk is active.
+    pub fn is_active(&self, pos: impl Into<ChunkPos>) -> bool {
+        self.phase(pos) == Some(ChunkPhase::Active)
+    }
+
+    /// Returns true if every chunk of an area is active.
+    pub fn is_ready(&self, area: ChunkRect) -> bool {
+        area.area() <= self.known.len() as u128 && area.iter().all(|pos| self.is_active(pos))
+    }
+
+    /// Returns all chunks of the window with their phases, in no order.
+    pub fn phases(&self) -> impl Iterator<Item = (ChunkPos, ChunkPhase)> + '_ {
+        self.known.iter().map(|(pos, chunk)| (*pos, chunk.phase))
+    }
+
+    /// Returns counts by phase, and how saving is doing, as of the last frame.
+    pub fn status(&self) -> &StreamStatus {
+        &self.status
+    }
+
+    /// Returns how long the last frame took.
+    pub fn times(&self) -> StreamTimes {
+        self.times
+    }
+
+    /// Returns true if everything that is wanted is active or has failed, and everything else has left.
+    pub fn is_settled(&self) -> bool {
+        let StreamStatus { queued, loading, staged, leaving, .. } = &self.status;
+        self.requests.is_empty() && queued + loading + staged + leaving == 0
+    }
+
+    /// Returns true if all that has left the world is durable.
+    pub fn is_saved(&self) -> bool {
+        self.is_saved
+    }
+
+    /// Keeps a chunk loaded until [`remove_ticket`](Self::remove_ticket) was called as often.
+    pub fn add_ticket(&mut self, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::AddTicket(pos.into()));
+    }
+
+    /// Takes a ticket back.
+    pub fn remove_ticket(&mut self, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::RemoveTicket(pos.into()));
+    }
+
+    /// Agrees that a staged chunk becomes active: see [`ChunkStreamPlugin::vote`](super::ChunkStreamPlugin::vote).
+    pub fn agree(&mut self, pos: impl Into<ChunkPos>, vote: ChunkVote) {
+        self.requests.push(ChunkRequest::Agree(pos.into(), vote));
+    }
+
+    /// Loads a chunk again that has failed.
+    pub fn retry(&mut self, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::Retry(pos.into()));
+    }
+
+    /// Stops loading and letting go, until [`resume`](Self::resume). Saves go on.
+    pub fn pause(&mut self) {
+        self.requests.push(ChunkRequest::Pause(true));
+    }
+
+    /// Goes on after a [`pause`](Self::pause).
+    pub fn resume(&mut self) {
+        self.requests.push(ChunkRequest::Pause(false));
+    }
+
+    /// Returns true while it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Forbids to save, for editors and replays: chunks that have changed stay in the world, and saves fail.
+    pub fn disable(&mut self) {
+        self.requests.push(ChunkRequest::Enable(false));
+    }
+
+    /// Permits to save again.
+    pub fn enable(&mut self) {
+        self.requests.push(ChunkRequest::Enable(true));
+    }
+
+    /// Returns true if saving is permitted.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// Saves every chunk that has changed at the end of this frame. The handle is complete when all of it is durable. A game
+    /// with slots calls `commands.save(..)`, which includes this.
+    pub fn save(&mut self) -> Handle<CommitReport> {
+        self.request(ChunkRequest::Save)
+    }
+
+    /// Saves every chunk that has changed, and gives the moment a name: see [`ChunkWorld::pin`].
+    pub fn pin(&mut self, name: impl Into<String>, metadata: impl Into<Vec<u8>>) -> Handle<CommitReport> {
+        let (name, metadata) = (name.into(), metadata.into());
+        self.request(|promise| ChunkRequest::Pin(name, metadata, promise))
+    }
+
+    /// Writes the world as it is at the end of this frame to another path ("save as"). The game goes on in its own file.
+    pub fn save_to(&mut self, path: impl Into<PathBuf>) -> Handle<CommitReport> {
+        let path = path.into();
+        self.request(|promise| ChunkRequest::SaveTo(path, promise))
+    }
+
+    /// Takes the chunks back to a pin, and waits for the disk. What is not pinned is gone then. A game with slots calls
+    /// `commands.load(..)`, which includes this.
+    pub fn return_to(&mut self, pin: impl Into<String>) -> Handle<()> {
+        let pin = pin.into();
+        self.request(|promise| ChunkRequest::ReturnTo(pin, promise))
+    }
+
+    /// Removes every chunk and begins again with the same seed, and waits for the disk. Pins stay. A game with slots calls
+    /// `commands.start_over(..)`, which includes this.
+    pub fn start_over(&mut self) -> Handle<()> {
+        self.request(ChunkRequest::StartOver)
+    }
+
+    /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.
+    pub fn reopen(&mut self, world: ChunkWorld) {
+        self.world = world.clone();
+        self.requests.push(ChunkRequest::Reopen(world));
+    }
+
+    fn request<T: Clone + Send + 'static>(
+        &mut self,
+        request: impl FnOnce(Promise<T>) -> ChunkRequest,
+    ) -> Handle<T> {
+        let (promise, handle) = Promise::new();
+        self.requests.push(request(promise));
+        handle
+    }
+}

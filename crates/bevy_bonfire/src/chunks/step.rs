@@ -1,0 +1,191 @@
+//! The step of each frame, and the news of it.
+
+use std::time::Duration;
+
+use bevy_app::AppExit;
+use bevy_ecs::change_detection::DetectChangesMut;
+use bevy_ecs::entity::Entity;
+use bevy_ecs::entity_disabling::Disabled;
+use bevy_ecs::message::Messages;
+use bevy_ecs::query::{Allow, With};
+use bevy_ecs::world::World;
+use bevy_platform::time::Instant;
+use bonfire_chunks::stream::PhaseChange;
+use bonfire_chunks::{ChunkRect, ChunkWorker};
+
+use super::components::{ChunkLife, WaitsForGround};
+use super::event::{ChunkChanged, ChunkProblem};
+use super::resource::{ChunkRequest, Chunks, KnownChunk};
+use super::state::{News, StreamState, StreamTimes};
+use super::streamed_world::BevyWorld;
+use super::{focus, keeper, membership};
+
+/// How long the app waits for chunks when it exits.
+const EXIT_WAIT: Duration = Duration::from_secs(10);
+
+/// Works with the stream, which is out of the world meanwhile. `None` if there is none.
+pub(super) fn with_stream<T>(
+    world: &mut World,
+    work: impl FnOnce(&mut World, &mut StreamState) -> T,
+) -> Option<T> {
+    let mut state = world.remove_resource::<StreamState>()?;
+    let done = work(world, &mut state);
+    world.insert_resource(state);
+    Some(done)
+}
+
+/// Does what is to be done in a frame.
+pub(super) fn run(world: &mut World) {
+    world.flush();
+    let requests = world.get_resource_mut::<Chunks>().map(|mut chunks| std::mem::take(&mut chunks.requests));
+    with_stream(world, |world, state| {
+        let begin = Instant::now();
+        keeper::end_undo(state);
+        focus::update(world, state);
+        membership::update(world, state);
+        let moved = begin.elapsed();
+        for request in requests.into_iter().flatten() {
+            answer(world, state, request);
+        }
+        let StreamState { stream, live, budget, .. } = state;
+        let left = budget.saturating_sub(moved);
+        let updated = stream.update(&mut BevyWorld { world, live }, left);
+        if let Err(error) = updated {
+            state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
+        }
+        exit(world, state);
+        state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };
+    });
+    tell(world);
+    ground(world);
+}
+
+/// Does a request of the game.
+fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
+    let StreamState { stream, live, .. } = state;
+    let mut here = BevyWorld { world, live };
+    match request {
+        ChunkRequest::AddTicket(pos) => stream.add_ticket(pos),
+        ChunkRequest::RemoveTicket(pos) => _ = stream.remove_ticket(pos),
+        ChunkRequest::Agree(pos, vote) => _ = stream.agree(pos, vote),
+        ChunkRequest::Retry(pos) => stream.retry(pos),
+        ChunkRequest::Pause(true) => stream.pause(),
+        ChunkRequest::Pause(false) => stream.resume(),
+        ChunkRequest::Enable(true) => stream.enable(),
+        ChunkRequest::Enable(false) => stream.disable(),
+        ChunkRequest::Save(promise) => stream.save_for(&mut here, None, promise),
+        ChunkRequest::Pin(name, metadata, promise) => {
+            stream.save_for(&mut here, Some((name, metadata)), promise);
+        }
+        ChunkRequest::SaveTo(path, promise) => stream.save_to(&mut here, path, promise),
+        ChunkRequest::ReturnTo(pin, promise) => {
+            promise.start();
+            promise.complete(stream.return_to(&mut here, &pin));
+        }
+        ChunkRequest::StartOver(promise) => {
+            promise.start();
+            promise.complete(stream.start_over(&mut here));
+        }
+        ChunkRequest::Reopen(world) => stream.reopen(ChunkWorker::new(world)),
+    }
+}
+
+/// Saves everything when the app exits, so that nothing is lost that is in no slot.
+fn exit(world: &mut World, state: &mut StreamState) {
+    let is_over = world.get_resource::<Messages<AppExit>>().is_some_and(|exits| !exits.is_empty());
+    if !is_over || !state.stream.is_enabled() {
+        return;
+    }
+    let StreamState { stream, live, .. } = state;
+    let saved = stream.save(&mut BevyWorld { world, live });
+    match saved.wait_timeout(EXIT_WAIT) {
+        Some(Ok(_)) => {}
+        Some(Err(error)) => log::error!("the chunks could not be saved when the app exits: {error}"),
+        None => log::error!("the chunks were not durable {EXIT_WAIT:?} after the app exits"),
+    }
+}
+
+/// Brings the resource and the chunks' entities up to date, and tells observers what has happened.
+fn tell(world: &mut World) {
+    let news = with_stream(world, |_, state| std::mem::take(&mut state.live.news));
+    for news in news.into_iter().flatten() {
+        match news {
+            News::Phase(change) => tell_phase(world, change),
+            News::Problem(problem) => {
+                if let Some(mut problems) = world.get_resource_mut::<Messages<ChunkProblem>>() {
+                    problems.write(problem.clone());
+                }
+                world.trigger(problem);
+            }
+        }
+    }
+    let status = with_stream(world, |_, state| {
+        let stream = &state.stream;
+        (stream.status(), state.times, stream.is_paused(), stream.is_enabled(), stream.is_saved())
+    });
+    let Some((status, times, is_paused, is_enabled, is_saved)) = status else { return };
+    if let Some(mut chunks) = world.get_resource_mut::<Chunks>() {
+        // Systems that wait for a change of the resource are told of requests and phases only.
+        let chunks = chunks.bypass_change_detection();
+        (chunks.status, chunks.times) = (status, times);
+        (chunks.is_paused, chunks.is_enabled, chunks.is_saved) = (is_paused, is_enabled, is_saved);
+    }
+}
+
+fn tell_phase(world: &mut World, change: PhaseChange) {
+    let PhaseChange { pos, from, to, reason, .. } = change;
+    let entity = with_stream(world, |_, state| state.live.chunks.get(&pos).map(|chunk| chunk.entity));
+    let Some(entity) = entity.flatten() else { return };
+    if let Some(mut chunks) = world.get_resource_mut::<Chunks>() {
+        match to {
+            Some(phase) => _ = chunks.known.insert(pos, KnownChunk { entity, phase }),
+            None => _ = chunks.known.remove(&pos),
+        }
+    }
+    let event = ChunkChanged { entity, pos, from, to, reason };
+    if let Some(mut changes) = world.get_resource_mut::<Messages<ChunkChanged>>() {
+        changes.write(event.clone());
+    }
+    if let (Some(phase), Ok(mut entity)) = (to, world.get_entity_mut(entity)) {
+        entity.insert(ChunkLife(phase));
+    }
+    if world.get_entity(entity).is_ok() {
+        world.trigger(event);
+    }
+    if to.is_none() {
+        with_stream(world, |world, state| {
+            // It may have come back while observers were told.
+            if state.stream.phase(pos).is_none() {
+                state.live.chunks.remove(&pos);
+                world.try_despawn(entity).ok();
+            }
+        });
+    }
+    world.flush();
+}
+
+/// Lets entities go on whose ground is there.
+fn ground(world: &mut World) {
+    let mut query =
+        world.query_filtered::<(Entity, &WaitsForGround), (With<WaitsForGround>, Allow<Disabled>)>();
+    let waiting: Vec<(Entity, u32)> =
+        query.iter(world).map(|(entity, waits)| (entity, waits.reach)).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    with_stream(world, |world, state| {
+        for (entity, reach) in waiting {
+            let pos = membership::place_of(world, &state.live, entity);
+            let area = pos.map(|pos| match state.live.grid.is_deep(pos.dimension) {
+                true => ChunkRect::around_3d(pos, reach),
+                false => ChunkRect::around(pos, reach),
+            });
+            let mut entity = world.entity_mut(entity);
+            if area.is_some_and(|area| state.stream.is_ready(area)) {
+                entity.remove::<(WaitsForGround, Disabled)>();
+            } else if !entity.contains::<Disabled>() {
+                entity.insert(Disabled);
+            }
+        }
+    });
+}
