@@ -231,7 +231,6 @@ impl World {
     /// The edit keeps what it has: a commit that fails loses nothing.
     pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
-        edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
         let mut encoded = self.encode_all(edit)?;
         let mut bodies = edit.bodies.clone();
         let _turn = self.commit_turn();
@@ -269,8 +268,9 @@ impl World {
         Ok(report)
     }
 
-    /// Compresses, on several threads.
+    /// Compresses, on several threads. Places that no dimension has are refused.
     pub(super) fn encode_all(&self, edit: &Edit) -> Result<Vec<(ChunkPos, Encoded)>> {
+        edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
         let chunks = edit.cells.keys().chain(edit.stored.keys());
         let numbers: BTreeSet<u32> = chunks.map(|pos| pos.dimension).collect();
         let encoders: BTreeMap<u32, Encoder<'_>> = numbers
