@@ -3,10 +3,12 @@
 
 mod support;
 
-use bonfire_chunks::frames::MemoryFrames;
+use bonfire_chunks::frames::{
+    FrameChange, FrameKey, FrameKind, FrameStore as _, FrameTag, MemoryFrames, NewFrame,
+};
 use bonfire_chunks::{
     BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkState, ChunkWorker, ChunkWorld, Dimension, Durability,
-    Generator, Layer, Layers, MemoryDisk, Persistence, Priority, WorldShape,
+    Generator, Layer, Layers, MemoryDisk, Persistence, Priority, WorldShape, encode_bodies,
 };
 use bonfire_store::disk::Access;
 use bonfire_testkit::disk::{CrashDisk, Operation, Random};
@@ -335,6 +337,29 @@ fn a_worker_and_a_store_in_memory_have_all_dimensions() {
     let disk = MemoryDisk::new();
     world.backup_on(&disk, NAME, |_, _| {}).unwrap();
     assert_eq!(open(&disk).read_entities(cube(1, 2, -3)).unwrap(), Some(snapshot(1)));
+}
+
+/// Another program has listed a body twice, and the index is lost.
+#[test]
+fn a_body_that_an_undeclared_dimension_lists_too_keeps_no_save_from_being_made() {
+    let frames = MemoryFrames::new();
+    let world = options().open_in(frames.clone()).unwrap();
+    world
+        .edit()
+        .put_body(body(1, [1.0, 1.0]))
+        .put_body_in(SQUARES, body(2, [1.0, 1.0]))
+        .commit(Durability::Synced)
+        .unwrap();
+    let key = FrameKey::new(FrameKind::Bodies, square(0, 0));
+    let data = encode_bodies(&[body(1, [1.0, 1.0])], 4).unwrap();
+    let index = frames.list(FrameKind::Ids, &ChunkRect::ALL);
+    let removed = index.into_iter().map(|(pos, _)| FrameKey::new(FrameKind::Ids, pos)).collect();
+    let change = FrameChange { frames: vec![NewFrame { key, tag: FrameTag::default(), data }], removed };
+    frames.commit(change, Durability::Synced).unwrap();
+    let world = support::options().open_in(frames).unwrap();
+    world.edit().put_body(body(3, [1.0, 1.0])).commit(Durability::Synced).unwrap();
+    assert_eq!(world.chunk_of_body(BodyId(1)).unwrap(), Some(ChunkPos::new(0, 0)));
+    assert_eq!(world.read_bodies((0, 0)).unwrap().len(), 2);
 }
 
 #[test]

@@ -1,0 +1,392 @@
+//! Files of version 2: which saves make one, what a build that does not know a dimension does with it, and what is noticed of changes.
+
+mod support;
+
+use bonfire_chunks::{
+    BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Dimension, Durability, Layer, Layers, MemoryDisk,
+    OpenReport, Persistence,
+};
+use bonfire_store::disk::{Access, Disk};
+use bonfire_testkit::disk::Random;
+use support::{body, layers, noise, snapshot};
+
+const NAME: &str = "world.save";
+const CUBES: u32 = 3;
+const CUBE_BYTES: usize = 4 * 4 * 4;
+const SQUARES: u32 = 4;
+
+fn gas() -> Layers {
+    Layers::new().with(Layer::new("gas", 1).persistence(Persistence::Always))
+}
+
+/// A game of one dimension, and the next release of it.
+fn first_release() -> ChunkOptions {
+    support::options()
+}
+
+fn next_release() -> ChunkOptions {
+    let cubes = Dimension::new(gas()).chunk_size(4).tile_size(2).three_dimensional().new_world_seed(666);
+    first_release().dimension(CUBES, cubes).dimension(SQUARES, Dimension::new(layers()).chunk_size(16))
+}
+
+fn open(options: &ChunkOptions, disk: &MemoryDisk, access: Access) -> ChunkWorld {
+    let world = options.open_on(disk.clone(), NAME, access).unwrap();
+    assert_eq!(world.report(), &OpenReport::default());
+    world
+}
+
+fn bytes(disk: &MemoryDisk) -> Vec<u8> {
+    let file = disk.open(NAME, Access::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn version(disk: &MemoryDisk) -> u8 {
+    bytes(disk)[4]
+}
+
+fn cube(x: i32, y: i32, z: i32) -> ChunkPos {
+    ChunkPos::new_3d(x, y, z).in_dimension(CUBES)
+}
+
+fn gas_of(age: u64) -> Vec<u8> {
+    Random::new(age).bytes(CUBE_BYTES)
+}
+
+fn put(world: &ChunkWorld, pos: impl Into<ChunkPos>, cells: Vec<u8>) {
+    world.edit().put(pos, cells).commit(Durability::Synced).unwrap();
+}
+
+/// A file of the first release, with pins.
+fn old_file() -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let world = open(&first_release(), &disk, Access::Write);
+    put(&world, (0, 0), noise(1));
+    world.pin("one", b"day 1").unwrap();
+    put(&world, (0, 0), noise(2));
+    put(&world, (1, 0), noise(3));
+    world.pin("two", b"day 2").unwrap();
+    put(&world, (1, 0), noise(4));
+    world.close().unwrap();
+    disk
+}
+
+fn check_old_content(world: &ChunkWorld) {
+    assert_eq!((world.read((0, 0)).unwrap(), world.read((1, 0)).unwrap()), (Some(noise(2)), Some(noise(4))));
+    let [one, two] = ["one", "two"].map(|name| world.at(name).unwrap());
+    assert_eq!((one.read((0, 0)).unwrap(), one.read((1, 0)).unwrap()), (Some(noise(1)), None));
+    assert_eq!((two.read((0, 0)).unwrap(), two.read((1, 0)).unwrap()), (Some(noise(2)), Some(noise(3))));
+    assert_eq!(
+        world.pins().iter().map(|pin| pin.metadata.as_slice()).collect::<Vec<_>>(),
+        [b"day 1", b"day 2"]
+    );
+}
+
+#[test]
+fn opening_changes_nothing_and_saves_that_need_no_depth_leave_the_version() {
+    let disk = old_file();
+    let before = bytes(&disk);
+    for access in [Access::Read, Access::Write] {
+        let world = open(&next_release(), &disk, access);
+        check_old_content(&world);
+        assert_eq!(world.read(cube(0, 0, 0)).unwrap(), None);
+        assert!(world.load(cube(1, 1, 1)).unwrap().cells().iter().all(|cell| *cell == 0));
+        world.close().unwrap();
+        assert_eq!(bytes(&disk), before, "{access:?}");
+    }
+    // The same saves by both releases have the same bytes, but for the time.
+    let save = |options: &ChunkOptions| {
+        let disk = MemoryDisk::with_files([(NAME.to_owned(), before.clone())]);
+        let world = open(options, &disk, Access::Write);
+        put(&world, (5, 5), noise(5));
+        world.pin("three", []).unwrap();
+        world
+            .edit()
+            .put_body(body(1, [1.0, 1.0]))
+            .put_entities((0, 0), snapshot(1))
+            .commit(Durability::Synced)
+            .unwrap();
+        world.compact(|_, _| {}).unwrap();
+        world.close().unwrap();
+        (version(&disk), bytes(&disk).len())
+    };
+    assert_eq!(save(&next_release()), save(&first_release()));
+    assert_eq!(save(&next_release()).0, 1);
+    let new = MemoryDisk::new();
+    open(&first_release(), &new, Access::Write).close().unwrap();
+    assert_eq!(version(&new), 1);
+    let new = MemoryDisk::new();
+    open(&next_release(), &new, Access::Write).close().unwrap();
+    assert_eq!(version(&new), 2);
+}
+
+#[test]
+fn the_first_save_with_depth_makes_a_file_of_version_2_that_keeps_pins() {
+    for with_pin in [false, true] {
+        let disk = old_file();
+        let world = open(&next_release(), &disk, Access::Write);
+        let mut edit = world.edit();
+        edit.put(cube(0, 0, -1), gas_of(1));
+        if with_pin {
+            edit.pin("three", b"day 3");
+        }
+        edit.commit(Durability::Synced).unwrap();
+        drop(edit);
+        assert_eq!(version(&disk), 2);
+        world.unpin("three").unwrap();
+        check_old_content(&world);
+        assert_eq!(world.at("two").unwrap().read(cube(0, 0, -1)).unwrap(), None);
+        drop(world);
+        let world = open(&next_release(), &disk, Access::Write);
+        check_old_content(&world);
+        assert_eq!(world.read(cube(0, 0, -1)).unwrap(), Some(gas_of(1)));
+        // It stays one, whatever is removed.
+        world.return_to("two").unwrap();
+        world.compact(|_, _| {}).unwrap();
+        assert_eq!((version(&disk), world.read(cube(0, 0, -1)).unwrap()), (2, None));
+    }
+}
+
+#[test]
+fn a_plain_file_has_one_dimension_and_two_coordinates() {
+    for options in [next_release().compat(), first_release().three_dimensional().chunk_size(16).compat()] {
+        let error = options.open_on(MemoryDisk::new(), NAME, Access::Write).unwrap_err();
+        assert!(error.is_misuse() && error.to_string().contains("leave `compat` out"), "{error}");
+    }
+    // A file that is plain already, opened by a game that has more dimensions.
+    let disk = MemoryDisk::new();
+    let world = open(&first_release().compat(), &disk, Access::Write);
+    put(&world, (0, 0), noise(1));
+    world.close().unwrap();
+    drop(world);
+    let world = open(&next_release(), &disk, Access::Write);
+    let error = world.edit().put(cube(0, 0, 0), gas_of(1)).commit(Durability::Synced).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("plain layout"), "{error}");
+    put(&world, (1, 0), noise(2));
+    drop(world);
+    let world = open(&first_release(), &disk, Access::Write);
+    assert_eq!((world.read((1, 0)).unwrap(), world.info().compat), (Some(noise(2)), true));
+}
+
+/// A file of the next release, with something in each dimension.
+fn new_file() -> MemoryDisk {
+    let disk = old_file();
+    let world = open(&next_release(), &disk, Access::Write);
+    let mut edit = world.edit();
+    edit.put(cube(0, 0, -1), gas_of(1)).put_entities(cube(0, 0, -1), snapshot(1));
+    let square = ChunkPos::new(2, 2).in_dimension(SQUARES);
+    edit.put(square, noise(7)).put_bodies(square, [body(9, [33.0, 33.0])]);
+    edit.commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    disk
+}
+
+fn check_new_content(world: &ChunkWorld) {
+    check_old_content(world);
+    let square = ChunkPos::new(2, 2).in_dimension(SQUARES);
+    assert_eq!(world.read(cube(0, 0, -1)).unwrap(), Some(gas_of(1)));
+    assert_eq!(world.read_entities(cube(0, 0, -1)).unwrap(), Some(snapshot(1)));
+    assert_eq!(world.read(square).unwrap(), Some(noise(7)));
+    assert_eq!(world.read_bodies(square).unwrap(), [body(9, [33.0, 33.0])]);
+    assert_eq!(world.shape(CUBES).unwrap().seed, 666);
+}
+
+#[test]
+fn a_dimension_that_a_build_does_not_declare_stays_in_the_file() {
+    let disk = new_file();
+    let world = open(&first_release(), &disk, Access::Write);
+    check_old_content(&world);
+    assert!(world.read(cube(0, 0, -1)).unwrap_err().is_misuse());
+    assert!(world.edit().put_body(body(9, [1.0, 1.0])).commit(Durability::Synced).unwrap_err().is_misuse());
+    let report = world.check(|_, _| {});
+    assert!(report.damaged.is_empty(), "{:?}", report.damaged);
+    assert_eq!(report.unchecked, 4, "cells, bodies and entities of other dimensions");
+    // Saves, pins, compactions and copies go on.
+    world.edit().put((6, 6), noise(6)).put_body(body(1, [1.0, 1.0])).commit(Durability::Synced).unwrap();
+    world.pin("three", []).unwrap();
+    world.compact(|_, _| {}).unwrap();
+    world.edit().put((6, 6), noise(8)).commit(Durability::Synced).unwrap();
+    assert_eq!(world.upgrade_all(|_, _| {}).unwrap(), 0);
+    world.backup_on(&disk, "backup", |_, _| {}).unwrap();
+    world.unpin("three").unwrap();
+    world.close().unwrap();
+    drop(world);
+    check_new_content(&open(&next_release(), &disk, Access::Write));
+    let backup = next_release().open_on(disk, "backup", Access::Write).unwrap();
+    assert_eq!(backup.at("three").unwrap().read((6, 6)).unwrap(), Some(noise(6)));
+    assert!(backup.unpin("three").unwrap());
+    check_new_content(&backup);
+    assert!(backup.check(|_, _| {}).damaged.is_empty());
+}
+
+/// Numbers of versions in headers whose checksum is right.
+#[test]
+fn a_later_version_is_newer_and_a_wrong_one_makes_nothing_up() {
+    let with_version = |version: u16| {
+        let mut bytes = bytes(&new_file());
+        bytes[4..6].copy_from_slice(&version.to_le_bytes());
+        let check = crc32c::crc32c(&bytes[..61]).to_le_bytes();
+        bytes[61..64].copy_from_slice(&check[..3]);
+        MemoryDisk::with_files([(NAME.to_owned(), bytes)])
+    };
+    for (version, access) in [(3, Access::Read), (3, Access::Write), (u16::MAX, Access::Write)] {
+        let error = next_release().open_on(with_version(version), NAME, access).unwrap_err();
+        assert!(error.is_newer_format() && error.to_string().contains(&version.to_string()), "{error}");
+    }
+    check_new_content(&open(&next_release(), &with_version(2), Access::Write));
+    for version in [0, 1] {
+        for access in [Access::Read, Access::Write] {
+            let Ok(world) = next_release().open_on(with_version(version), NAME, access) else { continue };
+            for pos in world.iter() {
+                let expected = match (pos.dimension, pos.x, pos.z) {
+                    (0, 0, 0) => noise(2),
+                    (0, 1, 0) => noise(4),
+                    (CUBES, 0, -1) => gas_of(1),
+                    (SQUARES, 2, 0) => noise(7),
+                    _ => panic!("{pos} was never saved"),
+                };
+                assert_eq!(world.read(pos).ok().flatten(), Some(expected), "version {version}: {pos}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_hears_of_dimensions_that_come_while_it_reads() {
+    let disk = old_file();
+    let reader = open(&next_release(), &disk, Access::Read);
+    let older = open(&first_release(), &disk, Access::Read);
+    let stranger = Dimension::new(gas()).chunk_size(8).tile_size(2).three_dimensional();
+    let stranger = open(&first_release().dimension(CUBES, stranger), &disk, Access::Read);
+    let rolled = Dimension::new(gas()).chunk_size(4).tile_size(2).three_dimensional().new_world_seed(12);
+    let writer = open(&first_release().dimension(CUBES, rolled), &disk, Access::Write);
+    put(&writer, cube(0, 0, -1), gas_of(1));
+    for world in [&reader, &older] {
+        world.refresh().unwrap();
+        check_old_content(world);
+    }
+    assert_eq!(reader.read(cube(0, 0, -1)).unwrap(), Some(gas_of(1)));
+    assert_eq!(reader.shape(CUBES).unwrap().seed, 12, "the one of the file");
+    assert_eq!(reader.info().other_dimensions[0].seed, 12);
+    assert!(older.read(cube(0, 0, -1)).unwrap_err().is_misuse());
+    let error = stranger.refresh().unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("has 4 cells"), "{error}");
+    let again = open(&next_release(), &disk, Access::Read);
+    assert_eq!(again.shape(CUBES).unwrap().seed, 12);
+}
+
+/// A release that has rolled another seed for cubes than this one would.
+fn other_seed() -> ChunkOptions {
+    let cubes = Dimension::new(gas()).chunk_size(4).tile_size(2).three_dimensional().new_world_seed(12);
+    next_release().dimension(CUBES, cubes)
+}
+
+/// Where the trailers of the settings of other dimensions than the first one begin.
+fn settings(bytes: &[u8]) -> Vec<usize> {
+    let is_settings = |at: &usize| bytes[*at..].starts_with(&[0x9B, b'B', b'N', b'F', 7 | 64]);
+    (0..bytes.len() - 5).filter(is_settings).collect()
+}
+
+/// Once there is room, both copies of the settings of a dimension are so far apart that one piece of damage does not meet both.
+#[test]
+fn the_settings_of_each_dimension_survive_a_piece_of_damage() {
+    let disk = MemoryDisk::new();
+    // A table that grows would move the first frames of the file.
+    let world = open(&other_seed().table_capacity(200), &disk, Access::Write);
+    (0..80).for_each(|x| put(&world, (x, 0), noise(x as u64)));
+    put(&world, cube(0, 0, -1), gas_of(1));
+    world.close().unwrap();
+    drop(world);
+    let whole = bytes(&disk);
+    let settings = settings(&whole);
+    assert!(settings.len() >= 4, "{settings:?}");
+    for at in settings {
+        let mut damaged = whole.clone();
+        let end = (at + 1500).min(whole.len());
+        damaged[at - 1500..end].fill(0xEE);
+        let disk = MemoryDisk::with_files([(NAME.to_owned(), damaged)]);
+        let world = next_release().open_on(disk, NAME, Access::Write).unwrap();
+        assert_eq!(world.shape(CUBES).unwrap().seed, 12, "byte {at}");
+        assert_eq!(world.read((40, 0)).unwrap(), Some(noise(40)), "byte {at}");
+    }
+}
+
+/// With a seed and layers that the game makes up, cells would be read as something else.
+#[test]
+fn a_dimension_whose_settings_are_lost_is_refused() {
+    let disk = MemoryDisk::new();
+    let world = open(&other_seed(), &disk, Access::Write);
+    put(&world, cube(0, 0, -1), gas_of(1));
+    put(&world, (0, 0), noise(1));
+    world.close().unwrap();
+    drop(world);
+    let mut damaged = bytes(&disk);
+    settings(&damaged).into_iter().for_each(|at| damaged[at + 28] ^= 1);
+    for access in [Access::Read, Access::Write] {
+        let disk = MemoryDisk::with_files([(NAME.to_owned(), damaged.clone())]);
+        let error = next_release().open_on(disk.clone(), NAME, access).unwrap_err();
+        assert!(
+            error.is_corrupt() && error.to_string().contains("settings of dimension 3 are lost"),
+            "{error}"
+        );
+        // The others are there for a game that does without it.
+        let world = first_release().open_on(disk, NAME, access).unwrap();
+        assert_eq!(world.read((0, 0)).unwrap(), Some(noise(1)));
+    }
+}
+
+#[cfg(feature = "seal")]
+#[test]
+fn a_sealed_world_proves_in_which_dimension_and_how_deep_a_chunk_is() {
+    use bonfire_store::SealKey;
+    let options = || next_release().sealed(SealKey::from_bytes([1; 32]));
+    let disk = MemoryDisk::new();
+    let world = open(&options(), &disk, Access::Write);
+    let places =
+        [cube(5, 6, -1), cube(5, 6, 1), ChunkPos::new(5, 6).in_dimension(SQUARES), ChunkPos::new(5, 6)];
+    let mut edit = world.edit();
+    edit.put(places[0], gas_of(1))
+        .put(places[1], gas_of(2))
+        .put(places[2], noise(3))
+        .put(places[3], noise(4));
+    edit.commit(Durability::Synced).unwrap();
+    drop(edit);
+    world.close().unwrap();
+    drop(world);
+    let check = |world: &ChunkWorld| {
+        let found = places.map(|pos| world.read(pos).unwrap());
+        assert_eq!(found, [gas_of(1), gas_of(2), noise(3), noise(4)].map(Some));
+    };
+    check(&open(&options(), &disk, Access::Write));
+    let whole = bytes(&disk);
+    assert!(!whole.windows(16).any(|window| window == &noise(3)[..16]), "it is sealed");
+    // Whoever has no key mends all checksums.
+    let mut found = 0;
+    let chunks =
+        (0..whole.len() - 5).filter(|at| whole[*at..].starts_with(&[0x9B, b'B', b'N', b'F', 1 | 64]));
+    for trailer in chunks.collect::<Vec<_>>() {
+        for (at, mask) in [(trailer - 8, 0xFE_u8), (trailer - 4, 7), (trailer - 8, 2)] {
+            let mut forged = whole.clone();
+            forged[at] ^= mask;
+            let len = u32::from_le_bytes(forged[trailer + 16..trailer + 20].try_into().unwrap()) as usize;
+            let crc = crc32c::crc32c(&forged[trailer - len..trailer + 28]).to_le_bytes();
+            forged[trailer + 28..trailer + 32].copy_from_slice(&crc);
+            let disk = MemoryDisk::with_files([(NAME.to_owned(), forged)]);
+            // Found at once, or salvaged without the chunk.
+            let salvaged = options().salvage().open_on(disk, NAME, Access::Read).unwrap();
+            for (pos, cells) in places.iter().zip([gas_of(1), gas_of(2), noise(3), noise(4)]) {
+                match salvaged.read(*pos) {
+                    Ok(read) => assert_eq!(read, Some(cells), "{pos}"),
+                    Err(_) => found += 1,
+                }
+            }
+            assert!(salvaged.range(ChunkRect::ALL).iter().all(|pos| places.contains(pos)));
+        }
+    }
+    assert_eq!(found, 9, "each forgery costs its chunk");
+    let world = open(&options(), &disk, Access::Write);
+    world.compact(|_, _| {}).unwrap();
+    check(&world);
+    assert_eq!(world.chunk_of_body(BodyId(1)).unwrap(), None);
+}
