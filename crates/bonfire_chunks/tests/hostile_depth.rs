@@ -81,10 +81,13 @@ fn survive(bytes: &[u8]) -> Vec<Result<ChunkWorld>> {
             check_cells(&world);
             let _ = (world.info(), world.check(|_, _| {}));
             if access == Access::Write {
-                use_it(&world);
+                let before = use_it(&world);
                 drop(world);
                 let world = options.open_on(disk, NAME, access).expect("we have written it");
                 check_cells(&world);
+                for (pos, cells) in before {
+                    assert_eq!(world.read(pos).unwrap(), Some(cells), "{pos}");
+                }
                 results.push(Ok(world));
             } else {
                 results.push(Ok(world));
@@ -94,8 +97,8 @@ fn survive(bytes: &[u8]) -> Vec<Result<ChunkWorld>> {
     results
 }
 
-/// Saves, checkpoints and compactions: what can be read goes through all of them.
-fn use_it(world: &ChunkWorld) {
+/// Saves, checkpoints and compactions: what can be read goes through all of them. Returns it.
+fn use_it(world: &ChunkWorld) -> Vec<(ChunkPos, Vec<u8>)> {
     // What is damaged is set aside.
     let read = || -> Vec<_> { world.iter().filter_map(|pos| Some((pos, world.read(pos).ok()??))).collect() };
     let before = read();
@@ -112,6 +115,7 @@ fn use_it(world: &ChunkWorld) {
     let _ = world.return_to("of today");
     check_cells(world);
     let _ = world.close();
+    before
 }
 
 #[test]
@@ -196,9 +200,14 @@ fn a_depth_that_is_cut_is_none() {
         file.table.push(Entry { kind: CHUNK, depth: Some((7, CUBES)), ..entry });
         survive(&file.finish());
     }
+    // The size word before so short a frame would be its z.
+    let mut file = file();
+    let entry = file.append(CHUNK | HAS_DEPTH, (1, 1), [0, 1, 0], &CUBES.to_le_bytes());
+    file.table.push(Entry { kind: CHUNK, depth: Some((36, CUBES)), ..entry });
+    survive(&file.finish());
     // The last entry of a list says that a depth follows, and it is the end.
     for len in 24..32 {
-        let mut file = file();
+        let mut file = self::file();
         let entry = flat_chunk(&mut file, (0, 0));
         let deep = Entry { kind: CHUNK, depth: Some((7, CUBES)), ..entry }.of_list();
         let side = [&0_u64.to_le_bytes()[..], &1_u32.to_le_bytes(), &deep[..len]].concat();
