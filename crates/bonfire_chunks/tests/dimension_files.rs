@@ -276,6 +276,49 @@ fn a_reader_hears_of_dimensions_that_come_while_it_reads() {
     assert_eq!(again.shape(CUBES).unwrap().seed, 12);
 }
 
+/// A file of version 2 that an earlier build has written: three dimensions, one of them of cubes, two pins and a return. To write it
+/// anew: `BONFIRE_WRITE_FIXTURES=1 cargo test -p bonfire_chunks --test dimension_files`.
+#[test]
+fn a_golden_file_of_version_2_is_read_and_goes_on() {
+    let path = format!("{}/../../fixtures/chunks/dimensions.world", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("BONFIRE_WRITE_FIXTURES").is_some() {
+        let disk = new_file();
+        let world = open(&next_release(), &disk, Access::Write);
+        world.pin("three", b"day 3").unwrap();
+        let square = ChunkPos::new(2, 2).in_dimension(SQUARES);
+        let mut future = world.edit();
+        future.put(cube(0, 0, -1), gas_of(2)).put(cube(-4, 5, 6), gas_of(3)).remove(square);
+        future.commit(Durability::Synced).unwrap();
+        drop(future);
+        world.return_to("three").unwrap();
+        put(&world, cube(7, 7, -7), gas_of(4));
+        world.close().unwrap();
+        std::fs::write(&path, bytes(&disk)).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!((golden[4], golden[6]), (2, 1 | 16), "version and flags");
+    let disk = MemoryDisk::with_files([(NAME.to_owned(), golden)]);
+    let check = |world: &ChunkWorld| {
+        let three = world.at("three").unwrap();
+        assert_eq!(three.read(cube(0, 0, -1)).unwrap(), Some(gas_of(1)));
+        assert_eq!((three.len(), three.contains(cube(7, 7, -7))), (4, false));
+        assert_eq!(world.read(cube(7, 7, -7)).unwrap(), Some(gas_of(4)));
+        assert_eq!((world.len(), world.contains(cube(-4, 5, 6))), (5, false));
+        assert_eq!(world.chunk_of_body(BodyId(9)).unwrap(), Some(ChunkPos::new(2, 2).in_dimension(SQUARES)));
+        assert!(world.check(|_, _| {}).damaged.is_empty());
+    };
+    check(&open(&next_release(), &disk, Access::Read));
+    let world = open(&next_release(), &disk, Access::Write);
+    check(&world);
+    world.compact(|_, _| {}).unwrap();
+    drop(world);
+    let world = open(&next_release(), &disk, Access::Write);
+    check(&world);
+    assert!(world.unpin("three").unwrap());
+    world.edit().remove(cube(7, 7, -7)).commit(Durability::Synced).unwrap();
+    check_new_content(&world);
+}
+
 /// A release that has rolled another seed for cubes than this one would.
 fn other_seed() -> ChunkOptions {
     let cubes = Dimension::new(gas()).chunk_size(4).tile_size(2).three_dimensional().new_world_seed(12);
