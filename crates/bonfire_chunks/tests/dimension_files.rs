@@ -3,8 +3,8 @@
 mod support;
 
 use bonfire_chunks::{
-    BodyId, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, Dimension, Durability, Layer, Layers, MemoryDisk,
-    OpenReport, Persistence,
+    BodyId, ChunkOptions, ChunkPos, ChunkWorld, Dimension, Durability, Layer, Layers, MemoryDisk, OpenReport,
+    Persistence,
 };
 use bonfire_store::disk::{Access, Disk};
 use bonfire_testkit::disk::Random;
@@ -438,7 +438,10 @@ fn a_sealed_world_proves_in_which_dimension_and_how_deep_a_chunk_is() {
             }
         }
         assert_eq!(lost, places.len(), "each forgery costs its chunk: {places:?}");
-        let made_up = salvaged.range(ChunkRect::ALL).into_iter().filter(|pos| !self::places().contains(pos));
+        let made_up = salvaged
+            .range(bonfire_chunks::ChunkRect::ALL)
+            .into_iter()
+            .filter(|pos| !self::places().contains(pos));
         assert!(made_up.into_iter().all(|pos| salvaged.read(pos).is_err()));
     }
     let world = open(&options(), &disk, Access::Write);

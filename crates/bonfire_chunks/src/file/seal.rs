@@ -150,10 +150,13 @@ impl Seal {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "seal"))]
 mod tests {
-    use super::*;
+    use bonfire_store::SealKey;
+
     use crate::ChunkPos;
+    use crate::file::seal::{FrameIdentity, Seal};
+    use crate::format::{FrameKey, FrameKind, FrameTag};
 
     #[test]
     fn a_frame_is_bound_to_all_of_its_place() {
