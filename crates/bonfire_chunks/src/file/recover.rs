@@ -27,7 +27,7 @@ use super::side_index::{SideEntries, SideIndexChain};
 use crate::ChunkPos;
 use crate::format::{
     Commit, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError, Proof,
-    SIZE_BYTES,
+    SIZE_BYTES, Version,
 };
 
 /// A file, as far as it is whole.
@@ -58,6 +58,21 @@ pub(super) struct Recovered {
 }
 
 impl Recovered {
+    /// Leaves out places that files of version 1 do not have: somebody has put together such a file by hand.
+    fn forget_depth(&mut self) {
+        self.report.damaged.retain(|frame| frame.key.pos.is_flat());
+        let deep: Vec<FrameKey> =
+            self.indices.iter().map(|(key, _)| key).filter(|key| !key.pos.is_flat()).collect();
+        if deep.is_empty() {
+            return;
+        }
+        for key in deep {
+            self.indices.remove(key);
+        }
+        self.indices.sort();
+        (self.side, self.repair) = (None, self.repair.max(Repair::Checkpoint));
+    }
+
     /// Returns true for a sealed file of version 1.
     pub(super) fn is_seal_outdated(&self) -> bool {
         self.seal.as_deref().is_some_and(Seal::is_outdated)
@@ -99,6 +114,9 @@ pub(super) fn recover(file: &dyn DiskFile, options: &RecoverOptions<'_>) -> Resu
         None => (header_of_last_save(&mut scanner, &mut seal)?, true),
     };
     let mut recovered = Recovery { scanner: &mut scanner, seal: &mut seal, options }.run(header.as_ref())?;
+    if header.as_ref().is_some_and(|header| header.version == Version::Flat) {
+        recovered.forget_depth();
+    }
     recovered.report.header_rebuilt = is_rebuilt;
     if is_rebuilt {
         // The copy may be older than the header was: that says nothing about how the world was left.
