@@ -1,18 +1,36 @@
 //! Any bytes as what a file says of its pins: names, lists and returns, in frames that are whole. The present is read as it was, chunks
-//! of pins are those of their places or errors, and the file goes on being used.
+//! of pins are those of their places or errors, and the file goes on being used. A first byte that is odd makes it a file of version 2.
 #![no_main]
 
 #[path = "../../crates/bonfire_chunks/tests/crafted/mod.rs"]
 mod crafted;
 
-use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability, Layer, Layers, Persistence};
+use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkWorld, Dimension, Durability, Layer, Layers, Persistence};
 use bonfire_store::disk::{Access, MemoryDisk};
-use crafted::{CHUNK_BYTES, File, NAME, SIZE};
+use crafted::{CHUNK, CHUNK_BYTES, File, NAME, SETTINGS, SIZE, settings};
 use libfuzzer_sys::fuzz_target;
 
-fn options() -> ChunkOptions {
-    let material = Layer::new("m", 1).persistence(Persistence::Always);
-    ChunkOptions::new(Layers::new().with(material)).chunk_size(SIZE).tile_size(2).threads(1)
+/// The dimension of cubes that files of version 2 have.
+const CUBES: u32 = 1;
+
+fn options(is_deep: bool) -> ChunkOptions {
+    let layers = || Layers::new().with(Layer::new("m", 1).persistence(Persistence::Always));
+    let options = ChunkOptions::new(layers()).chunk_size(SIZE).tile_size(2).threads(1);
+    let cubes = Dimension::new(layers()).chunk_size(2).tile_size(2).three_dimensional();
+    if is_deep { options.dimension(CUBES, cubes) } else { options }
+}
+
+/// Makes it a file of version 2, with a cube of the present and one that only pins may have.
+fn add_cubes(file: &mut File) {
+    file.header.version = 2;
+    let of_cubes = [settings(2), vec![2, 1, 0, 3]].concat();
+    for y in 0..2 {
+        let entry = file.append_deep(SETTINGS, (0, y), (0, CUBES), [0; 3], &of_cubes);
+        file.side.push(entry);
+    }
+    let cube = file.append_deep(CHUNK, (4, 0), (-1, CUBES), [2, 1, 0], &[4; 8]);
+    file.table.push(cube);
+    file.append_deep(CHUNK, (5, 0), (2, CUBES), [2, 1, 0], &[5; 8]);
 }
 
 /// Chunks of a pin have the number of their column in all cells, or cannot be read.
@@ -26,18 +44,27 @@ fn check_pins(world: &ChunkWorld) {
     }
 }
 
-fn check_present(world: &ChunkWorld) {
+fn check_present(world: &ChunkWorld, is_deep: bool) {
+    if is_deep {
+        let cube = ChunkPos::new_3d(4, 0, -1).in_dimension(CUBES);
+        assert_eq!(world.read(cube).ok().flatten(), Some(vec![4; 8]));
+    }
     for x in 0..3 {
         assert_eq!(world.read((x, 0)).ok().flatten(), Some(vec![x as u8; CHUNK_BYTES]));
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    let Some((mode, bytes)) = bytes.split_first() else { return };
+    let is_deep = mode & 1 == 1;
     let mut file = File::new(8);
     (0..3).for_each(|x| _ = file.chunk((x, 0), x as u8));
-    // A chunk that the present has not: it begins at byte 572, and mutations find it.
+    // A chunk that the present has not: it begins at byte 590, and mutations find it.
     file.chunk((7, 1), 7);
     file.table.pop();
+    if is_deep {
+        add_cubes(&mut file);
+    }
     file.header.flags |= 16;
     let mut rest = bytes;
     // Kind, number, part, length, data.
@@ -49,11 +76,11 @@ fuzz_target!(|bytes: &[u8]| {
         rest = behind;
     }
     let disk = MemoryDisk::with_files([(NAME.to_owned(), file.finish())]);
-    let Ok(world) = options().open_on(disk.clone(), NAME, Access::Write) else { return };
-    check_present(&world);
+    let Ok(world) = options(is_deep).open_on(disk.clone(), NAME, Access::Write) else { return };
+    check_present(&world, is_deep);
     check_pins(&world);
     world.compact(|_, _| {}).expect("a disk in memory");
-    check_present(&world);
+    check_present(&world, is_deep);
     check_pins(&world);
     for (number, pin) in world.pins().into_iter().enumerate() {
         let _ = world.return_to(&pin.name);
@@ -64,7 +91,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     drop(world);
-    let world = options().open_on(disk, NAME, Access::Write).expect("it was written by this version");
+    let world = options(is_deep).open_on(disk, NAME, Access::Write).expect("it was written by this version");
     assert!(world.report().damaged.is_empty());
     check_pins(&world);
 });

@@ -22,6 +22,7 @@ mod chunk_data;
 mod chunk_load_rows;
 #[cfg(feature = "peers")]
 mod chunk_peers;
+mod chunk_pin_rows;
 mod chunk_rows;
 mod compare;
 mod core_rows;
@@ -115,7 +116,7 @@ fn ratios(arguments: &RatiosArguments) {
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
     let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(chunk_load_rows::rows());
-    let rows = rows.chain(sync_rows::rows());
+    let rows = rows.chain(chunk_pin_rows::rows()).chain(sync_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows()).chain(hecs_peers::rows()).chain(chunk_peers::rows());
     #[cfg(feature = "replicon")]

@@ -22,6 +22,10 @@ const LAZY: Plan = Plan { shape: Shape::PLAIN, pins_percent: 0 };
 const IN_STEPS: Plan =
     Plan { shape: Shape { compacts: true, step_bytes: 600, ..Shape::PLAIN }, pins_percent: 0 };
 const PINNED: Plan = Plan { pins_percent: 60, ..LAZY };
+/// After the first sessions the world has more dimensions, so that a save writes the file anew.
+const DEEP: Plan = Plan { shape: Shape { deep: true, ..Shape::PLAIN }, pins_percent: 30 };
+/// The first save of a world with more dimensions that has them.
+const DEEP_AFTER: usize = 3;
 
 /// What a script on a broken disk comes to.
 struct Found {
@@ -38,15 +42,17 @@ fn explore(breakage: Breakage, plan: Plan, seed: u64, saves: usize, states: usiz
     let mut random = Random::new(seed);
     let disk = CrashDisk::with_files([(format!("{NAME}.lock"), Vec::new())]);
     let broken = std::sync::Arc::new(BrokenDisk::new(disk.clone(), breakage));
-    let open = || shape.open(Shared(broken.clone())).expect("the disk says that all is well");
+    let open = |shape: Shape| shape.open(Shared(broken.clone())).expect("the disk says that all is well");
     let (mut history, mut model) = (History::default(), Model::default());
     history.begin(&model);
-    let mut world = open();
+    let flat = Shape { deep: false, ..shape };
+    let mut world = open(flat);
     history.end(disk.operation_count(), true);
     for number in 0..saves {
-        if number % 5 == 3 {
+        let shape = if number < DEEP_AFTER { flat } else { shape };
+        if number % 5 == DEEP_AFTER {
             drop(world);
-            world = open();
+            world = open(shape);
             Model::of(&world).expect("programs see what they wrote");
         }
         if number % 7 == 5 {
@@ -71,7 +77,7 @@ fn explore(breakage: Breakage, plan: Plan, seed: u64, saves: usize, states: usiz
         for state in explorer.states(&point, states) {
             found.states += 1;
             let disk = state.disk();
-            let tells_of_pins = header_tells_of_pins(&disk);
+            let (tells_of_pins, tells_of_depth) = header_tells_of_pins_and_depth(&disk);
             let opened = shape.open(disk).map_err(|error| error.to_string());
             let checked = opened.and_then(|world| {
                 if !world.report().damaged.is_empty() {
@@ -80,6 +86,9 @@ fn explore(breakage: Breakage, plan: Plan, seed: u64, saves: usize, states: usiz
                 let model = Model::of(&world).map_err(|error| error.to_string())?;
                 if !model.pins.is_empty() && !tells_of_pins {
                     return Err("earlier versions would not see that there are pins".to_owned());
+                }
+                if !tells_of_depth && world.iter().any(|pos| pos.z != 0 || pos.dimension != 0) {
+                    return Err("earlier versions would not see that there are dimensions".to_owned());
                 }
                 is_among(&model, history.allowed(point.after()))
             });
@@ -92,11 +101,14 @@ fn explore(breakage: Breakage, plan: Plan, seed: u64, saves: usize, states: usiz
     found
 }
 
-/// Returns true if those who do not know pins refuse the file: one that has no header yet, or whose header says that it has some.
-fn header_tells_of_pins(disk: &dyn Disk) -> bool {
+/// Returns whether those who do not know pins refuse the file, and those who do not know dimensions: one that has no header yet,
+/// or whose header says that it has some.
+fn header_tells_of_pins_and_depth(disk: &dyn Disk) -> (bool, bool) {
     let mut header = [0; 64];
-    let read = disk.open(NAME, Access::Read).and_then(|file| file.read_exact_at(&mut header, 0));
-    read.is_err() || header[6] & 16 != 0
+    match disk.open(NAME, Access::Read).and_then(|file| file.read_exact_at(&mut header, 0)) {
+        Ok(()) => (header[6] & 16 != 0, header[4] == 2),
+        Err(_) => (true, true),
+    }
 }
 
 /// A disk that several worlds use, one after the other.
@@ -138,7 +150,7 @@ impl<D: bonfire_store::disk::Disk> bonfire_store::disk::Disk for Shared<D> {
 
 #[test]
 fn the_whole_protocol_has_no_wrong_state() {
-    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED, DEEP] {
         let found = explore(Breakage::None, plan, 1, 16, 60);
         assert_eq!((found.wrong, found.why), (0, String::new()), "{plan:?}");
         assert!(found.states > 500, "{}", found.states);
@@ -156,7 +168,7 @@ fn assert_found(breakage: Breakage, plan: Plan) {
 
 #[test]
 fn without_a_sync_it_is_caught() {
-    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED, DEEP] {
         for breakage in [Breakage::NoFileSync, Breakage::NoDirSync, Breakage::NoSyncOfAppends] {
             assert_found(breakage, plan);
         }
@@ -168,7 +180,7 @@ fn without_a_sync_it_is_caught() {
 
 #[test]
 fn swapped_steps_are_caught() {
-    for plan in [EAGER, LAZY, IN_STEPS, PINNED] {
+    for plan in [EAGER, LAZY, IN_STEPS, PINNED, DEEP] {
         for breakage in [Breakage::RenameBeforeFileSync, Breakage::DirSyncBeforeRename] {
             assert_found(breakage, plan);
         }

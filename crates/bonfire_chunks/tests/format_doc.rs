@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bonfire::engine::SnapshotWriter;
 use bonfire::{EntityId, Persist, Registry};
-use bonfire_chunks::{ChunkOptions, ChunkWorld, Durability, Layer};
+use bonfire_chunks::{ChunkOptions, ChunkPos, ChunkWorld, Dimension, Durability, Layer};
 use bonfire_store::disk::{Access, Disk, MemoryDisk};
+use bonfire_testkit::disk::Random;
 use support::{Hills, SIZE, body, layers, noise, options};
 
 const NAME: &str = "w";
@@ -33,13 +34,24 @@ fn crc8(bytes: &[u8]) -> u8 {
     })
 }
 
-type Place = (i32, i32);
+/// x, y, z and dimension.
+type Place = (i32, i32, i32, u32);
+
+/// The bit of a kind that says that z and dimension follow.
+const HAS_DEPTH: u8 = 64;
+
+/// z and dimension, where they are said in their own form: one of them is not 0.
+fn depth(bytes: &[u8]) -> (i32, u32) {
+    assert_ne!(bytes[..8], [0; 8], "a flat place has the short form");
+    (u32_at(bytes, 0).cast_signed(), u32_at(bytes, 4))
+}
 
 /// Offset, bytes, storage, codec and layer set, as all kinds of entries have them.
 type Where = (u64, u32, u8, u8, u8);
 
 struct Header {
     has_pins: bool,
+    entry_bytes: usize,
     count: usize,
     data_start: u64,
     cell_bytes: u8,
@@ -48,15 +60,19 @@ struct Header {
 
 fn header(bytes: &[u8]) -> Header {
     assert_eq!(&bytes[..4], b"PXSW");
-    assert_eq!((u16_at(bytes, 4), u16_at(bytes, 6) & 1, u16_at(bytes, 6) & !0b1_0111), (1, 1, 0));
+    let version = u16_at(bytes, 4);
+    assert!(version == 1 || version == 2 && u16_at(bytes, 6) & 2 == 0, "version 2 is not compat");
+    assert_eq!((u16_at(bytes, 6) & 1, u16_at(bytes, 6) & !0b1_0111), (1, 0));
+    let entry_bytes = if version == 1 { 24 } else { 32 };
     assert_eq!(crc32c::crc32c(&bytes[..61]).to_le_bytes()[..3], bytes[61..64]);
     assert_eq!((u64_at(bytes, 8), u64_at(bytes, 16)), (7, 1_700_000_000), "seed and time");
     assert_eq!((usize::from(u16_at(bytes, 48)), u16_at(bytes, 50)), (SIZE, 4));
     let (count, room) = (u32_at(bytes, 32) as usize, u64::from(u32_at(bytes, 36)));
     let data_start = u64_at(bytes, 40);
-    assert!(24 * count as u64 <= room && 64 + room <= data_start);
+    assert!((entry_bytes * count) as u64 <= room && 64 + room <= data_start);
     Header {
         has_pins: u16_at(bytes, 6) & 16 != 0,
+        entry_bytes,
         count,
         data_start,
         cell_bytes: bytes[52],
@@ -65,15 +81,21 @@ fn header(bytes: &[u8]) -> Header {
 }
 
 fn entry(bytes: &[u8]) -> (u8, Place, Where) {
-    let place = (u32_at(bytes, 0).cast_signed(), u32_at(bytes, 4).cast_signed());
+    let place = (u32_at(bytes, 0).cast_signed(), u32_at(bytes, 4).cast_signed(), 0, 0);
     (bytes[21], place, (u64_at(bytes, 8), u32_at(bytes, 16), bytes[20], bytes[22], bytes[23]))
 }
 
-fn table(bytes: &[u8]) -> BTreeMap<(u8, Place), Where> {
-    let entries: Vec<_> = bytes.chunks_exact(24).map(|bytes| (bytes, entry(bytes))).collect();
-    assert!(entries.iter().all(|(bytes, (crc, ..))| crc8(&bytes[..21]) == *crc));
-    assert!(entries.is_sorted_by_key(|(_, (_, (x, y), _))| (*y, *x)));
-    entries.into_iter().map(|(_, (_, place, at))| ((1, place), at)).collect()
+fn table(bytes: &[u8], entry_bytes: usize) -> BTreeMap<(u8, Place), Where> {
+    let of = |bytes: &[u8]| {
+        let (crc, (x, y, ..), at) = entry(bytes);
+        assert_eq!(crc8(&[&bytes[..21], &bytes[24..]].concat()), crc);
+        let (z, dimension) =
+            if entry_bytes == 24 { (0, 0) } else { (u32_at(bytes, 24).cast_signed(), u32_at(bytes, 28)) };
+        ((x, y, z, dimension), at)
+    };
+    let entries: Vec<(Place, Where)> = bytes.chunks_exact(entry_bytes).map(of).collect();
+    assert!(entries.is_sorted_by_key(|((x, y, z, dimension), _)| (*dimension, *z, *y, *x)));
+    entries.into_iter().map(|(place, at)| ((1, place), at)).collect()
 }
 
 struct Frame {
@@ -93,9 +115,10 @@ fn frame(file: &[u8], offset: u64) -> Frame {
     assert_eq!(u32_at(trailer, 16) as usize, len);
     let crc = u32_at(trailer, 28);
     assert_eq!(crc32c::crc32c(&file[at..at + len + 28]), crc);
+    let (z, dimension) = if trailer[4] & HAS_DEPTH == 0 { (0, 0) } else { depth(&file[at + len - 8..]) };
     Frame {
-        kind: trailer[4],
-        place: (u32_at(trailer, 8).cast_signed(), u32_at(trailer, 12).cast_signed()),
+        kind: trailer[4] & !HAS_DEPTH,
+        place: (u32_at(trailer, 8).cast_signed(), u32_at(trailer, 12).cast_signed(), z, dimension),
         at: (offset, len as u32, trailer[5], trailer[6], trailer[7]),
         generation: u64_at(trailer, 20),
         crc,
@@ -103,18 +126,30 @@ fn frame(file: &[u8], offset: u64) -> Frame {
 }
 
 fn data<'f>(file: &'f [u8], frame: &Frame) -> &'f [u8] {
-    &file[frame.at.0 as usize..][..frame.at.1 as usize]
+    let depth = if (frame.place.2, frame.place.3) == (0, 0) { 0 } else { 8 };
+    &file[frame.at.0 as usize..][..frame.at.1 as usize - depth]
 }
 
-fn list(bytes: &[u8]) -> Vec<((u8, Place), Where)> {
-    bytes.chunks_exact(24).map(entry).map(|(kind, place, at)| ((kind, place), at)).collect()
+/// So many list entries, to the end of the bytes.
+fn list(mut bytes: &[u8], count: u32) -> Vec<((u8, Place), Where)> {
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let (mut kind, mut place, at) = entry(bytes);
+        bytes = &bytes[24..];
+        if kind & HAS_DEPTH != 0 {
+            (place.2, place.3) = depth(bytes);
+            (bytes, kind) = (&bytes[8..], kind & !HAS_DEPTH);
+        }
+        entries.push(((kind, place), at));
+    }
+    assert!(bytes.is_empty());
+    entries
 }
 
 /// The list in the frame at an offset, of a pin or of a return.
 fn counted_list(file: &[u8], offset: u64) -> Vec<((u8, Place), Where)> {
     let bytes = data(file, &frame(file, offset));
-    assert_eq!(bytes.len(), 4 + 24 * u32_at(bytes, 0) as usize);
-    list(&bytes[4..])
+    list(&bytes[4..], u32_at(bytes, 0))
 }
 
 fn check_frame(file: &[u8], key: (u8, Place), at: Where) {
@@ -134,7 +169,7 @@ fn pins(file: &[u8], all: &BTreeMap<(u8, Place), Where>) -> BTreeMap<String, Pin
     let mut places = all.clone();
     places.retain(|key, _| key.0 < 14);
     for number in numbers.into_iter().rev() {
-        let of_copy = |copy: i32| data(file, &frame(file, all[&(14, (number, copy))].0));
+        let of_copy = |copy: i32| data(file, &frame(file, all[&(14, (number, copy, 0, 0))].0));
         let bytes = of_copy(0);
         assert_eq!((bytes[0], bytes), (1, of_copy(1)));
         let name_end = 18 + usize::from(bytes[17]);
@@ -164,7 +199,7 @@ struct Pin {
 /// Where everything is.
 fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
     let header = header(file);
-    let mut all = table(&file[64..64 + 24 * header.count]);
+    let mut all = table(&file[64..64 + header.entry_bytes * header.count], header.entry_bytes);
     let section = frame(file, header.entities);
     assert_eq!(section.kind, 2);
     let low = u64::from(section.place.0.cast_unsigned());
@@ -174,8 +209,7 @@ fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
         let frame = frame(file, side);
         assert_eq!(frame.kind, 10);
         let data = data(file, &frame);
-        assert_eq!(data.len(), 12 + 24 * u32_at(data, 8) as usize);
-        sides.push(list(&data[12..]));
+        sides.push(list(&data[12..], u32_at(data, 8)));
         assert!(u64_at(data, 0) < side, "it leads to the start of the file");
         side = u64_at(data, 0);
     }
@@ -195,7 +229,7 @@ fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
         }
         if CONTENT.contains(&frame.kind) {
             if frame.at.2 == 255 {
-                assert_eq!(frame.at.1, 0, "what is removed has no data");
+                assert!(data(file, &frame).is_empty(), "what is removed has no data");
             }
             written.insert((frame.kind, frame.place), frame);
             continue;
@@ -205,13 +239,13 @@ fn read(file: &[u8]) -> BTreeMap<(u8, Place), Where> {
         }
         let data = data(file, &frame);
         self::header(&data[..64]);
-        let (sealed, count) = (u32_at(data, 76) as usize, u32_at(data, 80) as usize);
-        assert_eq!((sealed, data.len()), (0, 84 + 24 * count));
+        let (sealed, count) = (u32_at(data, 76), u32_at(data, 80));
+        assert_eq!(sealed, 0);
         assert!(u64_at(data, 64) <= frame.generation);
         assert!(generation.is_none_or(|last| frame.generation == last + 1));
         let is_fold_itself = generation.is_none() && written.is_empty();
         generation = Some(frame.generation);
-        let entries = list(&data[84..]);
+        let entries = list(&data[84..], count);
         let mut crcs = Vec::new();
         for (key, at) in entries.iter().filter(|(_, at)| at.0 != 0 && !is_fold_itself) {
             let of = &written[key];
@@ -255,13 +289,16 @@ fn snapshot(number: u32) -> Vec<u8> {
 
 fn places(all: &BTreeMap<(u8, Place), Where>, kind: u8) -> Vec<Place> {
     let mut places: Vec<Place> = all.keys().filter(|key| key.0 == kind).map(|key| key.1).collect();
-    places.sort_by_key(|(x, y)| (*y, *x));
+    places.sort_by_key(|(x, y, z, dimension)| (*dimension, *z, *y, *x));
     places
 }
 
+fn place_of(pos: ChunkPos) -> Place {
+    (pos.x, pos.y, pos.z, pos.dimension)
+}
+
 fn compare_places(all: &BTreeMap<(u8, Place), Where>, world: &ChunkWorld) {
-    let pairs =
-        |found: Vec<bonfire_chunks::ChunkPos>| found.iter().map(|pos| (pos.x, pos.y)).collect::<Vec<_>>();
+    let pairs = |found: Vec<ChunkPos>| found.iter().map(|pos| place_of(*pos)).collect::<Vec<_>>();
     let everywhere = bonfire_chunks::ChunkRect::ALL;
     assert_eq!(places(all, 1), pairs(world.range(everywhere)));
     assert_eq!(places(all, 5), pairs(world.chunks_with_bodies(everywhere)));
@@ -282,7 +319,9 @@ fn compare(disk: &MemoryDisk, world: &ChunkWorld) {
         compare_places(&pin.places, &world.at(&listed.name).unwrap());
     }
     let places = |kind: u8| places(&all, kind);
-    assert_eq!(places(7), [(0, 0), (0, 1)]);
+    let of_dimensions = world.dimensions().flat_map(|number| [(0, 0, 0, number), (0, 1, 0, number)]);
+    let has_all = bytes[4] == 2 || world.dimensions().count() == 1;
+    assert!(!has_all || places(7) == of_dimensions.collect::<Vec<_>>());
     let parts: Vec<(Place, Vec<u8>)> = places(13)
         .into_iter()
         .map(|place| (place, data(&bytes, &frame(&bytes, all[&(13, place)].0)).to_vec()))
@@ -299,25 +338,29 @@ fn hash_of_id(kind: u8, id: u64) -> u32 {
 /// The parts of the index list every body once, where the world has it, and cover every hash once.
 fn compare_ids(parts: &[(Place, Vec<u8>)], world: &ChunkWorld) {
     let mut found = BTreeMap::new();
-    for ((bits, depth), data) in parts {
-        let mask = (1_u64 << depth) - 1;
-        assert_eq!(data.len(), 4 + 17 * u32_at(data, 0) as usize);
+    for ((bits, part_depth, ..), data) in parts {
+        let mask = (1_u64 << part_depth) - 1;
         assert!(u32_at(data, 0) <= 64 && u64::from(bits.cast_unsigned()) <= mask);
-        let entries: Vec<&[u8]> = data[4..].chunks_exact(17).collect();
-        assert!(entries.is_sorted_by_key(|entry| (entry[0], u64_at(entry, 1))));
-        for entry in entries {
-            let (kind, id) = (entry[0], u64_at(entry, 1));
+        let (mut entry, mut last) = (&data[4..], None);
+        for _ in 0..u32_at(data, 0) {
+            let (kind, id) = (entry[0] & !HAS_DEPTH, u64_at(entry, 1));
+            assert!(last.is_none_or(|last| last < (kind, id)));
+            last = Some((kind, id));
             assert_eq!(u64::from(hash_of_id(kind, id)) & mask, u64::from(bits.cast_unsigned()));
-            let pos = (u32_at(entry, 9).cast_signed(), u32_at(entry, 13).cast_signed());
+            let has_depth = entry[0] & HAS_DEPTH != 0;
+            let (z, dimension) = if has_depth { depth(&entry[17..]) } else { (0, 0) };
+            let pos = (u32_at(entry, 9).cast_signed(), u32_at(entry, 13).cast_signed(), z, dimension);
             assert!(found.insert((kind, id), pos).is_none(), "an id is listed once");
+            entry = &entry[if has_depth { 25 } else { 17 }..];
         }
+        assert!(entry.is_empty());
     }
-    let shares: u64 = parts.iter().map(|((_, depth), _)| 1_u64 << (32 - depth)).sum();
+    let shares: u64 = parts.iter().map(|((_, depth, ..), _)| 1_u64 << (32 - depth)).sum();
     assert!(parts.is_empty() || shares == 1 << 32, "every hash has a part");
     let mut expected = BTreeMap::new();
     for pos in world.chunks_with_bodies(bonfire_chunks::ChunkRect::ALL) {
         let bodies = world.read_bodies(pos).unwrap();
-        expected.extend(bodies.iter().map(|body| ((0, body.id.0), (pos.x, pos.y))));
+        expected.extend(bodies.iter().map(|body| ((0, body.id.0), place_of(pos))));
     }
     assert_eq!(found, expected);
 }
@@ -357,6 +400,17 @@ fn walk_through(options: &ChunkOptions, pinning: Pinning) {
         // So many that a part of the index of ids is split.
         (0..5).for_each(|n| _ = edit.put_body(body(100 + step as u64 * 5 + n, [at[0], 20.0])));
         edit.put_entities((step, 5), snapshot(step as u32));
+        if let Some(cubes) = world.shape(3) {
+            let side = cubes.chunk_size as usize;
+            let cube = ChunkPos::new_3d(step % 7, step % 5, step % 3 - 1).in_dimension(3);
+            edit.put(cube, Random::new(step as u64).bytes(side.pow(3) * 4));
+            let other = ChunkPos::new(step % 9, 0).in_dimension(4);
+            edit.put(other, noise(step as u64)).put_entities(other, snapshot(step as u32));
+            edit.put_body_in(4, body(900 + step as u64 % 5, [at[0], 1.0]));
+            if step % 4 == 2 {
+                edit.remove(ChunkPos::new_3d(step % 6, step % 5, 0).in_dimension(3));
+            }
+        }
         if step % 3 == 0 {
             edit.remove((step * 2, -step / 3)).remove_entities((step / 2, 5));
         }
@@ -386,6 +440,9 @@ fn files_are_as_the_document_says() {
         walk_through(&options(), pinning);
         walk_through(&options().eager().compact_above(None).generator(Hills { version: 1 }), pinning);
         walk_through(&options().compat(), pinning);
+        let cubes = Dimension::new(layers()).chunk_size(4).three_dimensional();
+        let squares = Dimension::new(layers()).chunk_size(SIZE as u16).seed(9).tile_size(2);
+        walk_through(&options().dimension(3, cubes).dimension(4, squares), pinning);
     }
 }
 

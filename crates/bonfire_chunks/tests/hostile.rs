@@ -91,7 +91,7 @@ fn offsets_outside_of_the_file_are_errors_of_their_chunk() {
     {
         let mut file = File::new(4);
         file.chunk((0, 0), 7);
-        file.table.push(Entry { kind: CHUNK, pos: (1, 0), offset, len, tag: [2, 1, 0] });
+        file.table.push(Entry { kind: CHUNK, pos: (1, 0), offset, len, tag: [2, 1, 0], ..Entry::default() });
         file.chunk((2, 0), 7);
         let bytes = file.finish();
         survive(&bytes, same);
@@ -110,7 +110,8 @@ fn offsets_before_the_first_frame_are_no_frames() {
         for where_ in 0..3 {
             let mut file = File::new(4);
             file.chunk((0, 0), 7);
-            let entry = Entry { kind: CHUNK, pos: (1, 0), offset, len: 16, tag: [2, 1, 0] };
+            let entry =
+                Entry { kind: CHUNK, pos: (1, 0), offset, len: 16, tag: [2, 1, 0], ..Entry::default() };
             match where_ {
                 0 => file.table.push(entry),
                 1 => {
@@ -388,7 +389,10 @@ fn what_is_put_aside_is_no_longer_than_the_file() {
     let mut bytes = file.finish();
     bytes.extend(crafted::frame(SNAPSHOT, (9, 9), [0; 3], 1, &vec![1; 400_000]));
     let claims: Vec<u8> = (0..10_000)
-        .flat_map(|x| Entry { kind: CHUNK, pos: (x, 5), offset: 200, len: 390_000, tag: [2, 1, 0] }.of_list())
+        .flat_map(|x| {
+            Entry { kind: CHUNK, pos: (x, 5), offset: 200, len: 390_000, tag: [2, 1, 0], ..Entry::default() }
+                .of_list()
+        })
         .collect();
     for (generation, durable, list) in [(2_u64, 1_u64, &claims[..]), (3, 2, &[])] {
         let count = list.len() as u32 / 24;

@@ -63,7 +63,8 @@ fn save(bytes: &mut Vec<u8>, generation: u64, frames: &[Vec<u8>], listed: &[Entr
 
 /// A frame at the end of the file, and its entry.
 fn new_frame(at: usize, kind: u8, pos: (i32, i32), generation: u64, data: &[u8]) -> (Vec<u8>, Entry) {
-    let entry = Entry { kind, pos, offset: at as u64 + 4, len: data.len() as u32, tag: [0; 3] };
+    let entry =
+        Entry { kind, pos, offset: at as u64 + 4, len: data.len() as u32, tag: [0; 3], ..Entry::default() };
     (frame(kind, pos, [0; 3], generation, data), entry)
 }
 

@@ -1,4 +1,4 @@
-//! Damage of worlds with pinned moments. Without header, table and side index everything is found again: the present, each pinned
+//! Damage of worlds with pinned moments, some of them with three dimensions. Without header, table and side index everything is found again: the present, each pinned
 //! moment, and nothing of a future that the world has left. A flipped byte never makes something else of a pin.
 
 mod script;
@@ -94,6 +94,7 @@ fn sample(shape: Shape, end: End) -> Sample {
         _ => std::mem::forget(world),
     }
     let bytes = file_bytes(&disk);
+    assert_eq!(bytes[4], if shape.deep { 2 } else { 1 }, "the version");
     let has_future = trailers(&bytes, CHUNK).any(|at| bytes[at + 8..].starts_with(&40_i32.to_le_bytes()));
     assert_eq!(has_future, end != End::Compacted, "the sample shows what it is for");
     Sample { shape, bytes, model }
@@ -106,6 +107,7 @@ fn samples() -> &'static [Sample] {
             Shape::PLAIN,
             Shape { eager: true, generated: true, ..Shape::PLAIN },
             Shape { compat: true, ..Shape::PLAIN },
+            Shape { generated: true, ..Shape::PLAIN.deep() },
         ];
         let ends = [End::Returned, End::Closed, End::Compacted];
         shapes.iter().flat_map(|shape| ends.map(|end| sample(*shape, end))).collect()

@@ -63,17 +63,18 @@ fn order(key: FrameKey) -> u8 {
     }
 }
 
-/// Where frames of pins are in a new file, by where they were.
+/// Where frames of pins are in a new file, by what they are and where they were. A list that was made by hand may name a place under
+/// several keys.
 #[derive(Default)]
-pub(super) struct MovedFrames(HashMap<u64, FramePlace>);
+pub(super) struct MovedFrames(HashMap<(FrameKey, u64), FramePlace>);
 
 impl MovedFrames {
-    pub(super) fn note(&mut self, from: FramePlace, to: FramePlace) {
-        self.0.insert(from.offset, to);
+    pub(super) fn note(&mut self, key: FrameKey, from: FramePlace, to: FramePlace) {
+        self.0.insert((key, from.offset), to);
     }
 
-    fn get(&self, from: FramePlace) -> Option<FramePlace> {
-        self.0.get(&from.offset).copied()
+    fn get(&self, key: FrameKey, from: FramePlace) -> Option<FramePlace> {
+        self.0.get(&(key, from.offset)).copied()
     }
 }
 
@@ -84,7 +85,7 @@ pub(super) fn pins_of_new_file(
     aside: &[FrameAside],
     indices: &Indices,
 ) -> (Pins, Vec<NewFrame>) {
-    let mut pins = kept.moved_to(|place| moved.get(place));
+    let mut pins = kept.moved_to(|key, place| moved.get(key, place));
     for frame in aside {
         pins.lose(frame, kept, indices);
     }

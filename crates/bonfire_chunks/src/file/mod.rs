@@ -14,7 +14,7 @@
 //! | `pins` | which frames pinned moments have, in memory |
 //! | `no_seal`, `seal`, `counter` | frames that need a key; the newest save of a sealed file |
 //! | `entity_section`, `proof` | bodies as the document has them; what a sealed file proves |
-//! | `side_index`, `replay`, `recover` | from bytes of unknown origin to where everything is |
+//! | `side_index`, `page_table`, `replay`, `recover` | from bytes of unknown origin to where everything is |
 //! | `commit_file`, `pin_loader`, `checkpoint_state`, `writer_state` | the state that readers share, with its pins; the state of the writer |
 //! | `checkpoint_frames`, `pin_frames`, `write_commit` | one commit at the end of the file, with the frames of a checkpoint if one is given |
 //! | `kept_frames`, `file_check`, `new_file`, `file_snapshot` | files that are written as a whole, their check, and what they are made of |
@@ -50,6 +50,7 @@ mod next_file;
 #[cfg(not(feature = "seal"))]
 mod no_seal;
 mod open;
+mod page_table;
 mod pin;
 mod pin_frames;
 mod pin_loader;

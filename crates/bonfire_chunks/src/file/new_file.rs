@@ -234,7 +234,7 @@ impl NewFile<'_> {
             match copied {
                 Ok(to) => {
                     if draft.kept.pins.names(place) {
-                        draft.moved.note(place, to);
+                        draft.moved.note(key, place, to);
                     }
                     if owner == FrameOwner::World {
                         draft.new.places.insert(key, to);

@@ -13,7 +13,7 @@ use super::recover::Recovered;
 use super::report::DamagedFrame;
 use super::seal::Seal;
 use crate::format::{
-    Flags, FrameKey, FrameKind, FramePlace, FrameTag, Header, PinRecord, SIZE_BYTES, TRAILER_BYTES,
+    Flags, FrameKey, FrameKind, FramePlace, FrameTag, Header, PinRecord, SIZE_BYTES, TRAILER_BYTES, Version,
     decode_places, without_depth,
 };
 
@@ -110,7 +110,11 @@ impl PinLoader<'_> {
         let pos = crate::ChunkPos::new(pin.cast_signed(), part.cast_signed());
         let found = self.read(FrameKey::new(FrameKind::PinDifference, pos))?;
         let list = found.filter(|(tag, _)| *tag != FrameTag::LOST);
-        Ok(list.and_then(|(_, data)| decode_places(&data).ok()))
+        let mut entries = list.and_then(|(_, data)| decode_places(&data).ok());
+        if let (Some(entries), Version::Flat) = (&mut entries, self.state.header.version) {
+            entries.retain(|(key, _)| key.pos.is_flat());
+        }
+        Ok(entries)
     }
 
     /// Reads a frame. `None` if it is not there or not whole.

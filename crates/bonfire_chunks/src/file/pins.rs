@@ -464,7 +464,7 @@ impl Pins {
 
     /// Returns the same pins, whose frames lie elsewhere. Frames that `moved` does not have are taken out of the pins, as
     /// damaged ones are.
-    pub(super) fn moved_to(&self, moved: impl Fn(FramePlace) -> Option<FramePlace>) -> Self {
+    pub(super) fn moved_to(&self, moved: impl Fn(FrameKey, FramePlace) -> Option<FramePlace>) -> Self {
         let mut new = Self { next_number: self.next_number, damaged_to: self.damaged_to, ..Self::default() };
         for (number, pin) in &self.list {
             let keys = pin.keys.iter().filter(|key| self.versions.contains_key(&(**key, *number))).copied();
@@ -474,7 +474,7 @@ impl Pins {
             new.list.insert(*number, moved);
         }
         for ((key, number), place) in &self.versions {
-            let to = if place.is_nowhere() { Some(*place) } else { moved(*place) };
+            let to = if place.is_nowhere() { Some(*place) } else { moved(*key, *place) };
             new.versions.insert((*key, *number), to.unwrap_or(FramePlace::NOWHERE));
         }
         new

@@ -19,15 +19,15 @@ use bonfire_store::disk::DiskFile;
 
 use super::frame_scanner::{FrameScan, FrameScanner};
 use super::indices::Indices;
+use super::page_table::{DamagedEntry, Table};
 use super::proof::{ClaimedState, FileSeal, SectionProof};
 use super::replay::{FrameEvent, FrameFate, Replay};
 use super::report::{DamagedFrame, OpenReport};
 use super::seal::{Seal, SealKey};
 use super::side_index::{SideEntries, SideIndexChain};
-use crate::ChunkPos;
 use crate::format::{
     Commit, Entry, Flags, Frame, FrameKey, FrameKind, FramePlace, HEADER_BYTES, Header, HeaderError, Proof,
-    SIZE_BYTES,
+    SIZE_BYTES, Version,
 };
 
 /// A file, as far as it is whole.
@@ -58,6 +58,21 @@ pub(super) struct Recovered {
 }
 
 impl Recovered {
+    /// Leaves out places that files of version 1 do not have: somebody has put together such a file by hand.
+    fn forget_depth(&mut self) {
+        self.report.damaged.retain(|frame| frame.key.pos.is_flat());
+        let deep: Vec<FrameKey> =
+            self.indices.iter().map(|(key, _)| key).filter(|key| !key.pos.is_flat()).collect();
+        if deep.is_empty() {
+            return;
+        }
+        for key in deep {
+            self.indices.remove(key);
+        }
+        self.indices.sort();
+        (self.side, self.repair) = (None, self.repair.max(Repair::Checkpoint));
+    }
+
     /// Returns true for a sealed file of version 1.
     pub(super) fn is_seal_outdated(&self) -> bool {
         self.seal.as_deref().is_some_and(Seal::is_outdated)
@@ -99,6 +114,9 @@ pub(super) fn recover(file: &dyn DiskFile, options: &RecoverOptions<'_>) -> Resu
         None => (header_of_last_save(&mut scanner, &mut seal)?, true),
     };
     let mut recovered = Recovery { scanner: &mut scanner, seal: &mut seal, options }.run(header.as_ref())?;
+    if header.as_ref().is_some_and(|header| header.version == Version::Flat) {
+        recovered.forget_depth();
+    }
     recovered.report.header_rebuilt = is_rebuilt;
     if is_rebuilt {
         // The copy may be older than the header was: that says nothing about how the world was left.
@@ -255,63 +273,6 @@ fn header_of_last_save(scanner: &mut FrameScanner<'_>, seal: &mut FileSeal<'_>) 
         }
     }
     Ok(last)
-}
-
-/// The page table, as it lies in its place.
-#[derive(Default)]
-struct Table {
-    entries: Vec<Entry>,
-    bad: Vec<DamagedEntry>,
-}
-
-/// An entry that is damaged: its chunk lies between those of its neighbours.
-struct DamagedEntry {
-    raw: Entry,
-    after: Option<ChunkPos>,
-    before: Option<ChunkPos>,
-}
-
-impl DamagedEntry {
-    fn may_be(&self, pos: ChunkPos) -> bool {
-        self.after.is_none_or(|after| after < pos) && self.before.is_none_or(|before| pos < before)
-    }
-}
-
-impl Table {
-    fn read(scanner: &FrameScanner<'_>, header: &Header) -> Result<Self> {
-        let entry_bytes = header.version.entry_bytes();
-        let wanted = u64::from(header.count) * entry_bytes as u64;
-        let here = wanted.min(scanner.len().saturating_sub(HEADER_BYTES));
-        let mut bytes = scanner.read(HEADER_BYTES, here)?;
-        scanner.step(u64::from(header.count))?;
-        bytes.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
-        let mut table = Self { entries: Vec::with_capacity(header.count as usize), bad: Vec::new() };
-        let first_offset = header.data_start + SIZE_BYTES;
-        let mut is_in_order = true;
-        for (entry, is_right) in bytes.chunks_exact(entry_bytes).filter_map(Entry::decode) {
-            let last = table.entries.last().map(|last| last.pos);
-            if is_right && entry.place.offset >= first_offset && last.is_none_or(|last| last < entry.pos) {
-                let open =
-                    table.bad.iter_mut().rev().take_while(|bad| bad.before.is_none() && bad.after == last);
-                open.for_each(|bad| bad.before = Some(entry.pos));
-                table.entries.push(entry);
-            } else {
-                is_in_order &= !is_right || last.is_none_or(|last| last < entry.pos);
-                table.bad.push(DamagedEntry { raw: entry, after: last, before: None });
-            }
-        }
-        if !is_in_order {
-            // Neighbours tell nothing.
-            table.bad.iter_mut().for_each(|bad| (bad.after, bad.before) = (None, None));
-        }
-        Ok(table)
-    }
-
-    /// Returns true if a damaged entry may be that of this chunk. They are in the order of the table, and so are the gaps they lie in.
-    fn may_have_lost(&self, pos: ChunkPos) -> bool {
-        let first = self.bad.partition_point(|bad| bad.before.is_some_and(|before| before <= pos));
-        self.bad.get(first).is_some_and(|bad| bad.may_be(pos))
-    }
 }
 
 /// The part of the file that the header points to, apart from the table.

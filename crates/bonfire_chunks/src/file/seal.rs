@@ -149,3 +149,41 @@ impl Seal {
         self.sealer.is_proof(proof, statement)
     }
 }
+
+#[cfg(all(test, feature = "seal"))]
+mod tests {
+    use bonfire_store::SealKey;
+
+    use crate::ChunkPos;
+    use crate::file::seal::{FrameIdentity, Seal};
+    use crate::format::{FrameKey, FrameKind, FrameTag};
+
+    #[test]
+    fn a_frame_is_bound_to_all_of_its_place() {
+        let seal = Seal::new(&SealKey::from_bytes([1; 32])).unwrap();
+        let of = |kind: FrameKind, pos: ChunkPos| FrameIdentity {
+            key: FrameKey::new(kind, pos),
+            tag: FrameTag::default(),
+            generation: 5,
+            offset: 300,
+        };
+        let pos = ChunkPos::new_3d(1, 2, 3).in_dimension(4);
+        let others = [
+            ChunkPos { x: 0, ..pos },
+            ChunkPos { y: 0, ..pos },
+            ChunkPos { z: 0, ..pos },
+            ChunkPos { z: -3, ..pos },
+            pos.in_dimension(0),
+            pos.in_dimension(5),
+            ChunkPos::new(1, 2),
+        ];
+        for kind in [FrameKind::Chunk, FrameKind::Settings] {
+            let sealed = seal.seal(b"cells", of(kind, pos)).unwrap();
+            assert_eq!(seal.open_data(&mut sealed.clone(), of(kind, pos)).unwrap(), b"cells");
+            for other in others {
+                let error = seal.open_data(&mut sealed.clone(), of(kind, other)).unwrap_err();
+                assert!(error.is_corrupt(), "{other}: {error}");
+            }
+        }
+    }
+}

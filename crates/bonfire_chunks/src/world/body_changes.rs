@@ -211,6 +211,8 @@ impl World {
         new_homes: &HashMap<BodyId, ChunkPos>,
     ) -> Result<BTreeMap<ChunkPos, Vec<Body>>> {
         let mut others: BTreeSet<ChunkPos> = self.stale_bodies().clone();
+        // Those of a dimension that the game does not declare stay as they are.
+        others.retain(|pos| self.dimensions.contains_key(&pos.dimension));
         for (id, pos) in new_homes {
             others.extend(self.home(Resident::Body(id.0))?.filter(|home| home != pos));
         }

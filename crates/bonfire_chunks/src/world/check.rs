@@ -17,8 +17,8 @@ pub struct CheckReport {
     pub frames: u64,
     /// The parts that cannot be read, and the reasons.
     pub damaged: Vec<(DamagedFrame, Error)>,
-    /// Frames whose checksum is right and whose content could not be looked at: a key, the generator or an upgrade of the
-    /// game would be needed. Deltas are counted only if nothing of them can be decoded.
+    /// Frames whose checksum is right and whose content could not be looked at: a key, the generator, a dimension or an
+    /// upgrade of the game would be needed. Deltas are counted only if nothing of them can be decoded.
     pub unchecked: u64,
     /// The damaged parts that pins have and the world as it is now does not.
     pub damaged_in_pins: Vec<DamagedInPins>,
@@ -41,7 +41,10 @@ impl ChunkWorld {
             None => progress(report.frames, report.frames),
         }
         let known: HashSet<FrameKey> = report.damaged.iter().map(|(frame, _)| frame.key).collect();
-        let all: Vec<FrameKey> = keys.into_iter().filter(|key| !known.contains(key)).collect();
+        let all = keys.into_iter().filter(|key| !known.contains(key));
+        // Nobody knows the cells of a dimension that the game does not declare.
+        let (all, undeclared): (Vec<_>, Vec<_>) = all.partition(|key| self.can_look_at(*key));
+        report.unchecked += undeclared.len() as u64;
         let look = |key: &FrameKey| self.look_at(*key).err().map(|error| (*key, error));
         for (key, error) in crate::parallel::map(&all, self.inner.options.threads, look).into_iter().flatten()
         {
@@ -63,6 +66,12 @@ impl ChunkWorld {
             progress(report.frames, report.frames);
         }
         report
+    }
+
+    /// Returns true if looking at a frame needs no dimension, or one that is declared.
+    fn can_look_at(&self, key: FrameKey) -> bool {
+        let needs_dimension = matches!(key.kind, FrameKind::Chunk | FrameKind::Bodies | FrameKind::Snapshot);
+        !needs_dimension || self.inner.dimensions.contains_key(&key.pos.dimension)
     }
 
     /// Reads what is behind the checksum of a frame.

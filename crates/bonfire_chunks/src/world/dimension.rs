@@ -1,6 +1,7 @@
 //! Dimensions: what a game says of one before it opens its world, and one of an open world.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bonfire::{Error, Result};
@@ -236,7 +237,7 @@ impl std::fmt::Debug for Dimension {
 pub(super) struct OpenDimension {
     pub(super) number: u32,
     pub(super) options: Dimension,
-    pub(super) seed: u64,
+    seed: AtomicU64,
     /// The layer sets of the file, by their number.
     sets: RwLock<BTreeMap<u8, LayerSet>>,
     /// From those sets to the layers that the game has today.
@@ -246,7 +247,12 @@ pub(super) struct OpenDimension {
 impl OpenDimension {
     pub(super) fn new(number: u32, options: Dimension, seed: u64, settings: &Settings) -> Self {
         let sets = RwLock::new(settings.sets.clone());
-        Self { number, options, seed, sets, conversions: Mutex::default() }
+        Self { number, options, seed: seed.into(), sets, conversions: Mutex::default() }
+    }
+
+    /// The seed that the dimension is generated from.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.load(Ordering::Relaxed)
     }
 
     /// Bytes of a chunk in memory.
@@ -254,8 +260,9 @@ impl OpenDimension {
         self.options.cells_per_chunk() * self.options.layers.cell_bytes()
     }
 
-    /// Takes over the layer sets of a file that another process has written to.
-    pub(super) fn refresh(&self, settings: &Settings) {
+    /// Takes over seed and layer sets of a file that another process has written to.
+    pub(super) fn refresh(&self, header: &Header, settings: &Settings) {
+        self.seed.store(header.seed, Ordering::Relaxed);
         *self.sets.write().unwrap_or_else(PoisonError::into_inner) = settings.sets.clone();
         self.conversions.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -287,7 +294,7 @@ impl OpenDimension {
         WorldShape {
             dimension: self.number,
             is_three_dimensional: self.options.is_three_dimensional,
-            ..WorldShape::new(self.seed, u32::from(self.options.chunk_size), &self.options.layers)
+            ..WorldShape::new(self.seed(), u32::from(self.options.chunk_size), &self.options.layers)
         }
     }
 }

@@ -284,7 +284,6 @@ impl World {
     /// The edit keeps what it has: a commit that fails loses nothing.
     pub(super) fn commit(&self, edit: &Edit, durability: Durability) -> Result<CommitReport> {
         let mut report = CommitReport::default();
-        edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
         let mut contents = self.contents_of(edit)?;
         let _turn = self.commit_turn();
         let mut saving = self.saving();
@@ -321,8 +320,9 @@ impl World {
         Ok(report)
     }
 
-    /// Encodes what an edit puts into chunks. No lock is held meanwhile.
+    /// Encodes what an edit puts into chunks. Places that no dimension has are refused. No lock is held meanwhile.
     pub(super) fn contents_of(&self, edit: &Edit) -> Result<Contents> {
+        edit.touched().into_iter().try_for_each(|pos| self.dimension(pos).map(drop))?;
         let encode = |(pos, entities): (&ChunkPos, &Option<NewEntities>)| {
             Ok((*pos, entities.as_ref().map(NewEntities::encode).transpose()?))
         };

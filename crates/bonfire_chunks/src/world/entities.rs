@@ -45,6 +45,7 @@ impl ChunkWorld {
     /// The snapshot of a chunk's entities, byte for byte as it was saved; `None` if there is none.
     pub fn read_entities(&self, pos: impl Into<ChunkPos>) -> Result<Option<Vec<u8>>> {
         let pos = pos.into();
+        self.inner.dimension(pos)?;
         let here = |error: Error| error.in_field(format_args!("entities of chunk {pos}"));
         let read = |_, data: &[u8]| self.inner.join(data).map_err(here);
         self.inner.frames.read(FrameKey::new(FrameKind::Snapshot, pos), read)

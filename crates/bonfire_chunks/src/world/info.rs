@@ -136,7 +136,7 @@ impl ChunkWorld {
             let settings = saving.of(dimension);
             DimensionInfo {
                 number: dimension.number,
-                seed: dimension.seed,
+                seed: dimension.seed(),
                 chunk_size: dimension.options.chunk_size,
                 tile_size: dimension.options.tile_size,
                 is_three_dimensional: settings.is_three_dimensional,

@@ -89,16 +89,17 @@ impl ChunkWorld {
         let mut read = Vec::new();
         for dimension in world.dimensions.values() {
             // The file may not have it yet.
-            let Some(StoredDimension { mut settings, .. }) = stored.remove(&dimension.number) else {
+            let Some(StoredDimension { header, mut settings }) = stored.remove(&dimension.number) else {
                 continue;
             };
+            dimension.options.check_file(dimension.number, &header, &settings)?;
             settings.adopt_generator(&dimension.options)?;
             settings.adopt_layers(dimension.number, &dimension.options, &world.frames)?;
-            read.push((dimension, settings));
+            read.push((dimension, header, settings));
         }
         let mut saving = world.saving();
-        for (dimension, settings) in read {
-            dimension.refresh(&settings);
+        for (dimension, header, settings) in read {
+            dimension.refresh(&header, &settings);
             let settings = DimensionSettings { settings, is_changed: false };
             saving.dimensions.insert(dimension.number, settings);
         }

@@ -42,7 +42,7 @@ use bonfire::{Error, Result};
 
 pub use self::check::CheckReport;
 pub use self::dimension::Dimension;
-use self::dimension::{DimensionSettings, FIRST, OpenDimension};
+use self::dimension::{DimensionSettings, OpenDimension};
 pub use self::edit::{CommitReport, Edit, StoredChunk};
 use self::identity::IdIndex;
 pub use self::info::{DimensionInfo, Storage, WorldInfo};
@@ -122,7 +122,7 @@ impl ChunkWorld {
 
     /// The seed that its chunks are generated from.
     pub fn seed(&self) -> u64 {
-        self.inner.first_dimension().seed
+        self.inner.first_dimension().seed()
     }
 
     /// Cells along an edge of a chunk.
@@ -274,7 +274,7 @@ impl World {
     fn settings_frames(&self, dimension: &OpenDimension, settings: &Settings) -> Vec<NewFrame> {
         let cell_bytes = u8::try_from(settings.current().stored_bytes()).unwrap_or(u8::MAX);
         let header = dimension.options.header(&self.frames.header());
-        let header = Header { cell_bytes, seed: dimension.seed, ..header };
+        let header = Header { cell_bytes, seed: dimension.seed(), ..header };
         settings_frames(dimension.number, settings, &header).collect()
     }
 
@@ -319,18 +319,24 @@ impl World {
     /// written again, so that one piece of damage does not meet both.
     fn part_settings(&self, file: &ChunkFile) -> Result<()> {
         const APART_BYTES: u64 = 16 << 10;
-        let (places, end) = {
+        let is_side_by_side = |number: u32| {
             let state = file.state();
             let places =
-                settings_places(FIRST).map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
-            (places, state.file_bytes())
+                settings_places(number).map(|pos| state.indices.get(FrameKey::new(FrameKind::Settings, pos)));
+            let [Some(one), Some(other)] = places else { return false };
+            one.offset.abs_diff(other.offset) < APART_BYTES
+                && state.file_bytes() - other.offset >= 2 * APART_BYTES
         };
-        let [Some(one), Some(other)] = places else { return Ok(()) };
-        if one.offset.abs_diff(other.offset) >= APART_BYTES || end - other.offset < 2 * APART_BYTES {
+        let mut frames = Vec::new();
+        for (number, known) in self.saving().dimensions.clone() {
+            // Settings that the file does not have come with the next save.
+            if !known.is_changed && is_side_by_side(number) {
+                frames.push(self.settings_frames(&self.dimensions[&number], &known.settings).remove(1));
+            }
+        }
+        if frames.is_empty() {
             return Ok(());
         }
-        let settings = self.saving().first().clone();
-        let frames = self.settings_frames(self.first_dimension(), &settings).split_off(1);
         file.commit(FrameChange { frames, removed: Vec::new() }, Durability::Synced).map(drop)
     }
 }

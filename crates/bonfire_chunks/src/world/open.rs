@@ -118,6 +118,7 @@ impl ChunkWorld {
         let mut dimensions = Vec::new();
         for (&number, dimension) in &options.dimensions {
             let Some(StoredDimension { header, mut settings }) = stored.remove(&number) else {
+                check_unused(&frames, number)?;
                 // The file gets it with the first save in it.
                 let header = dimension.header(&frames.header());
                 dimensions.push((number, header.seed, dimension.first_settings()?, is_writable));
@@ -169,6 +170,18 @@ impl ChunkWorld {
                 is_closed: false.into(),
             }),
         }
+    }
+}
+
+/// Refuses a dimension that the file has something in, but no settings.
+fn check_unused(frames: &WorldFrames, number: u32) -> Result<()> {
+    let rect = ChunkRect::of_dimension(number);
+    let is_used = FrameKind::CONTENT.into_iter().any(|kind| !frames.store().list(kind, &rect).is_empty());
+    match is_used {
+        true => Err(Error::corrupt(format!(
+            "the settings of dimension {number} are lost, so its cells cannot be read"
+        ))),
+        false => Ok(()),
     }
 }
 

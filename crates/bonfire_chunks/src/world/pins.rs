@@ -56,7 +56,7 @@ impl ChunkWorld {
                 Some(stored) => stored.settings,
                 None => self.inner.saving().of(dimension).clone(),
             };
-            (dimension.number, dimension.seed, settings, false)
+            (dimension.number, dimension.seed(), settings, false)
         });
         let dimensions = dimensions.collect();
         let report = OpenReport::default();

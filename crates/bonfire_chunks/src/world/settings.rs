@@ -199,12 +199,21 @@ pub(super) struct StoredDimension {
     pub(super) settings: Settings,
 }
 
-/// Reads the settings of all dimensions that a file has.
+/// Reads the settings of all dimensions that a file has. Those of dimension 0 are an error if they are lost; another dimension is
+/// left out, so that the rest of the world can be read.
 pub(super) fn read_settings(frames: &WorldFrames) -> Result<BTreeMap<u32, StoredDimension>> {
     let stored = frames.positions(FrameKind::Settings, &ChunkRect::ALL);
     let numbers: BTreeSet<u32> = stored.into_iter().map(|pos| pos.dimension).chain([FIRST]).collect();
-    let read = |number: u32| Ok((number, read_dimension(frames, number)?));
-    numbers.into_iter().map(read).collect()
+    let mut all = BTreeMap::new();
+    for number in numbers {
+        match read_dimension(frames, number) {
+            Err(error) if number != FIRST && error.is_corrupt() => {
+                tracing::warn!(dimension = number, %error, "the settings of a dimension are lost");
+            }
+            read => drop(all.insert(number, read?)),
+        }
+    }
+    Ok(all)
 }
 
 fn read_dimension(frames: &WorldFrames, number: u32) -> Result<StoredDimension> {

@@ -6,7 +6,7 @@ use bonfire::{Error, Result};
 use bonfire_store::disk::Disk;
 
 use crate::file::{ChunkFile, FileCopy, NewFile, PinnedFrames, TemporaryName};
-use crate::format::{FrameKey, FrameKind, FramePlace, FrameTag, Header};
+use crate::format::{FrameKey, FrameKind, FramePlace, FrameTag, Header, Version};
 use crate::frames::{FrameChange, FrameStore, NewFrame};
 use crate::{ChunkPos, ChunkRect};
 
@@ -186,7 +186,10 @@ impl WorldFrames {
             progress(number as u64 + 1, total);
             frame
         });
-        let header = Header { modified: crate::clock::unix_seconds(), ..self.header() };
+        let header = self.header();
+        let places = keys.iter().map(|key| key.pos).chain(change.frames.iter().map(|frame| frame.key.pos));
+        let version = places.map(Version::of).fold(header.version, Version::max);
+        let header = Header { version, modified: crate::clock::unix_seconds(), ..header };
         let generation = self.store().stats().generation.saturating_add(1);
         let new = NewFile {
             disk,

@@ -63,11 +63,26 @@ impl Header {
     }
 }
 
+/// z and dimension.
+pub type Depth = (i32, u32);
+
+/// The bit of a kind that says that a depth follows.
+pub const HAS_DEPTH: u8 = 64;
+
+pub fn encode_depth((z, dimension): Depth) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&z.to_le_bytes());
+    bytes[4..].copy_from_slice(&dimension.to_le_bytes());
+    bytes
+}
+
 /// An entry of a table, or of a list of frames.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Entry {
     pub kind: u8,
     pub pos: (i32, i32),
+    /// z and dimension, if they are said.
+    pub depth: Option<Depth>,
     pub offset: u64,
     pub len: u32,
     /// Storage, codec, layer set.
@@ -86,15 +101,23 @@ impl Entry {
         bytes
     }
 
-    pub fn of_table(&self) -> [u8; 24] {
-        let mut bytes = self.raw();
-        bytes[21] = crc8(&bytes[..21]);
+    /// With a depth in version 2 alone.
+    pub fn of_table(&self, version: u16) -> Vec<u8> {
+        let mut bytes = self.raw().to_vec();
+        if version > 1 {
+            bytes.extend(encode_depth(self.depth.unwrap_or_default()));
+        }
+        bytes[21] = crc8(&[&bytes[..21], &bytes[24..]].concat());
         bytes
     }
 
-    pub fn of_list(&self) -> [u8; 24] {
-        let mut bytes = self.raw();
+    pub fn of_list(&self) -> Vec<u8> {
+        let mut bytes = self.raw().to_vec();
         bytes[21] = self.kind;
+        if let Some(depth) = self.depth {
+            bytes[21] |= HAS_DEPTH;
+            bytes.extend(encode_depth(depth));
+        }
         bytes
     }
 }
@@ -170,10 +193,27 @@ impl File {
     pub fn append(&mut self, kind: u8, pos: (i32, i32), tag: [u8; 3], data: &[u8]) -> Entry {
         let offset = self.bytes.len() as u64 + 4;
         self.bytes.extend(frame(kind, pos, tag, 1, data));
-        let entry = Entry { kind, pos, offset, len: data.len() as u32, tag };
+        let entry = Entry { kind, pos, offset, len: data.len() as u32, tag, ..Entry::default() };
         if ![SECTION, COMMIT, SIDE].contains(&kind) {
             self.listed.push(entry);
             self.crcs.extend(&self.bytes[self.bytes.len() - 4..]);
+        }
+        entry
+    }
+
+    /// A frame whose data ends with a depth.
+    pub fn append_deep(
+        &mut self,
+        kind: u8,
+        pos: (i32, i32),
+        depth: Depth,
+        tag: [u8; 3],
+        data: &[u8],
+    ) -> Entry {
+        let entry = self.append(kind | HAS_DEPTH, pos, tag, &[data, &encode_depth(depth)].concat());
+        let entry = Entry { kind, depth: Some(depth), ..entry };
+        if let Some(listed) = self.listed.last_mut() {
+            *listed = entry;
         }
         entry
     }
@@ -212,10 +252,9 @@ impl File {
         .concat();
         self.append(COMMIT, (0, 0), [0; 3], &commit);
         self.bytes[..64].copy_from_slice(&header);
-        for (number, entry) in self.table.iter().enumerate() {
-            let at = 64 + number * 24;
-            self.bytes[at..at + 24].copy_from_slice(&entry.of_table());
-        }
+        let table: Vec<u8> =
+            self.table.iter().flat_map(|entry| entry.of_table(self.header.version)).collect();
+        self.bytes[64..64 + table.len()].copy_from_slice(&table);
         self.bytes
     }
 }
