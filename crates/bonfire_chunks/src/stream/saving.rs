@@ -19,6 +19,8 @@ use crate::{
 /// Between two tries of an edit that has failed.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// How long a stream that ends waits for a place in a full queue.
+const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What an edit of live chunks has, beside the changes.
 #[derive(Default)]
@@ -26,25 +28,28 @@ pub(super) struct Batch {
     pub(super) edit: Option<Edit>,
     /// The cells that it has of chunks in memory.
     pub(super) revisions: Vec<(ChunkPos, ChunkRevision)>,
-    /// What leaves the world with it.
-    pub(super) departed: Vec<(ChunkPos, Departed)>,
+    /// What it has of each chunk, as far as a load must know it.
+    pub(super) unsaved: Vec<(ChunkPos, UnsavedChunk)>,
 }
 
-/// A chunk that has left the world, as far as the file does not have it yet.
+/// The newest state of a chunk in an edit that is not durable. A load of the chunk takes it from here, and not from the file.
 #[derive(Default)]
-pub(super) struct Departed {
+pub(super) struct UnsavedChunk {
+    /// Cells of a chunk that has left. A chunk in the world has them itself, until they are durable.
     pub(super) chunk: Option<Chunk>,
+    /// Captured entities, also of a chunk in the world: it may leave without another capture.
     pub(super) entities: Option<Snapshot>,
     /// The save that makes it durable.
     number: u64,
 }
 
-impl Departed {
+impl UnsavedChunk {
     pub(super) fn is_empty(&self) -> bool {
         self.chunk.is_none() && self.entities.is_none()
     }
 
-    fn bytes(&self) -> u64 {
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> u64 {
         let cells = self.chunk.as_ref().map_or(0, |chunk| chunk.cells().len());
         cells as u64 + self.entities.as_ref().map_or(0, |entities| entities.entity_count() as u64 * 64)
     }
@@ -87,7 +92,7 @@ pub(super) enum SaveNews {
 pub(super) struct Saving {
     in_flight: VecDeque<(CommitHandle, Outcome)>,
     waiting: VecDeque<WaitingSave>,
-    departed: HashMap<ChunkPos, Departed>,
+    unsaved: HashMap<ChunkPos, UnsavedChunk>,
     numbers: u64,
     failures: u32,
     retry_at: Option<Instant>,
@@ -96,13 +101,17 @@ pub(super) struct Saving {
 impl Saving {
     /// Adds a batch to what is to be saved.
     pub(super) fn add(&mut self, batch: Batch) {
-        let Batch { edit, revisions, departed } = batch;
+        let Batch { edit, revisions, unsaved } = batch;
         let Some(edit) = edit.filter(|edit| !edit.is_empty()) else { return };
         let number = self.push(edit, revisions, None, false);
-        for (pos, left) in departed {
-            let known = self.departed.entry(pos).or_default();
-            known.chunk = left.chunk.or(known.chunk.take());
-            known.entities = left.entities.or(known.entities.take());
+        self.note_unsaved(unsaved, number);
+    }
+
+    fn note_unsaved(&mut self, unsaved: Vec<(ChunkPos, UnsavedChunk)>, number: u64) {
+        for (pos, newer) in unsaved.into_iter().filter(|(_, newer)| !newer.is_empty()) {
+            let known = self.unsaved.entry(pos).or_default();
+            known.chunk = newer.chunk.or(known.chunk.take());
+            known.entities = newer.entities.or(known.entities.take());
             known.number = number;
         }
     }
@@ -122,7 +131,8 @@ impl Saving {
         if let Some(Pin { name, metadata }) = pin {
             edit.pin(name, metadata);
         }
-        self.push(edit, batch.revisions, Some(promise), is_closed);
+        let number = self.push(edit, batch.revisions, Some(promise), is_closed);
+        self.note_unsaved(batch.unsaved, number);
         handle
     }
 
@@ -143,27 +153,21 @@ impl Saving {
         self.numbers
     }
 
-    /// Takes the outcome of the oldest save that is under way, and hands the next one to the worker.
-    pub(super) fn advance(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
-        let news = self.take_outcome();
-        self.submit(worker);
-        news
-    }
-
-    fn take_outcome(&mut self) -> Option<SaveNews> {
+    /// Takes the outcome of the oldest save that is under way. An edit that has failed becomes one of the worker's world.
+    pub(super) fn take_outcome(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
         let result = self.in_flight.front()?.0.result()?;
         if let Err(error) = result {
-            return self.take_failed(error);
+            return self.take_failed(error, worker.world());
         }
         let (_, Outcome { number, revisions, promises }) = self.in_flight.pop_front()?;
         promises.into_iter().for_each(|promise| promise.complete(result.clone()));
         (self.failures, self.retry_at) = (0, None);
-        let gone = self.departed.extract_if(|_, departed| departed.number <= number);
+        let gone = self.unsaved.extract_if(|_, unsaved| unsaved.number <= number);
         Some(SaveNews::Saved { revisions, gone: gone.map(|(pos, _)| pos).collect() })
     }
 
     /// Takes all edits that are with the worker: they depend on one that has failed. Waits until each of them has its outcome.
-    fn take_failed(&mut self, error: Error) -> Option<SaveNews> {
+    fn take_failed(&mut self, error: Error, world: &ChunkWorld) -> Option<SaveNews> {
         if self.in_flight.iter().any(|(handle, _)| !handle.is_complete()) {
             return None;
         }
@@ -172,6 +176,8 @@ impl Saving {
             promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
             if let Some(mut edit) = handle.take_edit() {
                 edit.forget_pin();
+                // The file may have been opened again since.
+                edit.rebind(world);
                 self.push_front(WaitingSave { edit, is_closed: false, outcome });
             }
         }
@@ -196,16 +202,12 @@ impl Saving {
         let mut is_too_early =
             self.retry_at.is_some_and(|at| Instant::now() < at) || !self.in_flight.is_empty();
         // A save that has failed comes first, and nothing is handed on before it is back.
-        if self.in_flight.iter().any(|(handle, _)| handle.result().is_some_and(|result| result.is_err())) {
+        if self.has_failed() {
             return;
         }
         while !self.waiting.is_empty() && (!is_too_early || self.waiting.iter().any(is_waited_for)) {
             let Some(WaitingSave { edit, is_closed, outcome }) = self.waiting.pop_front() else { return };
-            let submitted = match self.in_flight.back() {
-                Some((last, _)) => worker.save_after(edit, last.clone()),
-                None => worker.save(edit),
-            };
-            match submitted {
+            match self.hand_over(worker, edit) {
                 Ok(handle) => self.in_flight.push_back((handle, outcome)),
                 Err(refused) => {
                     return self.put_back(refused, is_closed, outcome);
@@ -215,14 +217,28 @@ impl Saving {
         }
     }
 
-    /// Hands everything to the worker: the stream ends.
+    fn hand_over(&self, worker: &ChunkWorker, edit: Edit) -> Result<CommitHandle, RefusedSave> {
+        match self.in_flight.back() {
+            Some((last, _)) => worker.save_after(edit, last.clone()),
+            None => worker.save(edit),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.in_flight.iter().any(|(handle, _)| handle.result().is_some_and(|result| result.is_err()))
+    }
+
+    /// Hands everything to the worker: the stream ends. Waits for it only if an edit has failed, or if too many saves wait.
     pub(super) fn submit_all(&mut self, worker: &ChunkWorker) {
-        self.retry_at = None;
+        if self.has_failed() {
+            self.in_flight.iter().for_each(|(handle, _)| _ = handle.wait());
+            while self.take_outcome(worker).is_some() {}
+        }
         while let Some(WaitingSave { edit, outcome, .. }) = self.waiting.pop_front() {
-            let submitted = match self.in_flight.back() {
-                Some((last, _)) => worker.save_after(edit, last.clone()),
-                None => worker.save(edit),
-            };
+            let submitted = self.hand_over(worker, edit).or_else(|refused| {
+                worker.finish(END_PATIENCE);
+                self.hand_over(worker, refused.into_edit())
+            });
             match submitted {
                 Ok(handle) => self.in_flight.push_back((handle, outcome)),
                 Err(refused) => {
@@ -245,23 +261,14 @@ impl Saving {
         self.push_front(WaitingSave { edit, is_closed: false, outcome });
     }
 
-    /// Returns what is in memory of a chunk that has left.
-    pub(super) fn departed(&self, pos: ChunkPos) -> Option<&Departed> {
-        self.departed.get(&pos)
+    /// Returns what the file does not have yet of a chunk.
+    pub(super) fn unsaved(&self, pos: ChunkPos) -> Option<&UnsavedChunk> {
+        self.unsaved.get(&pos)
     }
 
-    /// The number of chunks that have left and are not durable.
-    pub(super) fn departed_count(&self) -> usize {
-        self.departed.len()
-    }
-
-    pub(super) fn departed_chunks(&self) -> impl Iterator<Item = ChunkPos> {
-        self.departed.keys().copied()
-    }
-
-    /// Bytes of the chunks that have left and are not durable, about.
-    pub(super) fn departed_bytes(&self) -> u64 {
-        self.departed.values().map(Departed::bytes).sum()
+    /// Returns all chunks of which the file does not have everything, also those in the world.
+    pub(super) fn all_unsaved(&self) -> impl Iterator<Item = (ChunkPos, &UnsavedChunk)> {
+        self.unsaved.iter().map(|(pos, unsaved)| (*pos, unsaved))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -285,13 +292,17 @@ impl Saving {
         for promise in outcomes.flat_map(|outcome| outcome.promises) {
             promise.complete(Err(error.clone()));
         }
-        // Whatever becomes of them: it was before the return, or it has failed.
-        self.in_flight.clear();
-        self.departed.clear();
+        // They were before the return, or have failed.
+        for (handle, Outcome { promises, .. }) in self.in_flight.drain(..) {
+            let result = handle.result().unwrap_or_else(|| Err(error.clone()));
+            promises.into_iter().for_each(|promise| promise.complete(result.clone()));
+        }
+        self.unsaved.clear();
         (self.failures, self.retry_at) = (0, None);
     }
 
-    /// Goes on in a file that was opened again. A save that is with the old worker must have an outcome.
+    /// Goes on in a file that was opened again. A save that is with the old worker must have an outcome. If it has failed,
+    /// [`take_outcome`](Self::take_outcome) takes it to the new one.
     pub(super) fn rebind(&mut self, world: &ChunkWorld) {
         self.waiting.iter_mut().for_each(|save| save.edit.rebind(world));
         self.retry_at = None;

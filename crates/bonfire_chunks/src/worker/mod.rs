@@ -114,6 +114,11 @@ impl ChunkWorker {
         true
     }
 
+    /// Returns false if the system had no thread that reads.
+    pub(crate) fn can_read(&self) -> bool {
+        self.can_read
+    }
+
     /// The world.
     pub fn world(&self) -> &ChunkWorld {
         &self.shared.world
