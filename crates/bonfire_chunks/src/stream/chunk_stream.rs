@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bonfire::{Error, Result};
 use bonfire_store::Handle;
 
-use super::saving::Saving;
+use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
 use super::{ChunkPhase, Focus, StreamOptions};
 use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
@@ -21,8 +21,9 @@ pub(super) struct LoadedChunk<P> {
     pub(super) entities: Option<P>,
 }
 
-/// Follows a load. The thread puts the chunk there, and the stream takes it.
-pub(super) type LoadSlot<P> = Handle<Arc<Mutex<Option<LoadedChunk<P>>>>>;
+/// Follows a load. The thread puts the chunk there, or why it cannot be read, and the stream takes it. An error of the handle
+/// itself is one of the worker: the load has not begun.
+pub(super) type LoadSlot<P> = Handle<Arc<Mutex<Option<Result<LoadedChunk<P>>>>>>;
 
 pub(super) enum State<P> {
     Queued,
@@ -169,7 +170,8 @@ impl<P: Send + 'static> ChunkStream<P> {
         self.window.tickets()
     }
 
-    /// Loads a chunk for a moment, so that an entity can [enter](super::StreamedWorld::admit) it, and saves it at once.
+    /// Loads a chunk for a moment, so that an entity can [enter](super::StreamedWorld::admit) it, and saves it at once. If
+    /// something else keeps the chunk loaded, it stays.
     pub fn visit(&mut self, pos: impl Into<ChunkPos>) {
         self.window.visit(pos.into());
     }
@@ -213,7 +215,7 @@ impl<P: Send + 'static> ChunkStream<P> {
     pub fn phase(&self, pos: impl Into<ChunkPos>) -> Option<ChunkPhase> {
         let pos = pos.into();
         let in_window = self.chunks.get(&pos).map(|chunk| chunk.state.phase());
-        in_window.or_else(|| self.saving.departed(pos).map(|_| ChunkPhase::Saving))
+        in_window.or_else(|| self.saving.unsaved(pos).map(|_| ChunkPhase::Saving))
     }
 
     /// Returns why a chunk has [failed](ChunkPhase::Failed).
@@ -253,9 +255,18 @@ impl<P: Send + 'static> ChunkStream<P> {
     /// Returns all chunks of the window, with their phases, in no order. Those that have left and are not durable are
     /// [`Saving`](ChunkPhase::Saving).
     pub fn phases(&self) -> impl Iterator<Item = (ChunkPos, ChunkPhase)> {
-        let saving = self.saving.departed_chunks().filter(|pos| !self.chunks.contains_key(pos));
         let in_window = self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.state.phase()));
-        in_window.chain(saving.map(|pos| (pos, ChunkPhase::Saving)))
+        in_window.chain(self.departed().map(|(pos, _)| (pos, ChunkPhase::Saving)))
+    }
+
+    /// Returns the chunks that have left and are not durable.
+    fn departed(&self) -> impl Iterator<Item = (ChunkPos, &UnsavedChunk)> {
+        self.saving.all_unsaved().filter(|(pos, _)| !self.chunks.contains_key(pos))
+    }
+
+    /// Returns about how many bytes the chunks have that have left and are not durable.
+    pub(super) fn departed_bytes(&self) -> u64 {
+        self.departed().map(|(_, unsaved)| unsaved.bytes()).sum()
     }
 
     /// Notes that an entity has moved between two active chunks: they are saved in one step from now on.
@@ -308,8 +319,8 @@ impl<P: Send + 'static> ChunkStream<P> {
             staged: self.staged.len(),
             active: self.active,
             leaving: self.leaving.len(),
-            saving: self.saving.departed_count(),
-            saving_bytes: self.saving.departed_bytes(),
+            saving: self.departed().count(),
+            saving_bytes: self.departed_bytes(),
             failed: self.failed,
             is_failing: self.saving.is_failing(),
         }

@@ -16,7 +16,7 @@ use bonfire_store::engine::Promise;
 
 use super::saving::{Batch, Pin};
 use super::{ChunkStream, StreamedWorld};
-use crate::{ChunkPos, ChunkRect, ChunkWorker, CommitHandle, CommitReport, Durability};
+use crate::{ChunkPos, ChunkWorker, CommitHandle, CommitReport};
 
 /// The name of the moment before a return, until the return is over.
 pub(super) const BEFORE_RETURN: &str = "bonfire.before_return";
@@ -119,7 +119,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         match self.collect_all(world) {
             Ok(batch) => {
                 let pin = pin.map(|(name, metadata)| Pin { name, metadata });
-                self.saving.add_moment(self.worker.world(), batch, pin, promise);
+                self.saving.add_moment(&self.worker, batch, pin, promise);
                 self.finish_saves(world);
             }
             Err(error) => {
@@ -156,7 +156,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         }
         let chunks: Vec<ChunkPos> = self.chunks.keys().copied().collect();
         let mut batch = self.collect(world, &chunks)?;
-        batch.departed.clear();
+        batch.unsaved.iter_mut().for_each(|(_, unsaved)| unsaved.chunk = None);
         Ok(batch)
     }
 
@@ -187,7 +187,11 @@ impl<P: Send + 'static> ChunkStream<P> {
         match self.begin_return()?.run(pin) {
             Ok(returned) => {
                 self.finish_return(world);
-                returned.keep()
+                if let Err(error) = returned.keep() {
+                    // The next return makes its pin in the place of this one.
+                    tracing::warn!(%error, "the moment before a return could not be forgotten");
+                }
+                Ok(())
             }
             Err(error) => {
                 self.undo_return();
@@ -218,23 +222,5 @@ impl<P: Send + 'static> ChunkStream<P> {
         if let Some(save) = self.saving.in_flight() {
             let _ = save.wait();
         }
-    }
-}
-
-impl crate::ChunkWorld {
-    /// Removes every chunk, with all bodies and entities, in one step. The world is as the generator makes it again; seed, settings
-    /// and pins stay.
-    pub fn clear(&self) -> Result<CommitReport> {
-        let mut edit = self.edit();
-        let everywhere = ChunkRect::ALL;
-        for pos in self.range(everywhere) {
-            edit.remove(pos);
-        }
-        for pos in
-            self.chunks_with_bodies(everywhere).into_iter().chain(self.chunks_with_entities(everywhere))
-        {
-            edit.remove(pos);
-        }
-        edit.commit(Durability::Synced)
     }
 }

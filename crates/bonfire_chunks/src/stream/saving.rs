@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use bonfire::{Error, Snapshot};
 use bonfire_store::engine::Promise;
 
-use crate::{
-    Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit, RefusedSave,
-};
+use crate::{Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit};
 
 /// Between two tries of an edit that has failed.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// How long a stream that ends waits for a place in a full queue.
+const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What an edit of live chunks has, beside the changes.
 #[derive(Default)]
@@ -25,25 +25,28 @@ pub(super) struct Batch {
     pub(super) edit: Option<Edit>,
     /// The cells that it has of chunks in memory.
     pub(super) revisions: Vec<(ChunkPos, ChunkRevision)>,
-    /// What leaves the world with it.
-    pub(super) departed: Vec<(ChunkPos, Departed)>,
+    /// What it has of each chunk, as far as a load must know it.
+    pub(super) unsaved: Vec<(ChunkPos, UnsavedChunk)>,
 }
 
-/// A chunk that has left the world, as far as the file does not have it yet.
+/// The newest state of a chunk in an edit that is not durable. A load of the chunk takes it from here, and not from the file.
 #[derive(Default)]
-pub(super) struct Departed {
+pub(super) struct UnsavedChunk {
+    /// Cells of a chunk that has left. A chunk in the world has them itself, until they are durable.
     pub(super) chunk: Option<Chunk>,
+    /// Captured entities, also of a chunk in the world: it may leave without another capture.
     pub(super) entities: Option<Snapshot>,
     /// The save that makes it durable.
     number: u64,
 }
 
-impl Departed {
+impl UnsavedChunk {
     pub(super) fn is_empty(&self) -> bool {
         self.chunk.is_none() && self.entities.is_none()
     }
 
-    fn bytes(&self) -> u64 {
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> u64 {
         let cells = self.chunk.as_ref().map_or(0, |chunk| chunk.cells().len());
         cells as u64 + self.entities.as_ref().map_or(0, |entities| entities.entity_count() as u64 * 64)
     }
@@ -60,7 +63,6 @@ pub(super) struct Pin {
 struct Outcome {
     number: u64,
     revisions: Vec<(ChunkPos, ChunkRevision)>,
-    promises: Vec<Promise<CommitReport>>,
 }
 
 /// A save that waits for its turn.
@@ -69,6 +71,8 @@ struct WaitingSave {
     /// It names a moment, so nothing is added to it.
     is_closed: bool,
     outcome: Outcome,
+    /// The worker completes it, so that a caller may wait without another frame.
+    promise: Option<Promise<CommitReport>>,
 }
 
 /// What has happened to a save.
@@ -86,42 +90,51 @@ pub(super) enum SaveNews {
 pub(super) struct Saving {
     in_flight: VecDeque<(CommitHandle, Outcome)>,
     waiting: VecDeque<WaitingSave>,
-    departed: HashMap<ChunkPos, Departed>,
+    unsaved: HashMap<ChunkPos, UnsavedChunk>,
     numbers: u64,
     failures: u32,
     retry_at: Option<Instant>,
+    /// What has happened and was not told yet.
+    news: VecDeque<SaveNews>,
 }
 
 impl Saving {
     /// Adds a batch to what is to be saved.
     pub(super) fn add(&mut self, batch: Batch) {
-        let Batch { edit, revisions, departed } = batch;
+        let Batch { edit, revisions, unsaved } = batch;
         let Some(edit) = edit.filter(|edit| !edit.is_empty()) else { return };
         let number = self.push(edit, revisions, None, false);
-        for (pos, left) in departed {
-            let known = self.departed.entry(pos).or_default();
-            known.chunk = left.chunk.or(known.chunk.take());
-            known.entities = left.entities.or(known.entities.take());
+        self.note_unsaved(unsaved, number);
+    }
+
+    fn note_unsaved(&mut self, unsaved: Vec<(ChunkPos, UnsavedChunk)>, number: u64) {
+        for (pos, newer) in unsaved.into_iter().filter(|(_, newer)| !newer.is_empty()) {
+            let known = self.unsaved.entry(pos).or_default();
+            known.chunk = newer.chunk.or(known.chunk.take());
+            known.entities = newer.entities.or(known.entities.take());
             known.number = number;
         }
     }
 
-    /// Adds a batch. The promise is complete when all of it is durable, and all that was added before. With a pin, the moment gets
-    /// its name in the same step.
+    /// Adds a batch, and hands everything to the worker, which completes the promise when all of it is durable, and all that was
+    /// added before. With a pin, the moment gets its name in the same step.
     pub(super) fn add_moment(
         &mut self,
-        world: &ChunkWorld,
+        worker: &ChunkWorker,
         batch: Batch,
         pin: Option<Pin>,
         promise: Promise<CommitReport>,
     ) {
         promise.start();
-        let mut edit = batch.edit.unwrap_or_else(|| world.edit());
+        self.take_back(worker);
+        let mut edit = batch.edit.unwrap_or_else(|| worker.world().edit());
         let is_closed = pin.is_some();
         if let Some(Pin { name, metadata }) = pin {
             edit.pin(name, metadata);
         }
-        self.push(edit, batch.revisions, Some(promise), is_closed);
+        let number = self.push(edit, batch.revisions, Some(promise), is_closed);
+        self.note_unsaved(batch.unsaved, number);
+        self.submit(worker);
     }
 
     fn push(
@@ -132,8 +145,8 @@ impl Saving {
         is_closed: bool,
     ) -> u64 {
         self.numbers += 1;
-        let outcome = Outcome { number: self.numbers, revisions, promises: promise.into_iter().collect() };
-        let later = WaitingSave { edit, is_closed, outcome };
+        let outcome = Outcome { number: self.numbers, revisions };
+        let later = WaitingSave { edit, is_closed, outcome, promise };
         match self.waiting.back_mut() {
             Some(last) if !last.is_closed => last.append(later),
             _ => self.waiting.push_back(later),
@@ -141,36 +154,43 @@ impl Saving {
         self.numbers
     }
 
-    /// Takes the outcome of the oldest save that is under way, and hands the next one to the worker.
-    pub(super) fn advance(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
-        let news = self.take_outcome();
-        self.submit(worker);
-        news
+    /// If an edit has failed, waits for those that depend on it, and takes all of them back.
+    fn take_back(&mut self, worker: &ChunkWorker) {
+        if self.has_failed() {
+            self.in_flight.iter().for_each(|(handle, _)| _ = handle.wait());
+            while let Some(news) = self.next_outcome(worker) {
+                self.news.push_back(news);
+            }
+        }
     }
 
-    fn take_outcome(&mut self) -> Option<SaveNews> {
+    /// Takes the outcome of the oldest save that is under way. An edit that has failed becomes one of the worker's world.
+    pub(super) fn take_outcome(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
+        self.news.pop_front().or_else(|| self.next_outcome(worker))
+    }
+
+    fn next_outcome(&mut self, worker: &ChunkWorker) -> Option<SaveNews> {
         let result = self.in_flight.front()?.0.result()?;
         if let Err(error) = result {
-            return self.take_failed(error);
+            return self.take_failed(error, worker.world());
         }
-        let (_, Outcome { number, revisions, promises }) = self.in_flight.pop_front()?;
-        promises.into_iter().for_each(|promise| promise.complete(result.clone()));
+        let (_, Outcome { number, revisions }) = self.in_flight.pop_front()?;
         (self.failures, self.retry_at) = (0, None);
-        let gone = self.departed.extract_if(|_, departed| departed.number <= number);
+        let gone = self.unsaved.extract_if(|_, unsaved| unsaved.number <= number);
         Some(SaveNews::Saved { revisions, gone: gone.map(|(pos, _)| pos).collect() })
     }
 
     /// Takes all edits that are with the worker: they depend on one that has failed. Waits until each of them has its outcome.
-    fn take_failed(&mut self, error: Error) -> Option<SaveNews> {
+    fn take_failed(&mut self, error: Error, world: &ChunkWorld) -> Option<SaveNews> {
         if self.in_flight.iter().any(|(handle, _)| !handle.is_complete()) {
             return None;
         }
-        for (handle, mut outcome) in std::mem::take(&mut self.in_flight).into_iter().rev() {
-            let promises = std::mem::take(&mut outcome.promises);
-            promises.into_iter().for_each(|promise| promise.complete(Err(error.clone())));
+        for (handle, outcome) in std::mem::take(&mut self.in_flight).into_iter().rev() {
             if let Some(mut edit) = handle.take_edit() {
                 edit.forget_pin();
-                self.push_front(WaitingSave { edit, is_closed: false, outcome });
+                // The file may have been opened again since.
+                edit.rebind(world);
+                self.push_front(WaitingSave { edit, is_closed: false, outcome, promise: None });
             }
         }
         let after = RETRY_AFTER.saturating_mul(1 << self.failures.min(6)).min(RETRY_AFTER_MAX);
@@ -183,83 +203,73 @@ impl Saving {
         if let Some(next) = self.waiting.pop_front() {
             save.append(next);
         }
-        if !save.edit.is_empty() || !save.outcome.promises.is_empty() {
+        if !save.edit.is_empty() || save.promise.is_some() {
             self.waiting.push_front(save);
         }
     }
 
     /// Hands saves to the worker: all of them, if one is waited for.
     pub(super) fn submit(&mut self, worker: &ChunkWorker) {
-        let is_waited_for = |save: &WaitingSave| !save.outcome.promises.is_empty();
         let mut is_too_early =
             self.retry_at.is_some_and(|at| Instant::now() < at) || !self.in_flight.is_empty();
         // A save that has failed comes first, and nothing is handed on before it is back.
-        if self.in_flight.iter().any(|(handle, _)| handle.result().is_some_and(|result| result.is_err())) {
+        if self.has_failed() {
             return;
         }
-        while !self.waiting.is_empty() && (!is_too_early || self.waiting.iter().any(is_waited_for)) {
-            let Some(WaitingSave { edit, is_closed, outcome }) = self.waiting.pop_front() else { return };
-            let submitted = match self.in_flight.back() {
-                Some((last, _)) => worker.save_after(edit, last.clone()),
-                None => worker.save(edit),
-            };
-            match submitted {
-                Ok(handle) => self.in_flight.push_back((handle, outcome)),
-                Err(refused) => {
-                    return self.put_back(refused, is_closed, outcome);
-                }
+        while !is_too_early || self.waiting.iter().any(|save| save.promise.is_some()) {
+            let Some(save) = self.waiting.pop_front() else { return };
+            if let Err(save) = self.hand_over(worker, save) {
+                // The worker is busy: the next frame tries again.
+                return self.push_front(save);
             }
             is_too_early = true;
         }
     }
 
-    /// Hands everything to the worker: the stream ends.
+    /// Hands a save to the worker. If that is busy, the save comes back; a promise has failed then, and its moment has no name.
+    fn hand_over(&mut self, worker: &ChunkWorker, save: WaitingSave) -> Result<(), WaitingSave> {
+        let WaitingSave { edit, is_closed: _, outcome, promise } = save;
+        let last = self.in_flight.back().map(|(last, _)| last.clone());
+        let promise = promise.unwrap_or_else(|| Promise::new().0);
+        match worker.save_for(edit, last, promise) {
+            Ok(handle) => {
+                self.in_flight.push_back((handle, outcome));
+                Ok(())
+            }
+            Err(refused) => {
+                let mut edit = refused.into_edit();
+                edit.forget_pin();
+                Err(WaitingSave { edit, is_closed: false, outcome, promise: None })
+            }
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.in_flight.iter().any(|(handle, _)| handle.result().is_some_and(|result| result.is_err()))
+    }
+
+    /// Hands everything to the worker: the stream ends. Waits for it only if an edit has failed, or if too many saves wait.
     pub(super) fn submit_all(&mut self, worker: &ChunkWorker) {
-        self.retry_at = None;
-        while let Some(WaitingSave { edit, outcome, .. }) = self.waiting.pop_front() {
-            let submitted = match self.in_flight.back() {
-                Some((last, _)) => worker.save_after(edit, last.clone()),
-                None => worker.save(edit),
-            };
-            match submitted {
-                Ok(handle) => self.in_flight.push_back((handle, outcome)),
-                Err(refused) => {
-                    tracing::error!(error = %refused.error(), "the last save of a stream was refused")
-                }
+        self.take_back(worker);
+        while let Some(save) = self.waiting.pop_front() {
+            let submitted = self.hand_over(worker, save).or_else(|save| {
+                worker.finish(END_PATIENCE);
+                self.hand_over(worker, save)
+            });
+            if submitted.is_err() {
+                tracing::error!("the last save of a stream was refused: too many saves wait");
             }
         }
     }
 
-    /// The worker is busy: the next frame tries again, and a moment that is waited for fails.
-    fn put_back(&mut self, refused: RefusedSave, is_closed: bool, mut outcome: Outcome) {
-        let error = refused.error().clone();
-        let mut edit = refused.into_edit();
-        if is_closed {
-            edit.forget_pin();
-            for promise in std::mem::take(&mut outcome.promises) {
-                promise.complete(Err(error.clone()));
-            }
-        }
-        self.push_front(WaitingSave { edit, is_closed: false, outcome });
+    /// Returns what the file does not have yet of a chunk.
+    pub(super) fn unsaved(&self, pos: ChunkPos) -> Option<&UnsavedChunk> {
+        self.unsaved.get(&pos)
     }
 
-    /// Returns what is in memory of a chunk that has left.
-    pub(super) fn departed(&self, pos: ChunkPos) -> Option<&Departed> {
-        self.departed.get(&pos)
-    }
-
-    /// The number of chunks that have left and are not durable.
-    pub(super) fn departed_count(&self) -> usize {
-        self.departed.len()
-    }
-
-    pub(super) fn departed_chunks(&self) -> impl Iterator<Item = ChunkPos> {
-        self.departed.keys().copied()
-    }
-
-    /// Bytes of the chunks that have left and are not durable, about.
-    pub(super) fn departed_bytes(&self) -> u64 {
-        self.departed.values().map(Departed::bytes).sum()
+    /// Returns all chunks of which the file does not have everything, also those in the world.
+    pub(super) fn all_unsaved(&self) -> impl Iterator<Item = (ChunkPos, &UnsavedChunk)> {
+        self.unsaved.iter().map(|(pos, unsaved)| (*pos, unsaved))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -278,18 +288,18 @@ impl Saving {
 
     /// Forgets everything that is not with the worker: the world goes to another moment. Requests fail.
     pub(super) fn clear(&mut self, error: &Error) {
-        let waiting = std::mem::take(&mut self.waiting);
-        let outcomes = waiting.into_iter().map(|save| save.outcome);
-        for promise in outcomes.flat_map(|outcome| outcome.promises) {
+        for promise in self.waiting.drain(..).filter_map(|save| save.promise) {
             promise.complete(Err(error.clone()));
         }
-        // Whatever becomes of them: it was before the return, or it has failed.
+        // They were before the return, or have failed.
         self.in_flight.clear();
-        self.departed.clear();
+        self.news.clear();
+        self.unsaved.clear();
         (self.failures, self.retry_at) = (0, None);
     }
 
-    /// Goes on in a file that was opened again. A save that is with the old worker must have an outcome.
+    /// Goes on in a file that was opened again. A save that is with the old worker must have an outcome. If it has failed,
+    /// [`take_outcome`](Self::take_outcome) takes it to the new one.
     pub(super) fn rebind(&mut self, world: &ChunkWorld) {
         self.waiting.iter_mut().for_each(|save| save.edit.rebind(world));
         self.retry_at = None;
@@ -302,6 +312,6 @@ impl WaitingSave {
         self.is_closed = later.is_closed;
         self.outcome.number = later.outcome.number;
         self.outcome.revisions.extend(later.outcome.revisions);
-        self.outcome.promises.extend(later.outcome.promises);
+        self.promise = later.promise.or(self.promise.take());
     }
 }

@@ -65,7 +65,8 @@ impl SlotPins {
     /// Removes the pins that no save names, and returns how many. It reads the heads of all saves, so call it where it may
     /// wait: when the slots are opened, and after saves were written or deleted.
     ///
-    /// Pins of a slot with a save whose head cannot be read stay.
+    /// Pins of a slot with a save whose head cannot be read stay. That save may come from another slot by a new name, so pins
+    /// of slots that are gone stay, too.
     pub fn collect(&self, slots: &Slots) -> Result<usize> {
         // Those that come meanwhile belong to saves that are not listed.
         let pins = self.world.pins();
@@ -80,6 +81,7 @@ impl SlotPins {
         }
         let saves = slots.all_saves().wait()?;
         let (mut named, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+        let slots: BTreeSet<String> = saves.iter().map(|save| save.slot.clone()).collect();
         for save in saves {
             match (save.moment, save.problem) {
                 (Some(pin), _) => _ = named.insert(pin),
@@ -89,7 +91,9 @@ impl SlotPins {
         }
         left.retain(|(name, owner)| {
             let base = if owner.base.is_empty() { *name } else { &owner.base };
-            !named.contains(base) && !unknown.contains(&owner.slot)
+            let may_be_unknown =
+                unknown.contains(&owner.slot) || !unknown.is_empty() && !slots.contains(&owner.slot);
+            !named.contains(base) && !may_be_unknown
         });
         let mut removed = 0;
         for (name, _) in left {

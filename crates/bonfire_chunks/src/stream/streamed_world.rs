@@ -28,8 +28,8 @@ pub trait StreamedWorld {
     /// an error the chunk has [failed](super::ChunkPhase::Failed), and the world has nothing of it.
     fn activate(&mut self, pos: ChunkPos, entities: Option<Self::Prepared>) -> Result<()>;
 
-    /// Moves the entities into a chunk that wait for it, and returns the chunks that they come from. It is called right after
-    /// [`activate`](Self::activate) for a chunk that was loaded for this only.
+    /// Moves the entities into a chunk that wait for it, and returns the chunks that they come from. It is called for an
+    /// active chunk with a [visit](super::ChunkStream::visit), right after [`activate`](Self::activate) if it was loaded for that.
     fn admit(&mut self, pos: ChunkPos) -> Vec<ChunkPos> {
         let _ = pos;
         Vec::new()

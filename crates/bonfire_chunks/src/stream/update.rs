@@ -7,7 +7,8 @@
 //! | 3 | loads that are done are staged |
 //! | 4 | chunks leave, in one edit |
 //! | 5 | chunks that have all votes become active, the nearest first, as long as there is time |
-//! | 6 | the next loads are requested |
+//! | 6 | entities enter the chunks that they visit |
+//! | 7 | the next loads are requested |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +17,10 @@ use std::time::{Duration, Instant};
 use bonfire::{Error, Result, Snapshot};
 
 use super::chunk_stream::{LoadSlot, LoadedChunk, State, WindowChunk};
-use super::saving::{Batch, Departed, SaveNews};
+use super::saving::{Batch, SaveNews, UnsavedChunk};
 use super::window::Urgency;
 use super::{ChangeReason, ChunkPhase, ChunkStream, Decoder, PhaseChange, StreamEvent, StreamedWorld};
-use crate::{Chunk, ChunkPos, ChunkState, Edit, Priority};
+use crate::{Chunk, ChunkPos, ChunkState, ChunkWorld, Edit, Priority};
 
 /// The time that a frame has left.
 struct Clock {
@@ -59,12 +60,17 @@ impl<P: Send + 'static> ChunkStream<P> {
         self.stage_loaded(world);
         self.let_go(world, &mut clock);
         self.activate_staged(world, &mut clock);
+        self.admit_visitors(world);
         self.request_loads(world)
     }
 
     /// Takes the outcome of saves, and begins the next one.
     pub(super) fn finish_saves<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) {
-        match self.saving.advance(&self.worker) {
+        let news = self.saving.take_outcome(&self.worker);
+        if !self.is_frozen {
+            self.saving.submit(&self.worker);
+        }
+        match news {
             None => {}
             Some(SaveNews::Saved { revisions, gone }) => {
                 self.last_error = None;
@@ -160,7 +166,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         if matches!(from, ChunkPhase::Active | ChunkPhase::Staged) {
             world.remove(pos);
         }
-        let to = self.saving.departed(pos).map(|_| ChunkPhase::Saving);
+        let to = self.saving.unsaved(pos).map(|_| ChunkPhase::Saving);
         world.notify(changed(pos, Some(from), to, reason));
     }
 
@@ -172,17 +178,15 @@ impl<P: Send + 'static> ChunkStream<P> {
             self.loading.remove(&pos);
             let loaded = result.and_then(|slot| {
                 let loaded = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-                loaded.ok_or_else(|| Error::cancelled("the chunk was taken already"))
+                loaded.unwrap_or_else(|| Err(Error::cancelled("the chunk was taken already")))
             });
             let (state, reason) = match loaded {
                 Ok(LoadedChunk { chunk, entities }) => {
                     world.stage(chunk);
                     (State::Staged { entities, votes: 0 }, ChangeReason::Ready)
                 }
-                // Too many loads wait with the worker, or it was cancelled: its turn comes again.
-                Err(error) if error.is_limit() && self.worker.waiting() > 0 || error.is_cancelled() => {
-                    (State::Queued, ChangeReason::Error(error))
-                }
+                // The worker has ended, and another one takes its place: the turn of the chunk comes again.
+                Err(error) if error.is_cancelled() => (State::Queued, ChangeReason::Error(error)),
                 Err(error) => (State::Failed(error.clone()), ChangeReason::Error(error)),
             };
             let to = state.phase();
@@ -202,7 +206,6 @@ impl<P: Send + 'static> ChunkStream<P> {
 
     fn activate_staged<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W, clock: &mut Clock) {
         let all = self.all_votes();
-        let mut visited = Vec::new();
         let mut is_first = true;
         for (urgency, pos) in self.staged.clone() {
             if !is_first && !clock.has_time() {
@@ -233,16 +236,25 @@ impl<P: Send + 'static> ChunkStream<P> {
             let to = state.phase();
             let from = self.set_state(pos, state);
             world.notify(changed(pos, from, Some(to), reason));
-            if is_visit && to == ChunkPhase::Active {
-                for from in world.admit(pos) {
-                    self.exchanged(from, pos);
-                }
-                self.window.end_visit(pos);
-                visited.push(pos);
-            }
         }
-        if !visited.is_empty() {
-            self.depart(world, &visited);
+    }
+
+    /// Lets entities into the chunks that they wait for. Chunks that nothing else wants leave at once.
+    fn admit_visitors<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) {
+        let arrived: Vec<ChunkPos> = self.window.visits().filter(|pos| self.is_active(*pos)).collect();
+        let mut leaving = Vec::new();
+        for pos in arrived {
+            for from in world.admit(pos) {
+                self.exchanged(from, pos);
+            }
+            if self.window.is_visited_only(pos) {
+                leaving.push(pos);
+            }
+            self.window.end_visit(pos);
+        }
+        // While nothing may be saved, they stay as any chunk that has changed.
+        if self.is_enabled && !leaving.is_empty() {
+            self.depart(world, &leaving);
         }
     }
 
@@ -254,6 +266,12 @@ impl<P: Send + 'static> ChunkStream<P> {
         while self.loading.len() < self.options.loads_in_flight {
             let Some((urgency, pos)) = self.queued.pop_first() else { break };
             let load = self.request_load(pos, urgency, &decoder);
+            let refusal = load.result().and_then(Result::err).filter(|error| error.is_limit());
+            if refusal.is_some() && self.worker.can_read() {
+                // Too many loads wait with the worker.
+                self.queued.insert((urgency, pos));
+                break;
+            }
             self.loading.insert(pos);
             let from = self.set_state(pos, State::Loading(load));
             world.notify(changed(pos, from, Some(ChunkPhase::Loading), ChangeReason::Ready));
@@ -268,11 +286,11 @@ impl<P: Send + 'static> ChunkStream<P> {
             _ => Priority::Normal,
         };
         // What is not durable yet is newer than what the file has.
-        let departed = self.saving.departed(pos);
+        let unsaved = self.saving.unsaved(pos);
         let (kept_chunk, kept_entities) =
-            departed.map_or((None, None), |left| (left.chunk.clone(), left.entities.clone()));
+            unsaved.map_or((None, None), |newer| (newer.chunk.clone(), newer.entities.clone()));
         let decoder = decoder.clone();
-        self.worker.load_with(pos, priority, move |world, pos| {
+        let read = move |world: &ChunkWorld, pos: ChunkPos| {
             let (chunk, stored) = world.at_one_moment(pos, || {
                 let chunk = kept_chunk.as_ref().map_or_else(|| world.load(pos), |chunk| Ok(chunk.clone()))?;
                 let stored = if kept_entities.is_none() { world.read_entities(pos)? } else { None };
@@ -284,18 +302,18 @@ impl<P: Send + 'static> ChunkStream<P> {
             };
             let entities =
                 decode().map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
-            Ok(Arc::new(Mutex::new(Some(LoadedChunk { chunk, entities }))))
-        })
+            Ok(LoadedChunk { chunk, entities })
+        };
+        self.worker
+            .load_with(pos, priority, move |world, pos| Ok(Arc::new(Mutex::new(Some(read(world, pos))))))
     }
 
     /// Lets chunks go that nothing wants: those that were changed in one edit, with all that they have exchanged entities with.
     fn let_go<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W, clock: &mut Clock) {
-        if self.leaving.is_empty() || self.saving.departed_bytes() > self.options.unsaved_bytes_max {
-            return;
-        }
         let mut is_first = true;
         for pos in self.leaving.clone() {
-            if !is_first && !clock.has_time() {
+            let is_full = self.departed_bytes() > self.options.unsaved_bytes_max;
+            if is_full || !is_first && !clock.has_time() {
                 break;
             }
             if !self.is_enabled && self.is_dirty(world, pos) {
@@ -327,7 +345,9 @@ impl<P: Send + 'static> ChunkStream<P> {
                 return;
             }
         };
-        batch.departed.retain(|(pos, departed)| leaving.contains(pos) && !departed.is_empty());
+        for (_, unsaved) in batch.unsaved.iter_mut().filter(|(pos, _)| !leaving.contains(pos)) {
+            unsaved.chunk = None;
+        }
         self.saving.add(batch);
         for pos in leaving {
             self.leaving.remove(pos);
@@ -357,20 +377,20 @@ impl<P: Send + 'static> ChunkStream<P> {
         let mut edit: Edit = self.worker.world().edit();
         let mut batch = Batch::default();
         for pos in chunks {
-            let mut departed = Departed::default();
+            let mut unsaved = UnsavedChunk::default();
             if let Some(entities) = captured.remove(pos) {
                 edit.put_captured(*pos, entities.clone());
-                departed.entities = Some(entities);
+                unsaved.entities = Some(entities);
             }
             if let Some(chunk) = world.chunk(*pos).filter(|chunk| chunk.state() == ChunkState::Dirty) {
                 edit.put_chunk(chunk);
                 batch.revisions.push((*pos, chunk.revision()));
-                departed.chunk = Some(Chunk::clone(chunk));
+                unsaved.chunk = Some(Chunk::clone(chunk));
             }
             if let Some(chunk) = self.chunks.get_mut(pos) {
                 chunk.exchanged.clear();
             }
-            batch.departed.push((*pos, departed));
+            batch.unsaved.push((*pos, unsaved));
         }
         batch.edit = Some(edit);
         Ok(batch)

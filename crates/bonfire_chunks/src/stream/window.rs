@@ -3,7 +3,7 @@
 //! A chunk is loaded when it comes within the load reach of a focus, and let go of when it leaves the unload reach of all of
 //! them. The second is larger by one chunk at least, so that a player on a border does not load and unload all the time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{ChunkPos, ChunkRect};
 
@@ -144,7 +144,7 @@ pub(super) struct Window {
     focuses: BTreeMap<u64, Focus>,
     tickets: BTreeMap<ChunkPos, u32>,
     /// Chunks that are wanted for a moment, so that somebody can enter them.
-    visits: BTreeMap<ChunkPos, u32>,
+    visits: BTreeSet<ChunkPos>,
     kept: Vec<ChunkRect>,
     is_changed: bool,
 }
@@ -183,11 +183,16 @@ impl Window {
     }
 
     pub(super) fn visit(&mut self, pos: ChunkPos) {
-        self.is_changed |= self.visits.insert(pos, 1).is_none();
+        self.is_changed |= self.visits.insert(pos);
     }
 
     pub(super) fn end_visit(&mut self, pos: ChunkPos) {
-        self.is_changed |= self.visits.remove(&pos).is_some();
+        self.is_changed |= self.visits.remove(&pos);
+    }
+
+    /// Returns the chunks that are visited.
+    pub(super) fn visits(&self) -> impl Iterator<Item = ChunkPos> {
+        self.visits.iter().copied()
     }
 
     /// Returns true once after each change.
@@ -223,7 +228,7 @@ impl Window {
                 self.kept.push(focus.load_reach.around(focus.chunk_ahead(), deep));
             }
         }
-        for pos in self.tickets.keys().chain(self.visits.keys()) {
+        for pos in self.tickets.keys().chain(&self.visits) {
             want(*pos, Urgency::TICKET);
         }
         wanted
@@ -232,13 +237,13 @@ impl Window {
     /// Returns true if a chunk that is loaded stays.
     pub(super) fn keeps(&self, pos: ChunkPos) -> bool {
         let is_near = || self.kept.iter().any(|rect| rect.contains(pos));
-        self.tickets.contains_key(&pos) || self.visits.contains_key(&pos) || is_near()
+        self.tickets.contains_key(&pos) || self.visits.contains(&pos) || is_near()
     }
 
     /// Returns true if a chunk is wanted for nothing but a visit.
     pub(super) fn is_visited_only(&self, pos: ChunkPos) -> bool {
         let is_near = || self.kept.iter().any(|rect| rect.contains(pos));
-        self.visits.contains_key(&pos) && !self.tickets.contains_key(&pos) && !is_near()
+        self.visits.contains(&pos) && !self.tickets.contains_key(&pos) && !is_near()
     }
 }
 

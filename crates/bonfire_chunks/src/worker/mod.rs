@@ -115,6 +115,11 @@ impl ChunkWorker {
         true
     }
 
+    /// Returns false if the system had no thread that reads.
+    pub(crate) fn can_read(&self) -> bool {
+        self.can_read
+    }
+
     /// The world.
     pub fn world(&self) -> &ChunkWorld {
         &self.shared.world
@@ -171,6 +176,17 @@ impl ChunkWorker {
     /// back.
     pub fn save_after(&self, edit: Edit, earlier: CommitHandle) -> Result<CommitHandle, RefusedSave> {
         self.push_save(edit, None, Some(earlier))
+    }
+
+    /// Saves an edit for a promise of a front end, whose handle the game has already. If there is an earlier edit that this one
+    /// continues, see [`save_after`](Self::save_after). If the edit is not accepted, the promise has failed.
+    pub fn save_for(
+        &self,
+        edit: Edit,
+        earlier: Option<CommitHandle>,
+        promise: Promise<CommitReport>,
+    ) -> Result<CommitHandle, RefusedSave> {
+        self.push_request(edit, |edit| WriteRequest::save_for(edit, None, earlier, promise))
     }
 
     /// Writes the world with the changes of an edit to another path: see [`ChunkWorld::save_to`]. The world has what was
@@ -240,7 +256,7 @@ impl ChunkWorker {
         let (request, handle) = request(edit);
         match self.push_write(request) {
             Ok(()) => Ok(handle),
-            Err((error, request)) => match request.into_edit() {
+            Err((error, request)) => match request.into_edit(&error) {
                 Some(edit) => Err(RefusedSave::new(error, edit)),
                 None => unreachable!("a save has an edit"),
             },

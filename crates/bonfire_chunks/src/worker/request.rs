@@ -296,9 +296,12 @@ impl WriteRequest {
     }
 
     /// The edit of a save that is refused; `None` for a compaction, which fails.
-    pub(super) fn into_edit(self) -> Option<Box<Edit>> {
+    pub(super) fn into_edit(self, error: &Error) -> Option<Box<Edit>> {
         match self.work {
-            WriteWork::Save { edit, .. } => Some(edit),
+            WriteWork::Save { edit, promise, .. } => {
+                promise.complete(Err(error.clone()));
+                Some(edit)
+            }
             WriteWork::Compact { .. } => None,
         }
     }

@@ -11,7 +11,7 @@
 //! | `identity` | which chunk a body or an entity is in |
 //! | `world_frames` | the frames: a file, or another store |
 //! | `info`, `check`, `copies` | what there is; a look at everything; copies |
-//! | `pins` | moments that stay |
+//! | `pins`, `clear` | moments that stay; a new beginning |
 //! | `maintain`, `upgrade` | compaction, worlds that others write to; chunks of earlier releases |
 //! | `stored` | chunks as they lie in the file |
 
@@ -19,6 +19,7 @@ mod bodies;
 mod body_changes;
 mod cells;
 mod check;
+mod clear;
 mod copies;
 mod dimension;
 mod edit;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bonfire::engine::SnapshotWriter;
 use bonfire::{DataEntry, Registry, Result, Snapshot};
-use bonfire_chunks::stream::{ChunkPhase, ChunkStream, Decoder, StreamEvent, StreamedWorld};
+use bonfire_chunks::stream::{ChunkPhase, ChunkStream, Decoder, StreamEvent, StreamOptions, StreamedWorld};
 use bonfire_chunks::{
     Chunk, ChunkOptions, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, Layer, Layers, Persistence,
 };
@@ -227,10 +227,26 @@ pub struct Session {
     pub stream: ChunkStream<Vec<Creature>>,
 }
 
+/// The creatures that the file has in a chunk, by id.
+pub fn creatures_in(world: &ChunkWorld, pos: impl Into<ChunkPos>) -> Vec<Creature> {
+    let stored = world.read_entities(pos).unwrap();
+    stored.map(|bytes| decode(&Snapshot::open(&bytes).unwrap()).unwrap()).unwrap_or_default()
+}
+
 impl Session {
     pub fn new(world: ChunkWorld) -> Self {
-        let worker = ChunkWorker::options().reading_threads(2).start(world);
+        Self::with(ChunkWorker::options().reading_threads(2).start(world))
+    }
+
+    pub fn with(worker: ChunkWorker) -> Self {
         Self { game: Game::default(), stream: ChunkStream::new(worker) }
+    }
+
+    /// Returns another stream of the same world, with other options.
+    pub fn stream_with(&self, set: impl FnOnce(&mut StreamOptions)) -> ChunkStream<Vec<Creature>> {
+        let mut options = StreamOptions::default();
+        set(&mut options);
+        ChunkStream::with_options(self.stream.worker().clone(), options)
     }
 
     pub fn start(disk: &(impl Disk + Clone + 'static)) -> Self {
