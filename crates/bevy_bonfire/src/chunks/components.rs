@@ -154,7 +154,7 @@ impl ChunkResidents {
 #[component(immutable)]
 pub struct ChunkAt(pub ChunkPos);
 
-/// How far a chunk is. The plugin inserts it again with each change, so that observers of `Insert` see them all.
+/// How far a chunk is. The plugin inserts it again with each change, so that observers of `Insert<ChunkLife>` see them all.
 #[derive(Component, Clone, Copy, Debug, PartialEq, Eq)]
 #[component(immutable)]
 pub struct ChunkLife(pub ChunkPhase);

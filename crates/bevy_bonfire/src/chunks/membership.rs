@@ -186,7 +186,8 @@ fn wait(
     };
     match live.at_edge {
         _ if stops => {}
-        AtEdge::Load => keep_for(stream, live, entity, Some(target)),
+        AtEdge::Load if live.kept_for.insert((entity, target)) => stream.add_ticket(target),
+        AtEdge::Load => {}
         _ => stream.visit(target),
     }
     let mut waiting = waiting;
@@ -201,34 +202,18 @@ fn wait(
     live.waiting.insert(entity, waiting);
 }
 
-/// Keeps a chunk loaded for an entity, in the place of the one that was kept before.
-fn keep_for(
-    stream: &mut ChunkStream<PreparedChunk>,
-    live: &mut LiveChunks,
-    entity: Entity,
-    pos: Option<ChunkPos>,
-) {
-    let before = match pos {
-        Some(pos) => live.kept_for.insert(entity, pos),
-        None => live.kept_for.remove(&entity),
-    };
-    if before != pos {
-        pos.into_iter().for_each(|pos| stream.add_ticket(pos));
-        before.into_iter().for_each(|pos| _ = stream.remove_ticket(pos));
-    }
-}
-
 /// Lets chunks go that were kept for entities which have left them.
 fn release_kept(world: &World, state: &mut StreamState) {
     let StreamState { stream, live, .. } = state;
-    let kept: Vec<(Entity, ChunkPos)> = live.kept_for.iter().map(|(entity, pos)| (*entity, *pos)).collect();
-    for (entity, pos) in kept {
-        let is_there = world.get::<InChunk>(entity).is_some_and(|member| member.pos == pos);
-        let is_coming = live.waiting.get(&entity).is_some_and(|waiting| waiting.target == pos);
-        if !is_there && !is_coming {
-            keep_for(stream, live, entity, None);
+    let LiveChunks { kept_for, waiting, .. } = live;
+    kept_for.retain(|(entity, pos)| {
+        let is_there = world.get::<InChunk>(*entity).is_some_and(|member| member.pos == *pos);
+        let is_kept = is_there || waiting.get(entity).is_some_and(|waiting| waiting.target == *pos);
+        if !is_kept {
+            stream.remove_ticket(*pos);
         }
-    }
+        is_kept
+    });
 }
 
 /// Looks again at entities that wait: their chunk may be active now, or they may have turned back.

@@ -161,7 +161,7 @@ impl Plugin for ChunkStreamPlugin {
         let live = LiveChunks {
             chunks: Default::default(),
             waiting: EntityHashMap::default(),
-            kept_for: EntityHashMap::default(),
+            kept_for: Default::default(),
             ended_visits: Vec::new(),
             news: Vec::new(),
             grid: ChunkGrid { cell_size: self.cell_size, dimensions: dimensions(&self.world) },

@@ -36,6 +36,7 @@ pub struct Chunks {
     pub(super) is_paused: bool,
     pub(super) is_enabled: bool,
     pub(super) is_saved: bool,
+    pub(super) waiting: usize,
 }
 
 /// What is known of a chunk of the window.
@@ -71,6 +72,7 @@ impl Chunks {
             is_paused: false,
             is_enabled: true,
             is_saved: true,
+            waiting: 0,
         }
     }
 
@@ -114,10 +116,16 @@ impl Chunks {
         self.times
     }
 
-    /// Returns true if everything that is wanted is active or has failed, and everything else has left.
+    /// Returns true if everything that is wanted is active or has failed, everything else has left, and no entity waits for a
+    /// chunk.
     pub fn is_settled(&self) -> bool {
         let StreamStatus { queued, loading, staged, leaving, .. } = &self.status;
-        self.requests.is_empty() && queued + loading + staged + leaving == 0
+        self.requests.is_empty() && queued + loading + staged + leaving + self.waiting == 0
+    }
+
+    /// Returns how many entities wait for a chunk that they walk into. Those that have stopped are not counted.
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// Returns true if all that has left the world is durable.

@@ -1,6 +1,6 @@
 //! The state of a stream in a Bevy world: the stream itself, and what is known of each live chunk.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bevy_ecs::change_detection::Tick;
@@ -63,7 +63,7 @@ pub(super) struct LiveChunks {
     /// Entities that wait for a chunk that is not active.
     pub(super) waiting: EntityHashMap<Waiting>,
     /// Chunks that stay loaded for an entity: see [`AtEdge::Load`].
-    pub(super) kept_for: EntityHashMap<ChunkPos>,
+    pub(super) kept_for: HashSet<(Entity, ChunkPos)>,
     /// Chunks that entities have waited for, and do not wait for any more.
     pub(super) ended_visits: Vec<ChunkPos>,
     pub(super) news: Vec<News>,

@@ -121,14 +121,16 @@ fn tell(world: &mut World) {
     }
     let status = with_stream(world, |_, state| {
         let stream = &state.stream;
-        (stream.status(), state.times, stream.is_paused(), stream.is_enabled(), stream.is_saved())
+        let waiting = state.live.waiting.values().filter(|waiting| !waiting.is_told).count();
+        (stream.status(), state.times, stream.is_paused(), stream.is_enabled(), stream.is_saved(), waiting)
     });
-    let Some((status, times, is_paused, is_enabled, is_saved)) = status else { return };
+    let Some((status, times, is_paused, is_enabled, is_saved, waiting)) = status else { return };
     if let Some(mut chunks) = world.get_resource_mut::<Chunks>() {
         // Systems that wait for a change of the resource are told of requests and phases only.
         let chunks = chunks.bypass_change_detection();
         (chunks.status, chunks.times) = (status, times);
-        (chunks.is_paused, chunks.is_enabled, chunks.is_saved) = (is_paused, is_enabled, is_saved);
+        (chunks.is_paused, chunks.is_enabled) = (is_paused, is_enabled);
+        (chunks.is_saved, chunks.waiting) = (is_saved, waiting);
     }
 }
 
