@@ -20,12 +20,14 @@
 //! | `streamed_world` | what a front end does |
 //! | `chunk_stream`, `update` | the stream, and its step in each frame |
 //! | `saving` | edits, one after the other |
+//! | `picture` | the window as an image |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
 mod chunk_stream;
 mod moment;
 mod options;
 mod phase;
+mod picture;
 mod saving;
 mod slot_pins;
 mod streamed_world;
@@ -36,6 +38,7 @@ pub use self::chunk_stream::{ChunkStream, ChunkVote, StreamStatus};
 pub use self::moment::{Return, Returned};
 pub use self::options::StreamOptions;
 pub use self::phase::{ChangeReason, ChunkPhase, PhaseChange, StreamEvent};
+pub use self::picture::WindowPicture;
 pub use self::slot_pins::SlotPins;
 pub use self::streamed_world::{Decoder, StreamedWorld};
 pub use self::window::{Focus, Reach};
