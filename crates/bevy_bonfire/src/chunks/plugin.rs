@@ -16,6 +16,7 @@ use super::event::{ChunkChanged, ChunkProblem};
 use super::keeper::ChunkMoments;
 use super::resource::Chunks;
 use super::state::{ChunkGrid, GridDimension, LiveChunks, StreamState, StreamTimes};
+use super::tickets::NamedTickets;
 use super::{membership, step};
 use crate::PersistExt;
 use crate::live::{SaveSystems, Saves};
@@ -145,6 +146,7 @@ pub fn chunk_vote(app: &mut App, name: &str) -> bonfire::Result<ChunkVote> {
 impl Plugin for ChunkStreamPlugin {
     fn build(&self, app: &mut App) {
         app.persist::<Streamed>().persist::<Roaming>().persist::<AnchoredTo>().persist::<InDimension>();
+        app.persist_resource::<NamedTickets>().init_resource::<NamedTickets>();
         incidental(app);
         membership::register(app.world_mut());
         let pins = Arc::new(SlotPins::new(self.world.clone()));
@@ -176,6 +178,8 @@ impl Plugin for ChunkStreamPlugin {
             focuses: EntityHashMap::default(),
             live,
             undoing: None,
+            is_starting_over: false,
+            tickets: NamedTickets::default(),
             times: StreamTimes::default(),
         });
         app.add_message::<ChunkChanged>().add_message::<ChunkProblem>();

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::Resource;
-use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus};
+use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus, WindowPicture};
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, CommitReport};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
 use super::state::StreamTimes;
+use super::tickets::NamedTickets;
 
 /// The chunks of the app. Requests are done at the end of the frame, in their order.
 ///
@@ -37,6 +38,7 @@ pub struct Chunks {
     pub(super) is_enabled: bool,
     pub(super) is_saved: bool,
     pub(super) waiting: usize,
+    pub(super) tickets: NamedTickets,
 }
 
 /// What is known of a chunk of the window.
@@ -49,6 +51,9 @@ pub(super) struct KnownChunk {
 pub(super) enum ChunkRequest {
     AddTicket(ChunkPos),
     RemoveTicket(ChunkPos),
+    AddNamedTicket(String, ChunkPos),
+    RemoveNamedTicket(String, ChunkPos),
+    RemoveTicketsNamed(String),
     Agree(ChunkPos, ChunkVote),
     Retry(ChunkPos),
     Pause(bool),
@@ -59,6 +64,7 @@ pub(super) enum ChunkRequest {
     ReturnTo(String, Promise<()>),
     StartOver(Promise<()>),
     Reopen(ChunkWorld),
+    Picture(u32, Promise<Option<WindowPicture>>),
 }
 
 impl Chunks {
@@ -73,6 +79,7 @@ impl Chunks {
             is_enabled: true,
             is_saved: true,
             waiting: 0,
+            tickets: NamedTickets::default(),
         }
     }
 
@@ -143,6 +150,40 @@ impl Chunks {
         self.requests.push(ChunkRequest::RemoveTicket(pos.into()));
     }
 
+    /// Keeps a chunk loaded under a name, and saves that with the game: a load of a slot brings the ticket back, and the chunk
+    /// is loaded again. The same chunk twice under one name is one ticket.
+    ///
+    /// ```
+    /// # use bevy_ecs::prelude::*;
+    /// use bevy_bonfire::chunks::Chunks;
+    ///
+    /// fn build_base(mut chunks: ResMut<Chunks>) {
+    ///     chunks.add_named_ticket("base", (4, 0)); // it works on while the player is away
+    ///     chunks.add_named_ticket("base", (5, 0));
+    /// }
+    /// fn leave_base(mut chunks: ResMut<Chunks>) {
+    ///     chunks.remove_tickets_named("base");
+    /// }
+    /// ```
+    pub fn add_named_ticket(&mut self, name: impl Into<String>, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::AddNamedTicket(name.into(), pos.into()));
+    }
+
+    /// Takes back the ticket of a chunk under a name.
+    pub fn remove_named_ticket(&mut self, name: impl Into<String>, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::RemoveNamedTicket(name.into(), pos.into()));
+    }
+
+    /// Takes back all tickets under a name.
+    pub fn remove_tickets_named(&mut self, name: impl Into<String>) {
+        self.requests.push(ChunkRequest::RemoveTicketsNamed(name.into()));
+    }
+
+    /// Returns all named tickets as of the last frame, by name and then by chunk.
+    pub fn named_tickets(&self) -> impl Iterator<Item = (&str, ChunkPos)> {
+        self.tickets.iter()
+    }
+
     /// Agrees that a staged chunk becomes active: see [`ChunkStreamPlugin::vote`](super::ChunkStreamPlugin::vote).
     pub fn agree(&mut self, pos: impl Into<ChunkPos>, vote: ChunkVote) {
         self.requests.push(ChunkRequest::Agree(pos.into(), vote));
@@ -208,7 +249,7 @@ impl Chunks {
         self.request(|promise| ChunkRequest::ReturnTo(pin, promise))
     }
 
-    /// Removes every chunk and begins again with the same seed, and waits for the disk. Pins stay. A game with slots calls
+    /// Removes every chunk and begins again with the same seed, and waits for the disk. Pins stay, named tickets go. A game with slots calls
     /// `commands.start_over(..)`, which includes this.
     pub fn start_over(&mut self) -> Handle<()> {
         self.request(ChunkRequest::StartOver)
@@ -218,6 +259,12 @@ impl Chunks {
     pub fn reopen(&mut self, world: ChunkWorld) {
         self.world = world.clone();
         self.requests.push(ChunkRequest::Reopen(world));
+    }
+
+    /// Draws the window of a dimension at the end of this frame, for overlays and bug reports: see [`WindowPicture`]. `None`:
+    /// no chunk of the dimension is in the window.
+    pub fn picture(&mut self, dimension: u32) -> Handle<Option<WindowPicture>> {
+        self.request(|promise| ChunkRequest::Picture(dimension, promise))
     }
 
     fn request<T: Clone + Send + 'static>(

@@ -13,6 +13,7 @@ use bonfire_store::Handle;
 use super::event::ChunkProblem;
 use super::focus::Track;
 use super::plugin::AtEdge;
+use super::tickets::NamedTickets;
 use crate::load::PreparedLoad;
 
 /// The entities of a chunk, decoded. `None` once they were taken.
@@ -53,6 +54,10 @@ pub(super) struct StreamState {
     pub(super) live: LiveChunks,
     /// The load of a slot that has failed is being taken back.
     pub(super) undoing: Option<Handle<()>>,
+    /// The world begins again: its tickets go, too.
+    pub(super) is_starting_over: bool,
+    /// The named tickets that the stream has.
+    pub(super) tickets: NamedTickets,
     /// The numbers of the last frame.
     pub(super) times: StreamTimes,
 }
