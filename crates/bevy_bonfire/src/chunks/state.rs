@@ -53,6 +53,8 @@ pub(super) struct StreamState {
     pub(super) live: LiveChunks,
     /// The load of a slot that has failed is being taken back.
     pub(super) undoing: Option<Handle<()>>,
+    /// The time between two saves, where there are no slots.
+    pub(super) autosave: Option<Duration>,
     /// The numbers of the last frame.
     pub(super) times: StreamTimes,
 }
@@ -81,8 +83,6 @@ pub(super) struct LiveChunks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) target: ChunkPos,
-    /// The plugin has disabled it.
-    pub(super) is_disabled: bool,
     /// The game was told that it has stopped.
     pub(super) is_told: bool,
 }

@@ -53,6 +53,7 @@ pub(super) fn run(world: &mut World) {
         if let Err(error) = updated {
             state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
         }
+        autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };
     });
@@ -87,6 +88,15 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
             promise.complete(stream.start_over(&mut here));
         }
         ChunkRequest::Reopen(world) => stream.reopen(ChunkWorker::new(world)),
+    }
+}
+
+/// Saves now and then. The time counts from the end of the last save of any kind.
+fn autosave(world: &mut World, state: &mut StreamState) {
+    let StreamState { stream, live, autosave: Some(interval), .. } = state else { return };
+    let may_save = stream.is_enabled() && !stream.is_frozen() && !stream.is_failing();
+    if may_save && stream.worker().is_autosave_due(*interval) {
+        stream.save(&mut BevyWorld { world, live });
     }
 }
 
