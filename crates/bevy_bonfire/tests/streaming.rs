@@ -162,9 +162,18 @@ fn only_chunks_that_have_changed_are_saved() {
     game.save_chunks();
     assert_eq!(generation(&game), before + 4);
     let mut game = game.restart();
-    game.player([0.0, 0.0]);
+    let player = game.player([0.0, 0.0]);
     game.settle();
     assert_eq!((game.food(3), game.count()), (Some(9.0), 30));
+    // What was loaded is what is saved. A chunk whose last entity goes has changed.
+    let before = generation(&game);
+    game.save_chunks();
+    game.move_to(player, [50.0 * EDGE, 0.0]);
+    assert_eq!(generation(&game), before);
+    game.move_to(player, [0.0, 0.0]);
+    game.kill(100);
+    game.save_chunks();
+    assert_eq!(generation(&game), before + 1);
 }
 
 #[test]

@@ -38,6 +38,7 @@ mod plain;
 mod rpg;
 mod same;
 mod store_rows;
+mod stream_rows;
 #[cfg(feature = "replicon")]
 mod sync_peers;
 mod sync_rows;
@@ -116,7 +117,7 @@ fn ratios(arguments: &RatiosArguments) {
     let rows = core_rows::rows().into_iter().chain(evolve_rows::rows()).chain(bevy_rows::rows());
     let rows = rows.chain(bevy_restore::rows()).chain(hecs_rows::rows()).chain(store_rows::rows());
     let rows = rows.chain(live_rows::rows()).chain(chunk_rows::rows()).chain(chunk_load_rows::rows());
-    let rows = rows.chain(chunk_pin_rows::rows()).chain(sync_rows::rows());
+    let rows = rows.chain(chunk_pin_rows::rows()).chain(stream_rows::rows()).chain(sync_rows::rows());
     #[cfg(feature = "peers")]
     let rows = rows.chain(bevy_peers::rows()).chain(hecs_peers::rows()).chain(chunk_peers::rows());
     #[cfg(feature = "replicon")]

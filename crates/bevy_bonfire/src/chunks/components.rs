@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashSet};
+use bevy_ecs::entity_disabling::Disabled;
 use bevy_transform::components::Transform;
 use bonfire::Persist;
 use bonfire_chunks::stream::{ChunkPhase, Reach};
@@ -110,6 +111,12 @@ impl AnchoredTo {
         ChunkPos::new_3d(self.x, self.y, self.z).in_dimension(self.dimension)
     }
 }
+
+/// The plugin has disabled the entity until the chunk is active that it walks into. It is saved with it, so that a load knows.
+#[derive(Component, Persist, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[require(Disabled)]
+#[persist(key = "bonfire.waits_for_chunk")]
+pub(super) struct WaitsForChunk;
 
 /// The dimension that the entity is in. Entities without it are in dimension 0.
 #[derive(Component, Persist, Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -61,14 +61,18 @@ impl StreamHarness {
         }
     }
 
-    /// Runs frames until everything that is wanted is active or has failed, and everything else has left and is durable.
+    /// Runs frames until everything that is wanted is active or has failed, everything else has left and is durable, and no
+    /// entity waits for a chunk.
     #[track_caller]
     pub fn settle(&mut self) {
         self.app.update();
-        self.app.update();
+        // What has come in one frame may move on in the next one.
+        let mut quiet_frames = 0;
         self.until(|app| {
             let chunks = app.world().resource::<Chunks>();
-            chunks.is_settled() && chunks.is_saved()
+            let is_quiet = chunks.is_settled() && chunks.is_saved();
+            quiet_frames = if is_quiet { quiet_frames + 1 } else { 0 };
+            quiet_frames > 2
         });
     }
 

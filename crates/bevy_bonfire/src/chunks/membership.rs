@@ -19,7 +19,7 @@ use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChunkPhase, ChunkStream};
 
 use super::changes::RowList;
-use super::components::{AnchoredTo, InChunk, InDimension, Roaming, Streamed};
+use super::components::{AnchoredTo, InChunk, InDimension, Roaming, Streamed, WaitsForChunk};
 use super::event::ChunkProblem;
 use super::plugin::AtEdge;
 use super::state::{LiveChunks, News, PreparedChunk, StreamState, Waiting};
@@ -177,7 +177,7 @@ fn wait(
             live.ended_visits.push(waiting.target);
             Waiting { target, is_told: false, ..waiting }
         }
-        None => Waiting { target, is_disabled: false, is_told: false },
+        None => Waiting { target, is_told: false },
     };
     let is_failed = stream.phase(target) == Some(ChunkPhase::Failed);
     let (stops, disables) = match live.at_edge {
@@ -191,9 +191,8 @@ fn wait(
         _ => stream.visit(target),
     }
     let mut waiting = waiting;
-    if disables && !waiting.is_disabled && world.get::<Disabled>(entity).is_none() {
-        world.entity_mut(entity).insert(Disabled);
-        waiting.is_disabled = true;
+    if disables && world.get::<Disabled>(entity).is_none() {
+        world.entity_mut(entity).insert(WaitsForChunk);
     }
     if stops && !waiting.is_told {
         waiting.is_told = true;
@@ -218,6 +217,12 @@ fn release_kept(world: &World, state: &mut StreamState) {
 
 /// Looks again at entities that wait: their chunk may be active now, or they may have turned back.
 fn look_again(world: &mut World, state: &mut StreamState) {
+    // Those that a load has brought waited when they were saved.
+    let mut query = world.query_filtered::<Entity, (With<WaitsForChunk>, Allow<Disabled>)>();
+    for entity in query.iter(world) {
+        let target = place_of(world, &state.live, entity).unwrap_or_default();
+        state.live.waiting.entry(entity).or_insert(Waiting { target, is_told: false });
+    }
     let waiting: Vec<Entity> = state.live.waiting.keys().copied().collect();
     for entity in waiting {
         let member = world.get::<InChunk>(entity).map(|member| member.pos);
@@ -235,10 +240,10 @@ fn look_again(world: &mut World, state: &mut StreamState) {
 fn wake(world: &mut World, live: &mut LiveChunks, entity: Entity) {
     let Some(waiting) = live.waiting.remove(&entity) else { return };
     live.ended_visits.push(waiting.target);
-    if waiting.is_disabled
-        && let Ok(mut entity) = world.get_entity_mut(entity)
+    if let Ok(mut entity) = world.get_entity_mut(entity)
+        && entity.contains::<WaitsForChunk>()
     {
-        entity.remove::<Disabled>();
+        entity.remove::<(WaitsForChunk, Disabled)>();
     }
 }
 

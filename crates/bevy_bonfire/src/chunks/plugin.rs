@@ -11,7 +11,7 @@ use bevy_ecs::system::Res;
 use bonfire_chunks::stream::{ChunkStream, ChunkVote, SlotPins, StreamOptions};
 use bonfire_chunks::{ChunkRect, ChunkWorker, ChunkWorld};
 
-use super::components::{AnchoredTo, InDimension, Roaming, Streamed};
+use super::components::{AnchoredTo, InDimension, Roaming, Streamed, WaitsForChunk};
 use super::event::{ChunkChanged, ChunkProblem};
 use super::keeper::ChunkMoments;
 use super::resource::Chunks;
@@ -78,6 +78,7 @@ pub struct ChunkStreamPlugin {
     budget: Duration,
     at_edge: AtEdge,
     populates: bool,
+    autosave: Option<Duration>,
     options: StreamOptions,
     votes: Vec<String>,
 }
@@ -91,6 +92,7 @@ impl ChunkStreamPlugin {
             budget: Duration::from_millis(2),
             at_edge: AtEdge::default(),
             populates: false,
+            autosave: Some(Duration::from_secs(60)),
             options: StreamOptions::default(),
             votes: Vec::new(),
         }
@@ -121,6 +123,13 @@ impl ChunkStreamPlugin {
         self
     }
 
+    /// Sets the time from the end of a save to the next one, or that there is none. Default: a minute. It counts in games
+    /// without slots; where there are slots, [`Autosave`](crate::Autosave) saves chunks, too.
+    pub fn autosave(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        self.autosave = interval.into();
+        self
+    }
+
     /// Sets bounds of loads and saves.
     pub fn options(mut self, options: StreamOptions) -> Self {
         self.options = options;
@@ -147,6 +156,7 @@ impl Plugin for ChunkStreamPlugin {
     fn build(&self, app: &mut App) {
         app.persist::<Streamed>().persist::<Roaming>().persist::<AnchoredTo>().persist::<InDimension>();
         app.persist_resource::<NamedTickets>().init_resource::<NamedTickets>();
+        app.persist::<WaitsForChunk>();
         incidental(app);
         membership::register(app.world_mut());
         let pins = Arc::new(SlotPins::new(self.world.clone()));
@@ -180,13 +190,19 @@ impl Plugin for ChunkStreamPlugin {
             undoing: None,
             is_starting_over: false,
             tickets: NamedTickets::default(),
+            autosave: self.autosave,
             times: StreamTimes::default(),
         });
         app.add_message::<ChunkChanged>().add_message::<ChunkProblem>();
         app.configure_sets(Last, ChunkSystems.before(SaveSystems));
         app.add_systems(Last, step::run.in_set(ChunkSystems));
         match app.world_mut().get_resource_mut::<Saves>() {
-            Some(mut saves) => saves.keep_moments(Arc::new(ChunkMoments { pins })),
+            Some(mut saves) => {
+                saves.keep_moments(Arc::new(ChunkMoments { pins }));
+                if saves.slots().is_some() {
+                    app.world_mut().resource_mut::<StreamState>().autosave = None;
+                }
+            }
             None => log::info!(
                 "without `BonfirePlugin` before it, `ChunkStreamPlugin` saves chunks apart from slots"
             ),
@@ -202,6 +218,7 @@ fn incidental(app: &mut App) {
             world.register_component::<Roaming>(),
             world.register_component::<AnchoredTo>(),
             world.register_component::<InDimension>(),
+            world.register_component::<WaitsForChunk>(),
         ];
         for number in marks.into_iter().filter_map(|id| registry.number(id)).collect::<Vec<_>>() {
             registry.entries[number].incidental = true;

@@ -58,6 +58,8 @@ pub(super) struct StreamState {
     pub(super) is_starting_over: bool,
     /// The named tickets that the stream has.
     pub(super) tickets: NamedTickets,
+    /// The time between two saves, where there are no slots.
+    pub(super) autosave: Option<Duration>,
     /// The numbers of the last frame.
     pub(super) times: StreamTimes,
 }
@@ -86,8 +88,6 @@ pub(super) struct LiveChunks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) target: ChunkPos,
-    /// The plugin has disabled it.
-    pub(super) is_disabled: bool,
     /// The game was told that it has stopped.
     pub(super) is_told: bool,
 }

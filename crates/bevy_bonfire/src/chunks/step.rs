@@ -57,6 +57,7 @@ pub(super) fn run(world: &mut World) {
         if let Err(error) = updated {
             state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
         }
+        autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };
         note_long_step(state);
@@ -120,6 +121,15 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
             promise.start();
             promise.complete(Ok(stream.picture(dimension)));
         }
+    }
+}
+
+/// Saves now and then. The time counts from the end of the last save of any kind.
+fn autosave(world: &mut World, state: &mut StreamState) {
+    let StreamState { stream, live, autosave: Some(interval), .. } = state else { return };
+    let may_save = stream.is_enabled() && !stream.is_frozen() && !stream.is_failing();
+    if may_save && stream.worker().is_autosave_due(*interval) {
+        stream.save(&mut BevyWorld { world, live });
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::entity::Entity;
-use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 use bonfire_chunks::stream::{ChunkPhase, Decoder, StreamEvent, StreamedWorld};
@@ -48,19 +47,6 @@ impl BevyWorld<'_> {
         if let Some(live) = self.live.chunks.get_mut(&pos) {
             (live.is_changed, live.saved) = (false, mark);
         }
-    }
-
-    /// Lets entities of a chunk that wait for another one be what they are, while they are captured or unloaded.
-    fn wake_waiting(&mut self, residents: &[Entity]) -> Vec<Entity> {
-        let is_disabled =
-            |entity: &&Entity| self.live.waiting.get(*entity).is_some_and(|wait| wait.is_disabled);
-        let woken: Vec<Entity> = residents.iter().filter(is_disabled).copied().collect();
-        for &entity in &woken {
-            if let Ok(mut entity) = self.world.get_entity_mut(entity) {
-                entity.remove::<Disabled>();
-            }
-        }
-        woken
     }
 
     /// Removes entities that came with a chunk and that the world has already.
@@ -127,6 +113,8 @@ impl StreamedWorld for BevyWorld<'_> {
                 let come: Vec<Entity> =
                     come.filter(|entity| self.world.get_entity(*entity).is_ok()).collect();
                 self.world.insert_batch(come.into_iter().map(|entity| (entity, InChunk { chunk, pos })));
+                // The chunk's list of residents comes with a command.
+                self.world.flush();
             }
             None if self.live.populates => {
                 self.populate(pos, chunk);
@@ -169,14 +157,10 @@ impl StreamedWorld for BevyWorld<'_> {
         let mut captured = Vec::with_capacity(changed.len());
         for &pos in &changed {
             let residents = self.residents(pos);
-            let woken = self.wake_waiting(&residents);
             let options = SaveOptions::new().entities(residents).outside_references();
             let input =
                 CaptureInput { registry: &registry, options: &options, added: &CaptureAdditions::default() };
             let result = capture(self.world, input, Sharing::Alone);
-            for entity in woken {
-                self.world.entity_mut(entity).insert(Disabled);
-            }
             captured.push((
                 pos,
                 result.map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?.snapshot,
@@ -194,7 +178,6 @@ impl StreamedWorld for BevyWorld<'_> {
 
     fn remove(&mut self, pos: ChunkPos) {
         let residents = self.residents(pos);
-        self.wake_waiting(&residents);
         for entity in &residents {
             if let Some(Waiting { target, .. }) = self.live.waiting.remove(entity) {
                 self.live.ended_visits.push(target);

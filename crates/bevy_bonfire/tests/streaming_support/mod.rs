@@ -13,7 +13,7 @@ use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::Slots;
 use bevy_ecs::prelude::*;
 use bevy_transform::components::Transform;
-use bonfire_chunks::{Access, MemoryDisk};
+use bonfire_chunks::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::FaultyDisk;
 
 /// Cells along an edge of a chunk, which are units of the world.
@@ -40,21 +40,26 @@ pub fn at([x, y]: [f32; 2]) -> Transform {
 pub fn options() -> ChunkOptions {
     let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
     let generator = |_: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]| {
-        cells.fill((pos.x.rem_euclid(5) + 5 * pos.y.rem_euclid(3)) as u8);
+        cells.fill(generated(pos));
     };
     ChunkOptions::new(layers).chunk_size(SIZE as u16).seed(77).generator(generator)
 }
 
-pub fn open(disk: &FaultyDisk<MemoryDisk>) -> ChunkWorld {
+pub fn open<D: Disk + Clone + 'static>(disk: &D) -> ChunkWorld {
     options().open_on(disk.clone(), "world.save", Access::Write).unwrap()
+}
+
+/// The material of a chunk that nobody has dug in.
+pub fn generated(pos: ChunkPos) -> u8 {
+    (pos.x.rem_euclid(5) + 5 * pos.y.rem_euclid(3)) as u8
 }
 
 type Configure = fn(ChunkStreamPlugin) -> ChunkStreamPlugin;
 
 /// A game without a window, on a disk in memory.
-pub struct Game {
+pub struct Game<D = FaultyDisk<MemoryDisk>> {
     pub harness: StreamHarness,
-    pub disk: FaultyDisk<MemoryDisk>,
+    pub disk: D,
     pub slots: Option<Slots>,
     configure: Configure,
     problems: Arc<Mutex<Vec<ChunkProblem>>>,
@@ -77,8 +82,10 @@ impl Game {
     pub fn with_slots(slots: Slots) -> Self {
         Self::start(FaultyDisk::new(MemoryDisk::new()), Some(slots), |plugin| plugin)
     }
+}
 
-    pub fn start(disk: FaultyDisk<MemoryDisk>, slots: Option<Slots>, configure: Configure) -> Self {
+impl<D: Disk + Clone + 'static> Game<D> {
+    pub fn start(disk: D, slots: Option<Slots>, configure: Configure) -> Self {
         let mut app = App::new();
         if let Some(slots) = &slots {
             app.add_plugins(BonfirePlugin::new().slots(slots.clone()).autosave(Autosave::off()));
@@ -192,6 +199,13 @@ impl Game {
     pub fn dig(&mut self, [x, y]: [i32; 2], [cell_x, cell_y]: [u32; 2], material: u8) {
         let chunk = self.chunks().entity((x, y)).unwrap();
         self.world().get_mut::<ChunkCells>(chunk).unwrap().set(cell_x, cell_y, &[material]).unwrap();
+    }
+
+    /// Digs a cell of the world whose chunk is active.
+    pub fn dig_cell(&mut self, (x, y): (i32, i32), material: u8) {
+        let size = SIZE as i32;
+        let inside = [x.rem_euclid(size) as u32, y.rem_euclid(size) as u32];
+        self.dig([x.div_euclid(size), y.div_euclid(size)], inside, material);
     }
 
     pub fn cell(&mut self, [x, y]: [i32; 2], [cell_x, cell_y]: [u32; 2]) -> u8 {

@@ -326,6 +326,16 @@ impl<P: Send + 'static> ChunkStream<P> {
         }
     }
 
+    /// Returns true while the world is on its way to another moment: nothing is loaded, and nothing can be saved.
+    pub fn is_frozen(&self) -> bool {
+        self.is_frozen
+    }
+
+    /// Returns true if the last save has failed, and none since was durable. It is tried again.
+    pub fn is_failing(&self) -> bool {
+        self.saving.is_failing()
+    }
+
     /// Returns why the last save has failed, if it has.
     pub fn last_error(&self) -> Option<&Error> {
         self.last_error.as_ref()
