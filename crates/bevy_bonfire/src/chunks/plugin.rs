@@ -22,7 +22,7 @@ use crate::PersistExt;
 use crate::live::{SaveSystems, Saves};
 use crate::registry::SaveRegistry;
 
-/// What happens to a streamed entity that walks into a chunk that is not active.
+/// The behaviour of a streamed entity that walks into a chunk that is not active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtEdge {
     /// It stops, is disabled, and enters the chunk as soon as that can be loaded. A chunk that no focus wants is saved with the
@@ -136,8 +136,8 @@ impl ChunkStreamPlugin {
         self
     }
 
-    /// Adds one that votes before a chunk is active, such as collision: a chunk stays staged until [`Chunks::agree`] was called for
-    /// it. [`chunk_vote`] returns the vote by its name.
+    /// Adds a vote on each chunk, such as one of collision. A chunk stays staged until [`Chunks::agree`] was called for it with
+    /// every vote. [`chunk_vote`] returns the vote by its name.
     pub fn vote(mut self, name: impl Into<String>) -> Self {
         self.votes.push(name.into());
         self
@@ -236,7 +236,7 @@ fn dimensions(world: &ChunkWorld) -> BTreeMap<u32, GridDimension> {
     world.dimensions().filter_map(sizes).collect()
 }
 
-/// A run condition: every chunk of an area is active.
+/// Returns a run condition that is true while every chunk of an area is active.
 ///
 /// ```
 /// # use bevy_app::{App, Update};

@@ -21,7 +21,7 @@ use super::tickets::NamedTickets;
 ///
 /// fn open_portal(mut chunks: ResMut<Chunks>) {
 ///     let target = ChunkPos::new(100, 0);
-///     chunks.add_ticket(target); // stays loaded until the ticket is taken back
+///     chunks.add_ticket(target); // stays loaded until the ticket is removed
 ///     if chunks.is_active(target) {
 ///         // the player may go through
 ///     }
@@ -88,7 +88,7 @@ impl Chunks {
         &self.world
     }
 
-    /// Returns how far a chunk is. `None`: it is not in the window.
+    /// Returns the phase of a chunk. `None`: it is not in the window.
     pub fn phase(&self, pos: impl Into<ChunkPos>) -> Option<ChunkPhase> {
         self.known.get(&pos.into()).map(|chunk| chunk.phase)
     }
@@ -113,12 +113,12 @@ impl Chunks {
         self.known.iter().map(|(pos, chunk)| (*pos, chunk.phase))
     }
 
-    /// Returns counts by phase, and how saving is doing, as of the last frame.
+    /// Returns counts by phase, and the state of saving, as of the last frame.
     pub fn status(&self) -> &StreamStatus {
         &self.status
     }
 
-    /// Returns how long the last frame took.
+    /// Returns the times of the last frame.
     pub fn times(&self) -> StreamTimes {
         self.times
     }
@@ -135,7 +135,7 @@ impl Chunks {
         self.waiting
     }
 
-    /// Returns true if all that has left the world is durable.
+    /// Returns true if everything that has left the world is durable.
     pub fn is_saved(&self) -> bool {
         self.is_saved
     }
@@ -145,7 +145,7 @@ impl Chunks {
         self.requests.push(ChunkRequest::AddTicket(pos.into()));
     }
 
-    /// Takes a ticket back.
+    /// Removes a ticket.
     pub fn remove_ticket(&mut self, pos: impl Into<ChunkPos>) {
         self.requests.push(ChunkRequest::RemoveTicket(pos.into()));
     }
@@ -169,12 +169,12 @@ impl Chunks {
         self.requests.push(ChunkRequest::AddNamedTicket(name.into(), pos.into()));
     }
 
-    /// Takes back the ticket of a chunk under a name.
+    /// Removes the ticket of a chunk under a name.
     pub fn remove_named_ticket(&mut self, name: impl Into<String>, pos: impl Into<ChunkPos>) {
         self.requests.push(ChunkRequest::RemoveNamedTicket(name.into(), pos.into()));
     }
 
-    /// Takes back all tickets under a name.
+    /// Removes all tickets under a name.
     pub fn remove_tickets_named(&mut self, name: impl Into<String>) {
         self.requests.push(ChunkRequest::RemoveTicketsNamed(name.into()));
     }
@@ -194,12 +194,12 @@ impl Chunks {
         self.requests.push(ChunkRequest::Retry(pos.into()));
     }
 
-    /// Stops loading and letting go, until [`resume`](Self::resume). Saves go on.
+    /// Stops loading and unloading, until [`resume`](Self::resume). Saves go on.
     pub fn pause(&mut self) {
         self.requests.push(ChunkRequest::Pause(true));
     }
 
-    /// Goes on after a [`pause`](Self::pause).
+    /// Continues after a [`pause`](Self::pause).
     pub fn resume(&mut self) {
         self.requests.push(ChunkRequest::Pause(false));
     }
@@ -255,7 +255,7 @@ impl Chunks {
         self.request(ChunkRequest::StartOver)
     }
 
-    /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.
+    /// Continues in a file that was opened again, after a sync that has failed. Everything that is not durable is saved there.
     pub fn reopen(&mut self, world: ChunkWorld) {
         self.world = world.clone();
         self.requests.push(ChunkRequest::Reopen(world));

@@ -92,13 +92,13 @@ pub(super) struct Waiting {
     pub(super) is_told: bool,
 }
 
-/// How long the steps of the last frame took.
+/// The times of the steps of the last frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamTimes {
-    /// The look at what has moved.
+    /// The time to find entities that have moved.
     pub membership: Duration,
-    /// Loads that became active, chunks that have left, requests.
+    /// The time for chunks that come and go, and for requests.
     pub update: Duration,
 }
 
