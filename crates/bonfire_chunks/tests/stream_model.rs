@@ -19,6 +19,7 @@ use stream_support::{SIZE, Session, chunk_of, options};
 
 /// Steps of a walk.
 const STEPS: usize = 60;
+const LONG: Duration = Duration::from_secs(20);
 /// Chunks from the middle to the edge of what players walk in.
 const FAR: i32 = 4;
 
@@ -64,11 +65,7 @@ struct Walk<'t> {
 }
 
 fn open(disk: &FaultyDisk<CrashDisk>, compacts: bool) -> ChunkWorld {
-    let options = if compacts {
-        options().compact_above(Some(0.2)).compact_at_least(600)
-    } else {
-        options()
-    };
+    let options = if compacts { options().compact_above(Some(0.2)).compact_at_least(600) } else { options() };
     options.open_on(disk.clone(), "world.save", Access::Write).expect("the disk is well")
 }
 
@@ -282,7 +279,8 @@ impl<'t> Walk<'t> {
     /// Takes what was acknowledged.
     fn hear(&mut self) {
         let operations = self.disk.operation_count();
-        let (done, open) = std::mem::take(&mut self.moments).into_iter().partition(|m| m.handle.is_complete());
+        let (done, open) =
+            std::mem::take(&mut self.moments).into_iter().partition(|m| m.handle.is_complete());
         self.moments = open;
         let done: Vec<Moment> = done;
         for Moment { name, step, handle } in done {
@@ -366,21 +364,21 @@ impl<'t> Walk<'t> {
         self.session.stream.resume();
         let begin = Instant::now();
         loop {
+            let step = self.history.push(&self.truth);
             self.save(None);
             let handle = self.moments.last().expect("there is one").handle.clone();
             while !handle.is_complete() || !self.session.stream.is_settled() {
                 self.frame();
-                assert!(begin.elapsed() < Duration::from_secs(60), "seed {}: it never ends", self.seed);
+                assert!(begin.elapsed() < LONG, "seed {}: {:?}", self.seed, self.session.stream.status());
             }
             self.frame();
-            if handle.result().is_some_and(|result| result.is_ok()) && self.session.stream.is_saved() {
+            let is_saved =
+                handle.result().is_some_and(|result| result.is_ok()) && self.session.stream.is_saved();
+            if is_saved && step == self.history.push(&self.truth) {
                 break;
             }
+            assert!(begin.elapsed() < LONG, "seed {}: {:?}", self.seed, self.session.stream.last_error());
             self.heal();
-        }
-        self.save(None);
-        while !self.session.stream.is_saved() {
-            self.frame();
         }
         self.hear();
         let world = self.session.stream.world();

@@ -183,9 +183,7 @@ impl Game {
 
     /// What each chunk has: its cells and its creatures.
     pub fn view(&self) -> impl Iterator<Item = (ChunkPos, &[u8], &BTreeMap<u64, (i32, i32)>)> {
-        self.chunks
-            .iter()
-            .map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells(), &chunk.creatures))
+        self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells(), &chunk.creatures))
     }
 
     /// Puts a new creature into an active chunk.

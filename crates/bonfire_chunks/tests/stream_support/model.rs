@@ -109,7 +109,8 @@ impl History {
             }
         }
         let lives = |id: &u64| steps.iter().all(|step| step.creatures.contains_key(id));
-        let mut missing = steps[0].creatures.keys().filter(|id| lives(id) && !found.creatures.contains_key(id));
+        let mut missing =
+            steps[0].creatures.keys().filter(|id| lives(id) && !found.creatures.contains_key(id));
         missing.next().map_or(Ok(()), |id| Err(format!("creature {id:x} is in no chunk")))
     }
 }
