@@ -16,12 +16,15 @@ use bonfire_store::disk::{Access, Disk};
 /// Cells along an edge of a chunk.
 pub const SIZE: i32 = 8;
 
+pub fn layers() -> Layers {
+    Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always))
+}
+
 pub fn options() -> ChunkOptions {
-    let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
     let generator = |_: &bonfire_chunks::WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]| {
         cells.fill(generated(pos));
     };
-    ChunkOptions::new(layers).chunk_size(SIZE as u16).generator(generator).compact_above(None)
+    ChunkOptions::new(layers()).chunk_size(SIZE as u16).generator(generator).compact_above(None)
 }
 
 /// Every cell of a chunk, as it is generated.
@@ -69,6 +72,8 @@ pub struct Game {
     /// Whether creatures are generated, by the place of their chunk.
     pub populate: bool,
     pub refuses_captures: bool,
+    /// How long each chunk takes to become active.
+    pub slow: Duration,
     pub events: Vec<StreamEvent>,
     /// Creatures that were generated, for a test to take.
     pub born: Vec<Creature>,
@@ -97,6 +102,7 @@ impl StreamedWorld for Game {
                 u64::from((pos.x + 1000).unsigned_abs()) << 32 | u64::from((pos.y + 1000).unsigned_abs());
             vec![(1 << 63 | id, (pos.x * SIZE + 1, pos.y * SIZE + 2))]
         };
+        std::thread::sleep(self.slow);
         let is_new = entities.is_none();
         let creatures = match entities {
             Some(creatures) => creatures,
@@ -190,6 +196,13 @@ impl Game {
     pub fn spawn(&mut self, id: u64, cell: (i32, i32)) {
         let here = self.chunks.get_mut(&chunk_of(cell)).unwrap();
         here.creatures.insert(id, cell);
+        here.is_changed = true;
+    }
+
+    /// Puts a new creature into an active chunk of any dimension.
+    pub fn spawn_in(&mut self, id: u64, pos: ChunkPos) {
+        let here = self.chunks.get_mut(&pos).unwrap();
+        here.creatures.insert(id, (0, 0));
         here.is_changed = true;
     }
 
