@@ -8,7 +8,7 @@ use bonfire_store::Handle;
 
 use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
-use super::{ChunkPhase, Focus, StreamOptions};
+use super::{ChunkPhase, Focus, StreamOptions, StreamStatus};
 use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
 
 /// One of those that vote before a chunk is active: collision, a mesh. See [`ChunkStream::add_vote`].
@@ -138,30 +138,6 @@ pub struct ChunkStream<P> {
     active: usize,
     failed: usize,
     pub(super) last_error: Option<Error>,
-}
-
-/// How a stream is doing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamStatus {
-    /// Chunks that wait for their turn.
-    pub queued: usize,
-    /// Chunks that are being read or generated.
-    pub loading: usize,
-    /// Chunks that wait for votes, or for time in a frame.
-    pub staged: usize,
-    /// Chunks that are part of the game.
-    pub active: usize,
-    /// Chunks that are about to leave.
-    pub leaving: usize,
-    /// Chunks that have left and are not durable.
-    pub saving: usize,
-    /// Bytes of these, about.
-    pub saving_bytes: u64,
-    /// Chunks that could not be loaded.
-    pub failed: usize,
-    /// The last save has failed, and is tried again.
-    pub is_failing: bool,
 }
 
 impl<P: Send + 'static> ChunkStream<P> {

@@ -242,7 +242,7 @@ impl Saving {
             match submitted {
                 Ok(handle) => self.in_flight.push_back((handle, outcome)),
                 Err(refused) => {
-                    tracing::error!(error = %refused.error(), "the last save of a stream was refused")
+                    tracing::error!(error = %refused.error(), "the last save of a stream was refused");
                 }
             }
         }

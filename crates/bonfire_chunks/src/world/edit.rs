@@ -150,7 +150,7 @@ impl Edit {
 
     /// Saves the entities of a chunk that were captured: the commit encodes them, on its own thread.
     pub fn put_captured(&mut self, pos: impl Into<ChunkPos>, snapshot: Snapshot) -> &mut Self {
-        self.entities.insert(pos.into(), Some(NewEntities::Snapshot(snapshot)));
+        self.entities.insert(pos.into(), Some(NewEntities::Snapshot(Box::new(snapshot))));
         self
     }
 

@@ -130,6 +130,9 @@ impl Upgrade<'_> {
     }
 }
 
+/// The entities of a chunk as they are, and as they are written today.
+type OldAndNew = (Arc<[u8]>, Vec<u8>);
+
 /// A step that is not committed.
 struct Step {
     edit: Edit,
@@ -139,7 +142,7 @@ struct Step {
 
 impl ChunkWorld {
     /// Returns the entities of a chunk as they are and as they would be written today. `None` if that is the same.
-    fn upgraded_entities(&self, pos: ChunkPos, registry: &Registry) -> Result<Option<(Arc<[u8]>, Vec<u8>)>> {
+    fn upgraded_entities(&self, pos: ChunkPos, registry: &Registry) -> Result<Option<OldAndNew>> {
         let Some(old) = self.read_entities(pos)? else { return Ok(None) };
         let here = |error: Error| error.in_field(format_args!("entities of chunk {pos}"));
         if is_current(&old, registry).map_err(here)? {
