@@ -5,14 +5,14 @@ mod streaming_support;
 
 use bevy_app::Plugin;
 use bevy_bonfire::chunks::{ChunkDiagnosticsPlugin as Paths, Chunks, WindowPicture, chunk_vote};
-use bevy_diagnostic::{DiagnosticPath, DiagnosticsStore};
+use bevy_diagnostic::{Diagnostic, DiagnosticPath, DiagnosticsStore};
 use bonfire_testkit::disk::{Call, Fault, Plan, Repeat};
 use streaming_support::{EDGE, Game};
 
 #[track_caller]
 fn value(game: &mut Game, path: &DiagnosticPath) -> f64 {
     let diagnostics = game.world().resource::<DiagnosticsStore>();
-    diagnostics.get(path).and_then(|diagnostic| diagnostic.value()).unwrap()
+    diagnostics.get(path).and_then(Diagnostic::value).unwrap()
 }
 
 /// The counts of chunks that are staged, active, saving and failed.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bonfire_chunks::stream::{ChunkPhase, Focus, StreamEvent};
-use bonfire_chunks::{ChunkPos, ChunkWorker, Priority, WorldShape};
+use bonfire_chunks::{ChunkPos, ChunkWorker, Handle, Priority, WorldShape};
 use bonfire_store::disk::{Access, Disk, MemoryDisk};
 use bonfire_testkit::disk::{Call, Fault, FaultyDisk, Plan, Repeat};
 use stream_support::{Session, creatures_in, open, options};
@@ -120,7 +120,7 @@ fn moments_fail_together_and_a_later_one_never_comes_before_an_earlier_one() {
         .collect();
     assert!(moments.iter().all(|moment| moment.result().is_none()));
     drop(closed);
-    session.until(|_| moments.iter().all(|moment| moment.is_complete()));
+    session.until(|_| moments.iter().all(Handle::is_complete));
     assert!(moments.iter().all(|moment| moment.result().unwrap().is_err()));
     session.settle();
     assert!(session.stream.world().pins().is_empty(), "their moments are over");

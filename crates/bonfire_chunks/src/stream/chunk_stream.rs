@@ -8,7 +8,7 @@ use bonfire_store::Handle;
 
 use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
-use super::{ChunkPhase, Focus, StreamOptions};
+use super::{ChunkPhase, Focus, StreamOptions, StreamStatus};
 use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
 
 /// One of those that vote before a chunk is active: collision, a mesh. See [`ChunkStream::add_vote`].
@@ -60,6 +60,63 @@ pub(super) struct WindowChunk<P> {
 /// Streams the chunks of a world around the players, with their entities.
 ///
 /// Call [`update`](Self::update) once per frame. `P` are the entities of a chunk, decoded for the front end's ECS.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use bonfire::{Result, Snapshot};
+/// use bonfire_chunks::stream::{ChunkStream, Decoder, Focus, StreamedWorld};
+/// use bonfire_chunks::{Chunk, ChunkOptions, ChunkPos, ChunkWorker, Layer, Layers, Persistence};
+///
+/// /// A game that has cells and no entities.
+/// #[derive(Default)]
+/// struct Game(HashMap<ChunkPos, Chunk>);
+///
+/// impl StreamedWorld for Game {
+///     type Prepared = Snapshot;
+///
+///     fn decoder(&mut self) -> Result<Decoder<Snapshot>> {
+///         Ok(Arc::new(|_, snapshot| Ok(snapshot)))
+///     }
+///     fn stage(&mut self, chunk: Chunk) {
+///         self.0.insert(chunk.pos(), chunk);
+///     }
+///     fn activate(&mut self, _: ChunkPos, _: Option<Snapshot>) -> Result<()> {
+///         Ok(())
+///     }
+///     fn chunk(&mut self, pos: ChunkPos) -> Option<&mut Chunk> {
+///         self.0.get_mut(&pos)
+///     }
+///     fn is_changed(&mut self, _: ChunkPos) -> bool {
+///         false
+///     }
+///     fn capture(&mut self, _: &[ChunkPos]) -> Result<Vec<(ChunkPos, Snapshot)>> {
+///         Ok(Vec::new())
+///     }
+///     fn remove(&mut self, pos: ChunkPos) {
+///         self.0.remove(&pos);
+///     }
+/// }
+///
+/// # let directory = tempfile::tempdir()?;
+/// let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+/// let world = ChunkOptions::new(layers).chunk_size(16).open(directory.path().join("world.save"))?;
+/// let (mut game, mut stream) = (Game::default(), ChunkStream::new(ChunkWorker::new(world)));
+/// stream.set_focus(1, Focus::new((0, 0), 2)); // where the player is
+/// while stream.status().active < 25 {
+///     stream.update(&mut game, Duration::from_millis(2))?; // once per frame
+/// }
+/// game.chunk((1, 0).into()).expect("it is near").set(3, 4, &[9])?;
+/// stream.set_focus(1, Focus::new((50, 0), 2)); // far away: the chunk leaves, and is saved
+/// stream.update(&mut game, Duration::from_millis(2))?;
+/// while !stream.is_settled() || !stream.is_saved() {
+///     stream.update(&mut game, Duration::from_millis(2))?;
+/// }
+/// assert_eq!(stream.world().read((1, 0))?.expect("it was saved")[4 * 16 + 3], 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ChunkStream<P> {
     pub(super) worker: Arc<ChunkWorker>,
     pub(super) options: StreamOptions,
@@ -81,30 +138,6 @@ pub struct ChunkStream<P> {
     active: usize,
     failed: usize,
     pub(super) last_error: Option<Error>,
-}
-
-/// How a stream is doing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamStatus {
-    /// Chunks that wait for their turn.
-    pub queued: usize,
-    /// Chunks that are being read or generated.
-    pub loading: usize,
-    /// Chunks that wait for votes, or for time in a frame.
-    pub staged: usize,
-    /// Chunks that are part of the game.
-    pub active: usize,
-    /// Chunks that are about to leave.
-    pub leaving: usize,
-    /// Chunks that have left and are not durable.
-    pub saving: usize,
-    /// Bytes of these, about.
-    pub saving_bytes: u64,
-    /// Chunks that could not be loaded.
-    pub failed: usize,
-    /// The last save has failed, and is tried again.
-    pub is_failing: bool,
 }
 
 impl<P: Send + 'static> ChunkStream<P> {

@@ -18,11 +18,12 @@
 //! | `window` | focuses, tickets: which chunks are wanted |
 //! | `phase` | the life of a chunk |
 //! | `streamed_world` | what a front end does |
-//! | `chunk_stream`, `update` | the stream, and its step in each frame |
+//! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
 //! | `saving` | edits, one after the other |
 //! | `picture` | the window as an image |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
+mod budget;
 mod chunk_stream;
 mod moment;
 mod options;
@@ -34,10 +35,10 @@ mod streamed_world;
 mod update;
 mod window;
 
-pub use self::chunk_stream::{ChunkStream, ChunkVote, StreamStatus};
+pub use self::chunk_stream::{ChunkStream, ChunkVote};
 pub use self::moment::{Return, Returned};
 pub use self::options::StreamOptions;
-pub use self::phase::{ChangeReason, ChunkPhase, PhaseChange, StreamEvent};
+pub use self::phase::{ChangeReason, ChunkPhase, PhaseChange, StreamEvent, StreamStatus};
 pub use self::picture::WindowPicture;
 pub use self::slot_pins::SlotPins;
 pub use self::streamed_world::{Decoder, StreamedWorld};

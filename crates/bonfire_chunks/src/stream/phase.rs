@@ -100,3 +100,27 @@ pub enum StreamEvent {
     /// The entities of a chunk could not be captured, so the chunk stays.
     CaptureFailed(ChunkPos, Error),
 }
+
+/// How a stream is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamStatus {
+    /// Chunks that wait for their turn.
+    pub queued: usize,
+    /// Chunks that are being read or generated.
+    pub loading: usize,
+    /// Chunks that wait for votes, or for time in a frame.
+    pub staged: usize,
+    /// Chunks that are part of the game.
+    pub active: usize,
+    /// Chunks that are about to leave.
+    pub leaving: usize,
+    /// Chunks that have left and are not durable.
+    pub saving: usize,
+    /// Bytes of these, about.
+    pub saving_bytes: u64,
+    /// Chunks that could not be loaded.
+    pub failed: usize,
+    /// The last save has failed, and is tried again.
+    pub is_failing: bool,
+}

@@ -12,40 +12,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bonfire::{Error, Result, Snapshot};
 
+use super::budget::Clock;
 use super::chunk_stream::{LoadSlot, LoadedChunk, State, WindowChunk};
 use super::saving::{Batch, SaveNews, UnsavedChunk};
 use super::window::Urgency;
 use super::{ChangeReason, ChunkPhase, ChunkStream, Decoder, PhaseChange, StreamEvent, StreamedWorld};
 use crate::{Chunk, ChunkPos, ChunkState, ChunkWorld, Edit, Priority};
-
-/// The time that a frame has left.
-struct Clock {
-    end: Option<Instant>,
-    /// The longest step so far: the next one is not begun if it would not fit.
-    step: Duration,
-}
-
-impl Clock {
-    fn new(budget: Duration) -> Self {
-        Self { end: Instant::now().checked_add(budget), step: Duration::ZERO }
-    }
-
-    fn has_time(&self) -> bool {
-        self.end.is_none_or(|end| Instant::now() + self.step < end)
-    }
-
-    /// Does a step, and measures it.
-    fn step<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let begin = Instant::now();
-        let done = work();
-        self.step = (self.step + begin.elapsed()) / 2;
-        done
-    }
-}
 
 impl<P: Send + 'static> ChunkStream<P> {
     /// Does what is to be done in this frame, for about so long. At least one chunk comes and one leaves, so that it goes on
@@ -267,7 +243,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         while self.loading.len() < self.options.loads_in_flight {
             let Some((urgency, pos)) = self.queued.pop_first() else { break };
             let load = self.request_load(pos, urgency, &decoder);
-            let refusal = load.result().and_then(Result::err).filter(|error| error.is_limit());
+            let refusal = load.result().and_then(Result::err).filter(Error::is_limit);
             if refusal.is_some() && self.worker.can_read() {
                 // Too many loads wait with the worker.
                 self.queued.insert((urgency, pos));

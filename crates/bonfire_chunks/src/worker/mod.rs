@@ -208,7 +208,8 @@ impl ChunkWorker {
     /// Compacts the file.
     pub fn compact(&self) -> Handle<()> {
         let (request, handle) = WriteRequest::compact();
-        if let Err((error, request)) = self.push_write(request) {
+        if let Err(refused) = self.push_write(request) {
+            let (error, request) = *refused;
             request.fail(error).complete();
         }
         handle
@@ -256,16 +257,19 @@ impl ChunkWorker {
         let (request, handle) = request(edit);
         match self.push_write(request) {
             Ok(()) => Ok(handle),
-            Err((error, request)) => match request.into_edit(&error) {
-                Some(edit) => Err(RefusedSave::new(error, edit)),
-                None => unreachable!("a save has an edit"),
-            },
+            Err(refused) => {
+                let (error, request) = *refused;
+                match request.into_edit(&error) {
+                    Some(edit) => Err(RefusedSave::new(error, edit)),
+                    None => unreachable!("a save has an edit"),
+                }
+            }
         }
     }
 
-    fn push_write(&self, request: WriteRequest) -> Result<(), (Error, WriteRequest)> {
+    fn push_write(&self, request: WriteRequest) -> Result<(), Box<(Error, WriteRequest)>> {
         if !self.can_write {
-            return Err((no_thread(), request));
+            return Err(Box::new((no_thread(), request)));
         }
         self.make_room(false);
         self.shared.lock().push_write(request)?;

@@ -90,10 +90,10 @@ impl Queue {
     }
 
     /// Takes a write, or gives it back with the reason why not.
-    pub(super) fn push_write(&mut self, write: WriteRequest) -> Result<(), (Error, WriteRequest)> {
+    pub(super) fn push_write(&mut self, write: WriteRequest) -> Result<(), Box<(Error, WriteRequest)>> {
         if let Some(error) = self.refusal(self.writes.len(), self.options.saves_max, "saves") {
             self.statistics.refuse(write.kind);
-            return Err((error, write));
+            return Err(Box::new((error, write)));
         }
         self.statistics.wait(write.kind);
         self.writes_asked += 1;

@@ -30,8 +30,9 @@ pub struct Edit {
     pub(super) single_bodies: BTreeMap<BodyId, BodyChange>,
     pub(super) entities: BTreeMap<ChunkPos, Option<NewEntities>>,
     pub(super) removed: BTreeSet<ChunkPos>,
-    /// Only what still has another layer set than the current one is written.
-    pub(super) is_upgrade: bool,
+    /// Of an upgrade, the entities that it replaces. Of the rest only what still has another layer set than the current one
+    /// is written.
+    pub(super) upgrade: Option<BTreeMap<ChunkPos, Arc<[u8]>>>,
     pub(super) pin: Option<NewPin>,
 }
 
@@ -76,7 +77,7 @@ impl Edit {
             single_bodies: BTreeMap::new(),
             entities: BTreeMap::new(),
             removed: BTreeSet::new(),
-            is_upgrade: false,
+            upgrade: None,
             pin: None,
         }
     }
@@ -149,7 +150,7 @@ impl Edit {
 
     /// Saves the entities of a chunk that were captured: the commit encodes them, on its own thread.
     pub fn put_captured(&mut self, pos: impl Into<ChunkPos>, snapshot: Snapshot) -> &mut Self {
-        self.entities.insert(pos.into(), Some(NewEntities::Snapshot(snapshot)));
+        self.entities.insert(pos.into(), Some(NewEntities::Snapshot(Box::new(snapshot))));
         self
     }
 
@@ -196,7 +197,8 @@ impl Edit {
         }
         self.single_bodies.extend(later.single_bodies);
         self.entities.extend(later.entities);
-        self.is_upgrade &= later.is_upgrade;
+        // What one of them has to say counts in any case.
+        self.upgrade = None;
         self.pin = later.pin;
         self
     }
@@ -287,7 +289,7 @@ impl World {
         let mut contents = self.contents_of(edit)?;
         let _turn = self.commit_turn();
         let mut saving = self.saving();
-        if edit.is_upgrade {
+        if let Some(replaced) = &edit.upgrade {
             // What was saved or removed since it was read is not to be undone.
             let current = |pos: ChunkPos| Some(saving.dimensions.get(&pos.dimension)?.settings.current);
             let is_old = |kind: FrameKind, pos: ChunkPos| {
@@ -296,6 +298,12 @@ impl World {
             };
             contents.cells.retain(|(pos, _)| is_old(FrameKind::Chunk, *pos));
             contents.bodies.retain(|pos, _| is_old(FrameKind::Bodies, *pos));
+            let is_unchanged = |pos: &ChunkPos| {
+                let read = |_, data: &[u8]| self.join(data);
+                let now = self.frames.read(FrameKey::new(FrameKind::Snapshot, *pos), read);
+                now.is_ok_and(|now| now.as_deref() == replaced.get(pos).map(|old| &**old))
+            };
+            contents.entities.retain(|pos, _| is_unchanged(pos));
         }
         let (change, effects) = self.change_of(edit, contents, &mut saving, &mut report)?;
         if change.is_empty() && edit.pin.is_none() {

@@ -28,7 +28,7 @@ pub(super) enum NewEntities {
     /// The bytes of a snapshot.
     Bytes(Arc<[u8]>),
     /// A captured world.
-    Snapshot(Snapshot),
+    Snapshot(Box<Snapshot>),
 }
 
 impl NewEntities {

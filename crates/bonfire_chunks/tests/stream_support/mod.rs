@@ -1,6 +1,8 @@
 //! A game without an ECS, whose creatures stream with their chunks.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod model;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,12 +18,20 @@ use bonfire_store::disk::{Access, Disk};
 /// Cells along an edge of a chunk.
 pub const SIZE: i32 = 8;
 
+pub fn layers() -> Layers {
+    Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always))
+}
+
 pub fn options() -> ChunkOptions {
-    let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
     let generator = |_: &bonfire_chunks::WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]| {
-        cells.fill((pos.x.rem_euclid(5) + 5 * pos.y.rem_euclid(3)) as u8);
+        cells.fill(generated(pos));
     };
-    ChunkOptions::new(layers).chunk_size(SIZE as u16).generator(generator).compact_above(None)
+    ChunkOptions::new(layers()).chunk_size(SIZE as u16).generator(generator).compact_above(None)
+}
+
+/// Every cell of a chunk, as it is generated.
+pub fn generated(pos: ChunkPos) -> u8 {
+    (pos.x.rem_euclid(5) + 5 * pos.y.rem_euclid(3)) as u8
 }
 
 pub fn open(disk: &(impl Disk + Clone + 'static)) -> Result<ChunkWorld> {
@@ -64,7 +74,13 @@ pub struct Game {
     /// Whether creatures are generated, by the place of their chunk.
     pub populate: bool,
     pub refuses_captures: bool,
+    /// How long each chunk takes to become active.
+    pub slow: Duration,
     pub events: Vec<StreamEvent>,
+    /// Creatures that were generated, for a test to take.
+    pub born: Vec<Creature>,
+    /// Creatures that have entered a chunk that was loaded for them, for a test to take.
+    pub entered: Vec<(u64, ChunkPos)>,
     /// The number of the events of each phase that a chunk came to.
     pub seen: BTreeMap<ChunkPos, Vec<Option<ChunkPhase>>>,
 }
@@ -88,6 +104,7 @@ impl StreamedWorld for Game {
                 u64::from((pos.x + 1000).unsigned_abs()) << 32 | u64::from((pos.y + 1000).unsigned_abs());
             vec![(1 << 63 | id, (pos.x * SIZE + 1, pos.y * SIZE + 2))]
         };
+        std::thread::sleep(self.slow);
         let is_new = entities.is_none();
         let creatures = match entities {
             Some(creatures) => creatures,
@@ -99,6 +116,9 @@ impl StreamedWorld for Game {
         }
         let here = self.chunks.get_mut(&pos).unwrap();
         here.is_changed = is_new && !creatures.is_empty();
+        if is_new {
+            self.born.extend(&creatures);
+        }
         here.creatures.extend(creatures);
         Ok(())
     }
@@ -112,6 +132,7 @@ impl StreamedWorld for Game {
                 let here = self.chunks.get_mut(&new).unwrap();
                 here.creatures.insert(id, cell);
                 here.is_changed = true;
+                self.entered.push((id, new));
                 from.insert(old);
             }
         }
@@ -174,10 +195,22 @@ impl Game {
         self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells()))
     }
 
+    /// What each chunk has: its cells and its creatures.
+    pub fn view(&self) -> impl Iterator<Item = (ChunkPos, &[u8], &BTreeMap<u64, (i32, i32)>)> {
+        self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells(), &chunk.creatures))
+    }
+
     /// Puts a new creature into an active chunk.
     pub fn spawn(&mut self, id: u64, cell: (i32, i32)) {
         let here = self.chunks.get_mut(&chunk_of(cell)).unwrap();
         here.creatures.insert(id, cell);
+        here.is_changed = true;
+    }
+
+    /// Puts a new creature into an active chunk of any dimension.
+    pub fn spawn_in(&mut self, id: u64, pos: ChunkPos) {
+        let here = self.chunks.get_mut(&pos).unwrap();
+        here.creatures.insert(id, (0, 0));
         here.is_changed = true;
     }
 
