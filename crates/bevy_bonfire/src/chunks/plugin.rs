@@ -187,6 +187,7 @@ impl Plugin for ChunkStreamPlugin {
             budget: self.budget,
             focuses: EntityHashMap::default(),
             live,
+            pins: pins.clone(),
             undoing: None,
             is_starting_over: false,
             tickets: NamedTickets::default(),

@@ -1,13 +1,14 @@
 //! The state of a stream in a Bevy world: the stream itself, and what is known of each live chunk.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bevy_ecs::change_detection::Tick;
 use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::resource::Resource;
 use bonfire_chunks::ChunkPos;
-use bonfire_chunks::stream::{ChunkStream, PhaseChange};
+use bonfire_chunks::stream::{ChunkStream, PhaseChange, SlotPins};
 use bonfire_store::Handle;
 
 use super::event::ChunkProblem;
@@ -52,6 +53,8 @@ pub(super) struct StreamState {
     /// Places and velocities of focuses.
     pub(super) focuses: EntityHashMap<Track>,
     pub(super) live: LiveChunks,
+    /// The pins that saves in slots name.
+    pub(super) pins: Arc<SlotPins>,
     /// The load of a slot that has failed is being taken back.
     pub(super) undoing: Option<Handle<()>>,
     /// The world begins again: its tickets go, too.

@@ -85,7 +85,7 @@ fn note_long_step(state: &StreamState) {
 
 /// Does a request of the game.
 fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
-    let StreamState { stream, live, .. } = state;
+    let StreamState { stream, live, pins, .. } = state;
     let mut here = BevyWorld { world, live };
     match request {
         ChunkRequest::AddTicket(pos) => stream.add_ticket(pos),
@@ -116,7 +116,10 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
             }
             promise.complete(started);
         }
-        ChunkRequest::Reopen(world) => stream.reopen(ChunkWorker::new(world)),
+        ChunkRequest::Reopen(world) => {
+            pins.reopen(world.clone());
+            stream.reopen(ChunkWorker::new(world));
+        }
         ChunkRequest::Picture(dimension, promise) => {
             promise.start();
             promise.complete(Ok(stream.picture(dimension)));
