@@ -16,11 +16,12 @@ use super::state::StreamState;
 /// # use bevy_diagnostic::DiagnosticsStore;
 /// # use bevy_transform::components::Transform;
 /// use bevy_bonfire::chunks::{ChunkDiagnosticsPlugin, ChunkFocus, ChunkStreamPlugin};
-/// # use bevy_bonfire::chunks::{ChunkOptions, Layer, Layers};
+/// # use bevy_bonfire::chunks::{ChunkOptions, Layer, Layers, Persistence};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("world.save");
-/// # let world = ChunkOptions::new(Layers::new().with(Layer::new("material", 1))).open(&path)?;
+/// # let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+/// # let world = ChunkOptions::new(layers).open(&path)?;
 /// let mut app = App::new();
 /// app.add_plugins((ChunkStreamPlugin::new(world), ChunkDiagnosticsPlugin));
 /// app.world_mut().spawn((ChunkFocus::new(1), Transform::default()));
