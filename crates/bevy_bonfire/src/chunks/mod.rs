@@ -14,6 +14,7 @@
 //! | wait for collision or a mesh | [`ChunkStreamPlugin::vote`], [`Chunks::agree`] |
 //! | wait for an area | [`area_ready`], [`WaitsForGround`] |
 //! | save and load | `commands.save("quick")` with slots, [`Chunks::save`] without |
+//! | save all chunks in the form of today | [`Chunks::upgrade`] |
 //! | test a game without a window | [`StreamHarness`] |
 //!
 //! | file | |
@@ -37,7 +38,9 @@ mod state;
 mod step;
 mod streamed_world;
 
-pub use bonfire_chunks::stream::{ChangeReason, ChunkPhase, ChunkVote, Reach, StreamOptions, StreamStatus};
+pub use bonfire_chunks::stream::{
+    ChangeReason, ChunkPhase, ChunkVote, Reach, StreamOptions, StreamStatus, UpgradePace, UpgradeReport,
+};
 pub use bonfire_chunks::{
     Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, CommitReport, Dimension, Generator, Layer, Layers,
     Persistence, WorldShape,

@@ -1,11 +1,11 @@
 //! The resource by which a game asks about chunks, and asks for things.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::Resource;
-use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus};
+use bevy_platform::collections::HashMap;
+use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus, UpgradePace, UpgradeReport};
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, CommitReport};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
@@ -59,6 +59,7 @@ pub(super) enum ChunkRequest {
     ReturnTo(String, Promise<()>),
     StartOver(Promise<()>),
     Reopen(ChunkWorld),
+    Upgrade(UpgradePace, Promise<UpgradeReport>),
 }
 
 impl Chunks {
@@ -212,6 +213,12 @@ impl Chunks {
     /// `commands.start_over(..)`, which includes this.
     pub fn start_over(&mut self) -> Handle<()> {
         self.request(ChunkRequest::StartOver)
+    }
+
+    /// Saves all chunks as the game has them today: layers, and the schemas of entities. It happens beside the game, step by
+    /// step, and the next session goes on where this one ends.
+    pub fn upgrade(&mut self, pace: UpgradePace) -> Handle<UpgradeReport> {
+        self.request(|promise| ChunkRequest::Upgrade(pace, promise))
     }
 
     /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.

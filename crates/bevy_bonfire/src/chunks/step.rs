@@ -19,6 +19,7 @@ use super::resource::{ChunkRequest, Chunks, KnownChunk};
 use super::state::{News, StreamState, StreamTimes};
 use super::streamed_world::BevyWorld;
 use super::{focus, keeper, membership};
+use crate::registry::SaveRegistry;
 
 /// How long the app waits for chunks when it exits.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
@@ -88,6 +89,13 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
             promise.complete(stream.start_over(&mut here));
         }
         ChunkRequest::Reopen(world) => stream.reopen(ChunkWorker::new(world)),
+        ChunkRequest::Upgrade(pace, promise) => match SaveRegistry::of(here.world) {
+            Ok(registry) => stream.world().upgrade_for(registry.core.clone(), pace, promise),
+            Err(error) => {
+                promise.start();
+                promise.complete(Err(error));
+            }
+        },
     }
 }
 

@@ -20,8 +20,10 @@
 //! | `streamed_world` | what a front end does |
 //! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
 //! | `saving` | edits, one after the other |
+//! | `background_upgrade` | all chunks as the game has them today, beside the game |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
+mod background_upgrade;
 mod budget;
 mod chunk_stream;
 mod moment;
@@ -33,6 +35,7 @@ mod streamed_world;
 mod update;
 mod window;
 
+pub use self::background_upgrade::{UpgradePace, UpgradeReport};
 pub use self::chunk_stream::{ChunkStream, ChunkVote};
 pub use self::moment::{Return, Returned};
 pub use self::options::StreamOptions;
