@@ -131,6 +131,32 @@ impl fmt::Display for ChunkPos {
     }
 }
 
+/// A map by places. Places come from the game, so their hash is quick and nothing else.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) type PosMap<V> = std::collections::HashMap<ChunkPos, V, std::hash::BuildHasherDefault<PosHasher>>;
+
+/// Hashes the four numbers of a place.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PosHasher(u64);
+
+impl std::hash::Hasher for PosHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    fn write_i32(&mut self, number: i32) {
+        self.write_u32(number.cast_unsigned());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0.rotate_left(26) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// All chunks from one corner to the other, both included: a rectangle, or a box in a world with three coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRect {

@@ -269,7 +269,6 @@ impl<'t> Walk<'t> {
             None => stream.save(game),
             Some(name) => stream.pin(game, name, name.as_str()),
         };
-        let handle = handle.expect("saving is permitted");
         if let Some(name) = &name {
             self.possible.insert(name.clone(), self.history.last().clone());
         }

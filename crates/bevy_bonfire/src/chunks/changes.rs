@@ -1,13 +1,12 @@
 //! Which chunks have entities that differ from their last save: by change ticks, and by the entities and components that there
 //! are. An idle chunk costs nothing until somebody asks.
 
-use std::collections::HashMap;
-
 use bevy_ecs::archetype::Archetype;
 use bevy_ecs::change_detection::Tick;
 use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::world::World;
+use bevy_platform::collections::HashMap;
 use bonfire_chunks::ChunkPos;
 
 use super::components::InChunk;

@@ -140,6 +140,16 @@ pub struct InChunk {
 pub struct ChunkResidents(EntityHashSet);
 
 impl ChunkResidents {
+    /// The list of entities whose [`InChunk`] was inserted without its hook.
+    pub(super) fn of(entities: Vec<Entity>) -> Self {
+        Self(entities.into_iter().collect())
+    }
+
+    /// Adds entities whose [`InChunk`] was inserted without its hook.
+    pub(super) fn add_all(&mut self, entities: Vec<Entity>) {
+        self.0.extend(entities);
+    }
+
     /// Returns the entities, in no order.
     pub fn iter(&self) -> impl Iterator<Item = Entity> + '_ {
         self.0.iter().copied()

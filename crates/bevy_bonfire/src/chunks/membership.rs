@@ -12,7 +12,7 @@
 use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::hierarchy::{ChildOf, Children};
-use bevy_ecs::query::{Allow, Changed, Or, With, Without};
+use bevy_ecs::query::{Allow, Changed, Has, Or, With, Without};
 use bevy_ecs::world::World;
 use bevy_transform::components::Transform;
 use bonfire_chunks::ChunkPos;
@@ -96,14 +96,22 @@ fn moved(world: &mut World, live: &mut LiveChunks) -> Vec<Entity> {
     }
     type Told = (With<InChunk>, Or<(Changed<AnchoredTo>, Changed<InDimension>)>);
     found.extend(world.query_filtered::<Entity, Told>().iter(world));
-    let is_elsewhere = |entity: &Entity| {
-        let member = world.get::<InChunk>(*entity);
-        let is_root = world.get::<ChildOf>(*entity).is_none();
-        is_root
-            && member
-                .is_some_and(|member| place_of(world, live, *entity).is_some_and(|pos| pos != member.pos))
-    };
-    found.retain(is_elsewhere);
+    type Member<'w> =
+        (&'w InChunk, &'w Transform, Option<&'w AnchoredTo>, Option<&'w InDimension>, Has<ChildOf>);
+    let mut members = world.query_filtered::<Member<'_>, Allow<Disabled>>();
+    found.retain(|entity| {
+        let Ok((member, place, anchor, dimension, has_parent)) = members.get(world, *entity) else {
+            return false;
+        };
+        let pos = match anchor {
+            Some(anchor) => Some(anchor.pos()),
+            None => {
+                let dimension = dimension.map_or(0, |dimension| dimension.0);
+                live.grid.chunk_at(place.translation.to_array(), dimension)
+            }
+        };
+        !has_parent && pos.is_some_and(|pos| pos != member.pos)
+    });
     // What the game changes from here on has a tick of its own.
     world.increment_change_tick();
     found

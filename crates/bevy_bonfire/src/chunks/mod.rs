@@ -14,6 +14,7 @@
 //! | wait for collision or a mesh | [`ChunkStreamPlugin::vote`], [`Chunks::agree`] |
 //! | wait for an area | [`area_ready`], [`WaitsForGround`] |
 //! | save and load | `commands.save("quick")` with slots, [`Chunks::save`] without |
+//! | save all chunks in the form of today | [`Chunks::upgrade`] |
 //! | see what it does | [`Chunks::status`], [`Chunks::picture`], `ChunkDiagnosticsPlugin` (feature `diagnostics`) |
 //! | test a game without a window | [`StreamHarness`] |
 //!
@@ -43,7 +44,8 @@ mod streamed_world;
 mod tickets;
 
 pub use bonfire_chunks::stream::{
-    ChangeReason, ChunkPhase, ChunkVote, Reach, StreamOptions, StreamStatus, WindowPicture,
+    ChangeReason, ChunkPhase, ChunkVote, Reach, StreamOptions, StreamStatus, UpgradePace, UpgradeReport,
+    WindowPicture,
 };
 pub use bonfire_chunks::{
     Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, CommitReport, Dimension, Generator, Layer, Layers,

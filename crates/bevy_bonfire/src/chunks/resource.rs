@@ -1,11 +1,13 @@
 //! The resource by which a game asks about chunks, and asks for things.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::Resource;
-use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus, WindowPicture};
+use bevy_platform::collections::HashMap;
+use bonfire_chunks::stream::{
+    ChunkPhase, ChunkVote, StreamStatus, UpgradePace, UpgradeReport, WindowPicture,
+};
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, CommitReport};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
@@ -65,6 +67,7 @@ pub(super) enum ChunkRequest {
     StartOver(Promise<()>),
     Reopen(ChunkWorld),
     Picture(u32, Promise<Option<WindowPicture>>),
+    Upgrade(UpgradePace, Promise<UpgradeReport>),
 }
 
 impl Chunks {
@@ -253,6 +256,12 @@ impl Chunks {
     /// `commands.start_over(..)`, which includes this.
     pub fn start_over(&mut self) -> Handle<()> {
         self.request(ChunkRequest::StartOver)
+    }
+
+    /// Saves all chunks as the game has them today: layers, and the schemas of entities. It happens beside the game, step by
+    /// step, and the next session goes on where this one ends.
+    pub fn upgrade(&mut self, pace: UpgradePace) -> Handle<UpgradeReport> {
+        self.request(|promise| ChunkRequest::Upgrade(pace, promise))
     }
 
     /// Continues in a file that was opened again, after a sync that has failed. Everything that is not durable is saved there.

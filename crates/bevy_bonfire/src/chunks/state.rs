@@ -1,12 +1,13 @@
 //! The state of a stream in a Bevy world: the stream itself, and what is known of each live chunk.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bevy_ecs::change_detection::Tick;
 use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::resource::Resource;
+use bevy_platform::collections::HashMap;
 use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChunkStream, PhaseChange, SlotPins};
 use bonfire_store::Handle;

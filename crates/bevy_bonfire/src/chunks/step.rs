@@ -20,6 +20,7 @@ use super::state::{News, StreamState, StreamTimes};
 use super::streamed_world::BevyWorld;
 use super::tickets::NamedTickets;
 use super::{focus, keeper, membership, tickets};
+use crate::registry::SaveRegistry;
 
 /// How long the app waits for chunks when it exits.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
@@ -124,6 +125,13 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
             promise.start();
             promise.complete(Ok(stream.picture(dimension)));
         }
+        ChunkRequest::Upgrade(pace, promise) => match SaveRegistry::of(here.world) {
+            Ok(registry) => stream.world().upgrade_for(registry.core.clone(), pace, promise),
+            Err(error) => {
+                promise.start();
+                promise.complete(Err(error));
+            }
+        },
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bevy_ecs::change_detection::DetectChangesMut;
 use bevy_ecs::entity::Entity;
+use bevy_ecs::relationship::RelationshipHookMode;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 use bonfire_chunks::stream::{ChunkPhase, Decoder, StreamEvent, StreamedWorld};
@@ -34,6 +35,20 @@ impl BevyWorld<'_> {
         let chunk = self.live.chunks.get(&pos).map(|live| live.entity);
         let residents = chunk.and_then(|chunk| self.world.get::<ChunkResidents>(chunk));
         residents.map(|residents| residents.iter().collect()).unwrap_or_default()
+    }
+
+    /// Lets entities that came with a chunk belong to it. The hook of the relationship would queue a command for each of them.
+    fn move_in(&mut self, chunk: Entity, pos: ChunkPos, come: Vec<Entity>) {
+        for &entity in &come {
+            let mut entity = self.world.entity_mut(entity);
+            entity.insert_with_relationship_hook_mode(InChunk { chunk, pos }, RelationshipHookMode::Skip);
+        }
+        let mut chunk = self.world.entity_mut(chunk);
+        match chunk.get_mut::<ChunkResidents>() {
+            Some(mut residents) => residents.add_all(come),
+            None if come.is_empty() => {}
+            None => _ = chunk.insert(ChunkResidents::of(come)),
+        }
     }
 
     /// Notes that the entities of a chunk are what its save has.
@@ -112,9 +127,7 @@ impl StreamedWorld for BevyWorld<'_> {
                 let come = loaded.entities().map(|(_, entity)| entity);
                 let come: Vec<Entity> =
                     come.filter(|entity| self.world.get_entity(*entity).is_ok()).collect();
-                self.world.insert_batch(come.into_iter().map(|entity| (entity, InChunk { chunk, pos })));
-                // The chunk's list of residents comes with a command.
-                self.world.flush();
+                self.move_in(chunk, pos, come);
             }
             None if self.live.populates => {
                 self.populate(pos, chunk);

@@ -1,6 +1,6 @@
 //! The stream: the table of chunks, and the calls of a game.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bonfire::{Error, Result};
@@ -9,6 +9,7 @@ use bonfire_store::Handle;
 use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
 use super::{ChunkPhase, Focus, StreamOptions, StreamStatus};
+use crate::position::PosMap;
 use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
 
 /// One of those that vote before a chunk is active: collision, a mesh. See [`ChunkStream::add_vote`].
@@ -121,7 +122,7 @@ pub struct ChunkStream<P> {
     pub(super) worker: Arc<ChunkWorker>,
     pub(super) options: StreamOptions,
     pub(super) window: Window,
-    pub(super) chunks: HashMap<ChunkPos, WindowChunk<P>>,
+    pub(super) chunks: PosMap<WindowChunk<P>>,
     /// Chunks whose turn has not come.
     pub(super) queued: BTreeSet<(Urgency, ChunkPos)>,
     pub(super) loading: BTreeSet<ChunkPos>,
@@ -152,7 +153,7 @@ impl<P: Send + 'static> ChunkStream<P> {
             worker: worker.into(),
             options,
             window: Window::default(),
-            chunks: HashMap::new(),
+            chunks: PosMap::default(),
             queued: BTreeSet::new(),
             loading: BTreeSet::new(),
             staged: BTreeSet::new(),

@@ -21,8 +21,10 @@
 //! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
 //! | `saving` | edits, one after the other |
 //! | `picture` | the window as an image |
+//! | `background_upgrade` | all chunks as the game has them today, beside the game |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
+mod background_upgrade;
 mod budget;
 mod chunk_stream;
 mod moment;
@@ -35,6 +37,7 @@ mod streamed_world;
 mod update;
 mod window;
 
+pub use self::background_upgrade::{UpgradePace, UpgradeReport};
 pub use self::chunk_stream::{ChunkStream, ChunkVote};
 pub use self::moment::{Return, Returned};
 pub use self::options::StreamOptions;

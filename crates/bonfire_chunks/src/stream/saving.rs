@@ -5,12 +5,13 @@
 //! in another one. Each depends on the one before it. Edits that have failed become the first part of the next one. So the file
 //! always has all edits up to some moment, and none of those after it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bonfire::{Error, Snapshot};
 use bonfire_store::engine::Promise;
 
+use crate::position::PosMap;
 use crate::{Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit};
 
 /// Between two tries of an edit that has failed.
@@ -90,7 +91,7 @@ pub(super) enum SaveNews {
 pub(super) struct Saving {
     in_flight: VecDeque<(CommitHandle, Outcome)>,
     waiting: VecDeque<WaitingSave>,
-    unsaved: HashMap<ChunkPos, UnsavedChunk>,
+    unsaved: PosMap<UnsavedChunk>,
     numbers: u64,
     failures: u32,
     retry_at: Option<Instant>,

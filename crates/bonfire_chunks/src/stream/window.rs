@@ -3,8 +3,9 @@
 //! A chunk is loaded when it comes within the load reach of a focus, and let go of when it leaves the unload reach of all of
 //! them. The second is larger by one chunk at least, so that a player on a border does not load and unload all the time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::position::PosMap;
 use crate::{ChunkPos, ChunkRect};
 
 /// How far something reaches, in chunks along each coordinate.
@@ -206,8 +207,8 @@ impl Window {
 
     /// Returns all chunks that are to be loaded, with their urgency. `is_deep` tells which dimensions have three coordinates;
     /// `None` for one that the world does not have.
-    pub(super) fn wanted(&mut self, is_deep: impl Fn(u32) -> Option<bool>) -> HashMap<ChunkPos, Urgency> {
-        let mut wanted = HashMap::new();
+    pub(super) fn wanted(&mut self, is_deep: impl Fn(u32) -> Option<bool>) -> PosMap<Urgency> {
+        let mut wanted = PosMap::default();
         let mut want = |pos: ChunkPos, urgency: Urgency| {
             let known = wanted.entry(pos).or_insert(urgency);
             *known = urgency.min(*known);
@@ -257,7 +258,7 @@ fn distance(one: ChunkPos, other: ChunkPos) -> u64 {
 mod tests {
     use super::*;
 
-    fn wanted(window: &mut Window) -> HashMap<ChunkPos, Urgency> {
+    fn wanted(window: &mut Window) -> PosMap<Urgency> {
         window.wanted(|dimension| Some(dimension == 3))
     }
 
