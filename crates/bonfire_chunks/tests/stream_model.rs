@@ -361,6 +361,8 @@ impl<'t> Walk<'t> {
     fn settle(&mut self) {
         self.heal();
         self.session.stream.resume();
+        // The window moves in a frame, and saves may be durable without one.
+        self.frame();
         let begin = Instant::now();
         loop {
             let step = self.history.push(&self.truth);
