@@ -152,6 +152,12 @@
 //! [`TwoApps`](replication::TwoApps) runs both in one process, for tests.
 //! [`DeltaCapture`](replication::DeltaCapture) returns the changes of a world for other uses.
 //!
+//! # Worlds that stream
+//!
+//! With the feature `chunks`, `ChunkStreamPlugin` loads chunks with their entities around players, and saves what leaves.
+//! Entities with `Streamed` belong to the chunk that they are in. A save in a slot has chunks and all other entities of one
+//! moment. The module `chunks` lists its parts.
+//!
 //! # Saves of older builds
 //!
 //! Fields are matched by name. `#[persist(default = .., alias = .., removed = ..)]` describe
@@ -178,6 +184,7 @@
 //! | `transform` | yes | `Transform`; types of glam and `bevy_math` as fields |
 //! | `chunks` | no | worlds of chunks that stream around players; brings in `bonfire_chunks` |
 //! | `color` | no | colours as fields; brings in `bevy_color` |
+//! | `diagnostics` | no | numbers of streaming chunks as Bevy's diagnostics; turns on `chunks`, brings in `bevy_diagnostic` |
 //! | `shape` | no | shapes, bounding volumes and rays as fields; brings in `bevy_shape` |
 //! | `visibility` | no | `Visibility`; brings in `bevy_camera` |
 //! | `seal` | no | encrypted, tamper-evident or signed saves |
@@ -190,7 +197,7 @@
 //! The guide is `docs/book` in the repository. The examples are programs without a window, named by
 //! task: `quicksave`, `filter_and_transient`, `hierarchy_and_references`, `resources_and_states`,
 //! `asset_handles`, `autosave_slots`, `loading_screen`, `rewind`, `evolving_saves`,
-//! `replication_tcp`.
+//! `replication_tcp`, `streaming_chunks`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -4,7 +4,9 @@
 
 mod streaming_support;
 
-use bevy_bonfire::chunks::{ChangeReason, ChunkChanged, ChunkPhase, ChunkProblem, ChunkRect, Chunks};
+use bevy_bonfire::chunks::{
+    ChangeReason, ChunkChanged, ChunkPhase, ChunkProblem, ChunkRect, ChunkStreamPlugin, Chunks,
+};
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::store::{MemoryStore, Slots};
 use bevy_ecs::prelude::*;
@@ -33,7 +35,7 @@ fn damaged(choose: impl Fn(&[u8]) -> usize) -> Game {
     let (_, bytes) = files.iter_mut().find(|(name, _)| name == "world.save").unwrap();
     let at = choose(bytes);
     bytes[at] ^= 1;
-    Game::start(FaultyDisk::new(MemoryDisk::with_files(files)), None, |plugin| plugin.populate())
+    Game::start(FaultyDisk::new(MemoryDisk::with_files(files)), None, ChunkStreamPlugin::populate)
 }
 
 /// The data of the frame of a kind at a place in the flat part of dimension 0.
@@ -101,7 +103,7 @@ fn a_full_disk_keeps_what_leaves_in_memory_until_it_is_durable() {
     game.harness.until(|app| app.world().resource::<Chunks>().status().is_failing);
     assert_eq!((game.find(7), game.chunks().phase((0, 0))), (None, Some(ChunkPhase::Saving)));
     let failed = |problem: &ChunkProblem| matches!(problem, ChunkProblem::SaveFailed(error) if error.is_io());
-    assert!(game.problems().iter().any(|problem| failed(problem)));
+    assert!(game.problems().iter().any(failed));
     // It comes back from memory, and leaves again.
     game.place(player, [0.0, 0.0]);
     game.harness.until(|app| app.world().resource::<Chunks>().is_active((0, 0)));

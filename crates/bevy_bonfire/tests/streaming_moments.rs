@@ -287,3 +287,31 @@ fn the_end_of_the_app_waits_for_a_save_of_both_parts() {
     assert!(loaded.info.moment.is_some());
     assert_eq!(pins(&game), [loaded.info.moment.unwrap()]);
 }
+
+#[test]
+fn slots_go_on_in_a_file_that_was_opened_again() {
+    let mut game = Game::with_slots(slots().keep(Keep::newest(1)));
+    game.player([0.0, 0.0]);
+    game.settle();
+    game.spawn(7, [1.0, 1.0]);
+    global(&mut game, 50, 1.0);
+    save(&mut game, "quick");
+    game.chunks().world().close().unwrap();
+    let world = streaming_support::open(&game.disk);
+    game.world().resource_mut::<Chunks>().reopen(world);
+    game.frame();
+    game.dig([0, 0], [1, 1], 77);
+    save(&mut game, "quick");
+    until_pins(&mut game, 1);
+    game.dig([0, 0], [1, 1], 78);
+    save(&mut game, "quick");
+    until_pins(&mut game, 1);
+    game.dig([0, 0], [1, 1], 79);
+    load(&mut game, "quick").unwrap();
+    assert_eq!((game.cell([0, 0], [1, 1]), game.count()), (78, 2));
+    let over = game.world().resource_mut::<Saves>().start_over("quick");
+    let handle = over.clone();
+    game.harness.until(move |_| handle.is_complete());
+    over.wait().unwrap();
+    until_pins(&mut game, 0);
+}

@@ -4,6 +4,7 @@ use bevy_app::{App, Plugin, TaskPoolPlugin};
 
 pub use bevy_app as app;
 pub use bevy_asset as asset;
+pub use bevy_diagnostic as diagnostic;
 pub use bevy_ecs as ecs;
 pub use bevy_input as input;
 pub use bevy_reflect as reflect;

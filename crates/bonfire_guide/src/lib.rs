@@ -29,6 +29,7 @@ chapters! {
     rewind: "rewind.md",
     evolving_saves: "evolving-saves.md",
     chunked_worlds: "chunked-worlds.md",
+    streaming: "streaming.md",
     sync: "sync.md",
     sealing: "sealing.md",
     tool: "tool.md",

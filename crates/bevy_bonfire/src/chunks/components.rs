@@ -12,7 +12,7 @@ use bonfire_chunks::{Chunk, ChunkPos};
 
 use crate::Saved;
 
-/// Chunks are loaded around this entity: a player, a camera. It never belongs to a chunk itself.
+/// A place that chunks are loaded around: a player, a camera. The entity never belongs to a chunk itself.
 ///
 /// ```
 /// # use bevy_transform::components::Transform;
@@ -24,18 +24,18 @@ use crate::Saved;
 #[require(Roaming, Transform)]
 #[non_exhaustive]
 pub struct ChunkFocus {
-    /// Chunks that are so near are loaded.
+    /// The reach within which chunks are loaded.
     pub load_reach: Reach,
-    /// Chunks that are farther away are let go of. At least one more than the load reach, whatever is set.
+    /// The reach beyond which chunks leave. At least one chunk more than the load reach, whatever is set.
     pub unload_reach: Reach,
-    /// Chunks of a focus with a larger number come first. Default: 0.
+    /// The rank of the focus: chunks of a larger number come first. Default: 0.
     pub priority: i32,
-    /// Chunks are loaded where the entity will be after this time, if it goes on as it does. Default: none.
+    /// The time to look ahead: chunks are loaded where the entity will be then, if it goes on as it does. Default: none.
     pub look_ahead: Duration,
 }
 
 impl ChunkFocus {
-    /// A focus that loads so many chunks to each side. The unload reach is two chunks more.
+    /// Returns a focus that loads so many chunks to each side. The unload reach is two chunks more.
     pub fn new(load_reach: impl Into<Reach>) -> Self {
         let load_reach = load_reach.into();
         let Reach { x, y, z } = load_reach;
@@ -43,13 +43,13 @@ impl ChunkFocus {
         Self { load_reach, unload_reach, priority: 0, look_ahead: Duration::ZERO }
     }
 
-    /// Sets from where on chunks are let go of.
+    /// Sets the reach beyond which chunks leave.
     pub fn unload_reach(mut self, reach: impl Into<Reach>) -> Self {
         self.unload_reach = reach.into();
         self
     }
 
-    /// Sets which focus comes first.
+    /// Sets the rank: chunks of a focus with a larger number come first.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
@@ -62,7 +62,7 @@ impl ChunkFocus {
     }
 }
 
-/// The entity belongs to the chunk that it is in: it is saved with the chunk when that unloads, and comes back with it.
+/// Marks an entity that belongs to the chunk that it is in. The chunk takes it along when it unloads, and brings it back.
 ///
 /// Its place is its `Transform`. Children of the entity that are part of saves follow it.
 ///
@@ -83,13 +83,13 @@ impl ChunkFocus {
 #[persist(key = "bonfire.streamed")]
 pub struct Streamed;
 
-/// The entity belongs to no chunk, also if it is [`Streamed`]: it stays loaded, and is saved with the rest of the game. For pets and
-/// companions, for as long as they follow a player.
+/// Marks an entity that belongs to no chunk, also if it is [`Streamed`]. It stays loaded, and is saved with the rest of the game.
+/// Use it for pets and companions, for as long as they follow a player.
 #[derive(Component, Persist, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[persist(key = "bonfire.roaming")]
 pub struct Roaming;
 
-/// The entity belongs to this chunk, wherever its `Transform` is.
+/// The chunk that the entity belongs to, wherever its `Transform` is.
 #[derive(Component, Persist, Clone, Copy, Debug, PartialEq, Eq)]
 #[persist(key = "bonfire.anchored_to")]
 pub struct AnchoredTo {
@@ -100,7 +100,7 @@ pub struct AnchoredTo {
 }
 
 impl AnchoredTo {
-    /// Belongs to this chunk.
+    /// Returns the component for a chunk.
     pub fn new(pos: impl Into<ChunkPos>) -> Self {
         let ChunkPos { x, y, z, dimension } = pos.into();
         Self { x, y, z, dimension }
@@ -155,7 +155,7 @@ impl ChunkResidents {
         self.0.iter().copied()
     }
 
-    /// The number of entities.
+    /// Returns the number of entities.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -171,12 +171,12 @@ impl ChunkResidents {
 #[component(immutable)]
 pub struct ChunkAt(pub ChunkPos);
 
-/// How far a chunk is. The plugin inserts it again with each change, so that observers of `Insert<ChunkLife>` see them all.
+/// The phase of a chunk. The plugin inserts it again with each change, so that observers of `Insert<ChunkLife>` see them all.
 #[derive(Component, Clone, Copy, Debug, PartialEq, Eq)]
 #[component(immutable)]
 pub struct ChunkLife(pub ChunkPhase);
 
-/// The cells of a chunk that is staged or active. What is changed here is saved.
+/// The cells of a chunk that is staged or active. Changes are saved.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
@@ -206,10 +206,10 @@ impl std::ops::DerefMut for ChunkCells {
     }
 }
 
-/// The entity is disabled until the chunk that it is in is active, and all chunks that are so near: it does not fall through
-/// ground that is not there yet. The plugin removes it then.
+/// Disables the entity until the chunk that it is in is active, and all chunks within the reach. So it does not fall through
+/// ground that is not there yet. The plugin removes the component then.
 #[derive(Component, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitsForGround {
-    /// How many chunks around its own must be active, too.
+    /// The number of chunks around its own that must be active, too.
     pub reach: u32,
 }

@@ -1,4 +1,4 @@
-//! What observers hear.
+//! Events and messages about chunks.
 
 use bevy_ecs::entity::Entity;
 use bevy_ecs::event::{EntityEvent, Event};
@@ -7,8 +7,7 @@ use bonfire::Error;
 use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChangeReason, ChunkPhase};
 
-/// A chunk has changed its phase. Observers of the chunk's entity hear it, and those of all events; systems read it as a
-/// message.
+/// A change of a chunk's phase. Observers of the chunk's entity receive it, and global observers. Systems read it as a message.
 #[derive(EntityEvent, Message, Clone, Debug)]
 #[non_exhaustive]
 pub struct ChunkChanged {
@@ -21,12 +20,12 @@ pub struct ChunkChanged {
     pub from: Option<ChunkPhase>,
     /// The phase now. `None`: the window has let go of the chunk.
     pub to: Option<ChunkPhase>,
-    /// Why.
+    /// The reason.
     pub reason: ChangeReason,
 }
 
-/// Entities were never saved in this chunk: a game that generates some spawns them now, with [`Streamed`](super::Streamed). It
-/// happens once in the life of a world, so what is removed later stays removed.
+/// A request to generate the entities of a chunk, in which none were ever saved. The game spawns them now, with
+/// [`Streamed`](super::Streamed). It happens once in the life of a world, so removed entities stay removed.
 ///
 /// ```
 /// # use bevy_ecs::prelude::*;
@@ -54,7 +53,7 @@ pub struct PopulateChunk {
     pub seed: u64,
 }
 
-/// Something is wrong with the stream of chunks, and nothing is lost.
+/// A problem of the stream of chunks. Nothing is lost.
 #[derive(Event, Message, Clone, Debug)]
 #[non_exhaustive]
 pub enum ChunkProblem {

@@ -14,11 +14,13 @@ use super::Chunks;
 /// ```
 /// # use bevy_app::App;
 /// # use bevy_transform::components::Transform;
-/// use bevy_bonfire::chunks::{ChunkFocus, ChunkOptions, ChunkStreamPlugin, Layer, Layers, StreamHarness};
+/// use bevy_bonfire::chunks::{ChunkFocus, ChunkStreamPlugin, StreamHarness};
+/// # use bevy_bonfire::chunks::{ChunkOptions, Layer, Layers, Persistence};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("world.save");
-/// # let world = ChunkOptions::new(Layers::new().with(Layer::new("material", 1))).chunk_size(16).open(&path)?;
+/// # let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+/// # let world = ChunkOptions::new(layers).chunk_size(16).open(&path)?;
 /// let mut app = App::new();
 /// app.add_plugins(ChunkStreamPlugin::new(world));
 /// let player = app.world_mut().spawn((ChunkFocus::new(1), Transform::default())).id();

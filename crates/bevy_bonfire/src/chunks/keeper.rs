@@ -11,6 +11,7 @@ use super::components::InChunk;
 use super::state::StreamState;
 use super::step::with_stream;
 use super::streamed_world::BevyWorld;
+use super::tickets::{self, NamedTickets};
 use crate::live::{BegunMoment, BegunNewWorld, BegunReturn, MomentKeeper, ReturnedMoment, ReturnedPart};
 
 /// Keeps the moments of the chunk world.
@@ -90,8 +91,12 @@ impl MomentKeeper for ChunkMoments {
 
     fn finish_load(&self, world: &mut World, saver: &Saver, returned: ReturnedMoment) {
         with_stream(world, |world, state| {
-            let StreamState { stream, live, .. } = state;
+            let StreamState { stream, live, is_starting_over, .. } = state;
             stream.finish_return(&mut BevyWorld { world, live });
+            if std::mem::take(is_starting_over) {
+                // The beginning of the game may have some, and is loaded after this.
+                tickets::edit(world, NamedTickets::clear);
+            }
         });
         // It takes room in the file until then, and no harm comes of it.
         let _ = saver.run(move |_| returned.keep());
@@ -99,7 +104,10 @@ impl MomentKeeper for ChunkMoments {
 
     fn undo_load(&self, world: &mut World, saver: &Saver, returned: Option<ReturnedMoment>) {
         with_stream(world, |_, state| match returned {
-            None => state.stream.undo_return(),
+            None => {
+                state.is_starting_over = false;
+                state.stream.undo_return();
+            }
             Some(returned) => {
                 let returned = std::sync::Mutex::new(Some(returned));
                 state.undoing = Some(saver.run(move |_| {
@@ -112,7 +120,9 @@ impl MomentKeeper for ChunkMoments {
 
     fn start_over(&self, world: &mut World) -> Result<BegunNewWorld> {
         let chunks = with_stream(world, |_, state| {
-            state.stream.begin_return().map(|begun| (begun, state.stream.world().clone()))
+            let begun = state.stream.begin_return()?;
+            state.is_starting_over = true;
+            Ok((begun, state.stream.world().clone()))
         });
         let (begun, chunks) = chunks.unwrap_or_else(|| Err(no_stream()))?;
         Ok(Box::new(move || {

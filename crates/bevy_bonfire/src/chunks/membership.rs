@@ -183,7 +183,7 @@ fn wait(
         Some(waiting) if waiting.target == target => waiting,
         Some(waiting) => {
             live.ended_visits.push(waiting.target);
-            Waiting { target, is_told: false, ..waiting }
+            Waiting { target, is_told: false }
         }
         None => Waiting { target, is_told: false },
     };

@@ -6,7 +6,7 @@
 //! | to do this | use |
 //! |---|---|
 //! | load chunks around a player | [`ChunkFocus`] |
-//! | keep a place loaded | [`Chunks::add_ticket`] |
+//! | keep a place loaded | [`Chunks::add_ticket`]; saved with the game: [`Chunks::add_named_ticket`] |
 //! | let entities belong to chunks | [`Streamed`]; exceptions are [`Roaming`] and [`AnchoredTo`] |
 //! | generate entities once | [`ChunkStreamPlugin::populate`], [`PopulateChunk`] |
 //! | read and change cells | [`ChunkCells`] on the entity of a chunk |
@@ -15,18 +15,22 @@
 //! | wait for an area | [`area_ready`], [`WaitsForGround`] |
 //! | save and load | `commands.save("quick")` with slots, [`Chunks::save`] without |
 //! | save all chunks in the form of today | [`Chunks::upgrade`] |
+//! | see what it does | [`Chunks::status`], [`Chunks::picture`], `ChunkDiagnosticsPlugin` (feature `diagnostics`) |
 //! | test a game without a window | [`StreamHarness`] |
 //!
 //! | file | |
 //! |---|---|
 //! | `components`, `event`, `resource`, `plugin` | what a game sees |
-//! | `state` | the stream, and what is known of live chunks |
+//! | `state`, `tickets` | the stream, and what is known of live chunks; tickets that are saved |
 //! | `step`, `focus`, `membership` | the steps of a frame |
 //! | `streamed_world`, `changes` | what the stream does to the world; what has changed |
 //! | `keeper` | one moment for slots and chunks |
+//! | `diagnostics` | numbers for Bevy's diagnostics |
 
 mod changes;
 mod components;
+#[cfg(feature = "diagnostics")]
+mod diagnostics;
 mod event;
 mod focus;
 mod harness;
@@ -37,9 +41,11 @@ mod resource;
 mod state;
 mod step;
 mod streamed_world;
+mod tickets;
 
 pub use bonfire_chunks::stream::{
     ChangeReason, ChunkPhase, ChunkVote, Reach, StreamOptions, StreamStatus, UpgradePace, UpgradeReport,
+    WindowPicture,
 };
 pub use bonfire_chunks::{
     Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, CommitReport, Dimension, Generator, Layer, Layers,
@@ -50,6 +56,8 @@ pub use self::components::{
     AnchoredTo, ChunkAt, ChunkCells, ChunkFocus, ChunkLife, ChunkResidents, InChunk, InDimension, Roaming,
     Streamed, WaitsForGround,
 };
+#[cfg(feature = "diagnostics")]
+pub use self::diagnostics::ChunkDiagnosticsPlugin;
 pub use self::event::{ChunkChanged, ChunkProblem, PopulateChunk};
 pub use self::harness::StreamHarness;
 pub use self::plugin::{AtEdge, ChunkStreamPlugin, ChunkSystems, area_ready, chunk_vote};

@@ -16,12 +16,13 @@ use super::event::{ChunkChanged, ChunkProblem};
 use super::keeper::ChunkMoments;
 use super::resource::Chunks;
 use super::state::{ChunkGrid, GridDimension, LiveChunks, StreamState, StreamTimes};
+use super::tickets::NamedTickets;
 use super::{membership, step};
 use crate::PersistExt;
 use crate::live::{SaveSystems, Saves};
 use crate::registry::SaveRegistry;
 
-/// What happens to a streamed entity that walks into a chunk that is not active.
+/// The behaviour of a streamed entity that walks into a chunk that is not active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtEdge {
     /// It stops, is disabled, and enters the chunk as soon as that can be loaded. A chunk that no focus wants is saved with the
@@ -135,8 +136,8 @@ impl ChunkStreamPlugin {
         self
     }
 
-    /// Adds one that votes before a chunk is active, such as collision: a chunk stays staged until [`Chunks::agree`] was called for
-    /// it. [`chunk_vote`] returns the vote by its name.
+    /// Adds a vote on each chunk, such as one of collision. A chunk stays staged until [`Chunks::agree`] was called for it with
+    /// every vote. [`chunk_vote`] returns the vote by its name.
     pub fn vote(mut self, name: impl Into<String>) -> Self {
         self.votes.push(name.into());
         self
@@ -154,6 +155,7 @@ pub fn chunk_vote(app: &mut App, name: &str) -> bonfire::Result<ChunkVote> {
 impl Plugin for ChunkStreamPlugin {
     fn build(&self, app: &mut App) {
         app.persist::<Streamed>().persist::<Roaming>().persist::<AnchoredTo>().persist::<InDimension>();
+        app.persist_resource::<NamedTickets>().init_resource::<NamedTickets>();
         app.persist::<WaitsForChunk>();
         incidental(app);
         membership::register(app.world_mut());
@@ -185,7 +187,10 @@ impl Plugin for ChunkStreamPlugin {
             budget: self.budget,
             focuses: EntityHashMap::default(),
             live,
+            pins: pins.clone(),
             undoing: None,
+            is_starting_over: false,
+            tickets: NamedTickets::default(),
             autosave: self.autosave,
             times: StreamTimes::default(),
         });
@@ -232,7 +237,7 @@ fn dimensions(world: &ChunkWorld) -> BTreeMap<u32, GridDimension> {
     world.dimensions().filter_map(sizes).collect()
 }
 
-/// A run condition: every chunk of an area is active.
+/// Returns a run condition that is true while every chunk of an area is active.
 ///
 /// ```
 /// # use bevy_app::{App, Update};

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use bevy_ecs::entity::Entity;
 use bevy_ecs::resource::Resource;
 use bevy_platform::collections::HashMap;
-use bonfire_chunks::stream::{ChunkPhase, ChunkVote, StreamStatus, UpgradePace, UpgradeReport};
+use bonfire_chunks::stream::{
+    ChunkPhase, ChunkVote, StreamStatus, UpgradePace, UpgradeReport, WindowPicture,
+};
 use bonfire_chunks::{ChunkPos, ChunkRect, ChunkWorld, CommitReport};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
 use super::state::StreamTimes;
+use super::tickets::NamedTickets;
 
 /// The chunks of the app. Requests are done at the end of the frame, in their order.
 ///
@@ -20,7 +23,7 @@ use super::state::StreamTimes;
 ///
 /// fn open_portal(mut chunks: ResMut<Chunks>) {
 ///     let target = ChunkPos::new(100, 0);
-///     chunks.add_ticket(target); // stays loaded until the ticket is taken back
+///     chunks.add_ticket(target); // stays loaded until the ticket is removed
 ///     if chunks.is_active(target) {
 ///         // the player may go through
 ///     }
@@ -37,6 +40,7 @@ pub struct Chunks {
     pub(super) is_enabled: bool,
     pub(super) is_saved: bool,
     pub(super) waiting: usize,
+    pub(super) tickets: NamedTickets,
 }
 
 /// What is known of a chunk of the window.
@@ -49,6 +53,9 @@ pub(super) struct KnownChunk {
 pub(super) enum ChunkRequest {
     AddTicket(ChunkPos),
     RemoveTicket(ChunkPos),
+    AddNamedTicket(String, ChunkPos),
+    RemoveNamedTicket(String, ChunkPos),
+    RemoveTicketsNamed(String),
     Agree(ChunkPos, ChunkVote),
     Retry(ChunkPos),
     Pause(bool),
@@ -60,6 +67,7 @@ pub(super) enum ChunkRequest {
     StartOver(Promise<()>),
     Reopen(ChunkWorld),
     Upgrade(UpgradePace, Promise<UpgradeReport>),
+    Picture(u32, Promise<Option<WindowPicture>>),
 }
 
 impl Chunks {
@@ -74,6 +82,7 @@ impl Chunks {
             is_enabled: true,
             is_saved: true,
             waiting: 0,
+            tickets: NamedTickets::default(),
         }
     }
 
@@ -82,7 +91,7 @@ impl Chunks {
         &self.world
     }
 
-    /// Returns how far a chunk is. `None`: it is not in the window.
+    /// Returns the phase of a chunk. `None`: it is not in the window.
     pub fn phase(&self, pos: impl Into<ChunkPos>) -> Option<ChunkPhase> {
         self.known.get(&pos.into()).map(|chunk| chunk.phase)
     }
@@ -107,12 +116,12 @@ impl Chunks {
         self.known.iter().map(|(pos, chunk)| (*pos, chunk.phase))
     }
 
-    /// Returns counts by phase, and how saving is doing, as of the last frame.
+    /// Returns counts by phase, and the state of saving, as of the last frame.
     pub fn status(&self) -> &StreamStatus {
         &self.status
     }
 
-    /// Returns how long the last frame took.
+    /// Returns the times of the last frame.
     pub fn times(&self) -> StreamTimes {
         self.times
     }
@@ -129,7 +138,7 @@ impl Chunks {
         self.waiting
     }
 
-    /// Returns true if all that has left the world is durable.
+    /// Returns true if everything that has left the world is durable.
     pub fn is_saved(&self) -> bool {
         self.is_saved
     }
@@ -139,9 +148,43 @@ impl Chunks {
         self.requests.push(ChunkRequest::AddTicket(pos.into()));
     }
 
-    /// Takes a ticket back.
+    /// Removes a ticket.
     pub fn remove_ticket(&mut self, pos: impl Into<ChunkPos>) {
         self.requests.push(ChunkRequest::RemoveTicket(pos.into()));
+    }
+
+    /// Keeps a chunk loaded under a name, and saves that with the game: a load of a slot brings the ticket back, and the chunk
+    /// is loaded again. The same chunk twice under one name is one ticket.
+    ///
+    /// ```
+    /// # use bevy_ecs::prelude::*;
+    /// use bevy_bonfire::chunks::Chunks;
+    ///
+    /// fn build_base(mut chunks: ResMut<Chunks>) {
+    ///     chunks.add_named_ticket("base", (4, 0)); // it works on while the player is away
+    ///     chunks.add_named_ticket("base", (5, 0));
+    /// }
+    /// fn leave_base(mut chunks: ResMut<Chunks>) {
+    ///     chunks.remove_tickets_named("base");
+    /// }
+    /// ```
+    pub fn add_named_ticket(&mut self, name: impl Into<String>, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::AddNamedTicket(name.into(), pos.into()));
+    }
+
+    /// Removes the ticket of a chunk under a name.
+    pub fn remove_named_ticket(&mut self, name: impl Into<String>, pos: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::RemoveNamedTicket(name.into(), pos.into()));
+    }
+
+    /// Removes all tickets under a name.
+    pub fn remove_tickets_named(&mut self, name: impl Into<String>) {
+        self.requests.push(ChunkRequest::RemoveTicketsNamed(name.into()));
+    }
+
+    /// Returns all named tickets as of the last frame, by name and then by chunk.
+    pub fn named_tickets(&self) -> impl Iterator<Item = (&str, ChunkPos)> {
+        self.tickets.iter()
     }
 
     /// Agrees that a staged chunk becomes active: see [`ChunkStreamPlugin::vote`](super::ChunkStreamPlugin::vote).
@@ -154,12 +197,12 @@ impl Chunks {
         self.requests.push(ChunkRequest::Retry(pos.into()));
     }
 
-    /// Stops loading and letting go, until [`resume`](Self::resume). Saves go on.
+    /// Stops loading and unloading, until [`resume`](Self::resume). Saves go on.
     pub fn pause(&mut self) {
         self.requests.push(ChunkRequest::Pause(true));
     }
 
-    /// Goes on after a [`pause`](Self::pause).
+    /// Continues after a [`pause`](Self::pause).
     pub fn resume(&mut self) {
         self.requests.push(ChunkRequest::Pause(false));
     }
@@ -209,7 +252,7 @@ impl Chunks {
         self.request(|promise| ChunkRequest::ReturnTo(pin, promise))
     }
 
-    /// Removes every chunk and begins again with the same seed, and waits for the disk. Pins stay. A game with slots calls
+    /// Removes every chunk and begins again with the same seed, and waits for the disk. Pins stay, named tickets go. A game with slots calls
     /// `commands.start_over(..)`, which includes this.
     pub fn start_over(&mut self) -> Handle<()> {
         self.request(ChunkRequest::StartOver)
@@ -221,10 +264,16 @@ impl Chunks {
         self.request(|promise| ChunkRequest::Upgrade(pace, promise))
     }
 
-    /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.
+    /// Continues in a file that was opened again, after a sync that has failed. Everything that is not durable is saved there.
     pub fn reopen(&mut self, world: ChunkWorld) {
         self.world = world.clone();
         self.requests.push(ChunkRequest::Reopen(world));
+    }
+
+    /// Draws the window of a dimension at the end of this frame, for overlays and bug reports: see [`WindowPicture`]. `None`:
+    /// no chunk of the dimension is in the window.
+    pub fn picture(&mut self, dimension: u32) -> Handle<Option<WindowPicture>> {
+        self.request(|promise| ChunkRequest::Picture(dimension, promise))
     }
 
     fn request<T: Clone + Send + 'static>(

@@ -1,6 +1,7 @@
 //! The state of a stream in a Bevy world: the stream itself, and what is known of each live chunk.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bevy_ecs::change_detection::Tick;
@@ -8,12 +9,13 @@ use bevy_ecs::entity::{Entity, EntityHashMap};
 use bevy_ecs::resource::Resource;
 use bevy_platform::collections::HashMap;
 use bonfire_chunks::ChunkPos;
-use bonfire_chunks::stream::{ChunkStream, PhaseChange};
+use bonfire_chunks::stream::{ChunkStream, PhaseChange, SlotPins};
 use bonfire_store::Handle;
 
 use super::event::ChunkProblem;
 use super::focus::Track;
 use super::plugin::AtEdge;
+use super::tickets::NamedTickets;
 use crate::load::PreparedLoad;
 
 /// The entities of a chunk, decoded. `None` once they were taken.
@@ -52,8 +54,14 @@ pub(super) struct StreamState {
     /// Places and velocities of focuses.
     pub(super) focuses: EntityHashMap<Track>,
     pub(super) live: LiveChunks,
+    /// The pins that saves in slots name.
+    pub(super) pins: Arc<SlotPins>,
     /// The load of a slot that has failed is being taken back.
     pub(super) undoing: Option<Handle<()>>,
+    /// The world begins again: its tickets go, too.
+    pub(super) is_starting_over: bool,
+    /// The named tickets that the stream has.
+    pub(super) tickets: NamedTickets,
     /// The time between two saves, where there are no slots.
     pub(super) autosave: Option<Duration>,
     /// The numbers of the last frame.
@@ -88,13 +96,13 @@ pub(super) struct Waiting {
     pub(super) is_told: bool,
 }
 
-/// How long the steps of the last frame took.
+/// The times of the steps of the last frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamTimes {
-    /// The look at what has moved.
+    /// The time to find entities that have moved.
     pub membership: Duration,
-    /// Loads that became active, chunks that have left, requests.
+    /// The time for chunks that come and go, and for requests.
     pub update: Duration,
 }
 

@@ -18,7 +18,8 @@ use super::event::{ChunkChanged, ChunkProblem};
 use super::resource::{ChunkRequest, Chunks, KnownChunk};
 use super::state::{News, StreamState, StreamTimes};
 use super::streamed_world::BevyWorld;
-use super::{focus, keeper, membership};
+use super::tickets::NamedTickets;
+use super::{focus, keeper, membership, tickets};
 use crate::registry::SaveRegistry;
 
 /// How long the app waits for chunks when it exits.
@@ -40,6 +41,8 @@ pub(super) fn run(world: &mut World) {
     world.flush();
     let requests = world.get_resource_mut::<Chunks>().map(|mut chunks| std::mem::take(&mut chunks.requests));
     with_stream(world, |world, state| {
+        let span = tracing::debug_span!("bonfire.chunks");
+        let _in_span = span.enter();
         let begin = Instant::now();
         keeper::end_undo(state);
         focus::update(world, state);
@@ -48,6 +51,7 @@ pub(super) fn run(world: &mut World) {
         for request in requests.into_iter().flatten() {
             answer(world, state, request);
         }
+        tickets::update(world, state);
         let StreamState { stream, live, budget, .. } = state;
         let left = budget.saturating_sub(moved);
         let updated = stream.update(&mut BevyWorld { world, live }, left);
@@ -57,18 +61,39 @@ pub(super) fn run(world: &mut World) {
         autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };
+        note_long_step(state);
     });
     tell(world);
     ground(world);
 }
 
+/// Reports a frame that took longer than the game permits.
+fn note_long_step(state: &StreamState) {
+    let StreamTimes { membership, update } = state.times;
+    if membership + update > state.budget {
+        let (budget, status) = (state.budget, state.stream.status());
+        tracing::debug!(
+            ?membership,
+            ?update,
+            ?budget,
+            active = status.active,
+            staged = status.staged,
+            leaving = status.leaving,
+            "the chunks took longer than their budget in this frame"
+        );
+    }
+}
+
 /// Does a request of the game.
 fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
-    let StreamState { stream, live, .. } = state;
+    let StreamState { stream, live, pins, .. } = state;
     let mut here = BevyWorld { world, live };
     match request {
         ChunkRequest::AddTicket(pos) => stream.add_ticket(pos),
         ChunkRequest::RemoveTicket(pos) => _ = stream.remove_ticket(pos),
+        ChunkRequest::AddNamedTicket(name, pos) => tickets::edit(here.world, |all| all.add(name, pos)),
+        ChunkRequest::RemoveNamedTicket(name, pos) => tickets::edit(here.world, |all| all.remove(&name, pos)),
+        ChunkRequest::RemoveTicketsNamed(name) => tickets::edit(here.world, |all| all.remove_all(&name)),
         ChunkRequest::Agree(pos, vote) => _ = stream.agree(pos, vote),
         ChunkRequest::Retry(pos) => stream.retry(pos),
         ChunkRequest::Pause(true) => stream.pause(),
@@ -86,9 +111,20 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
         }
         ChunkRequest::StartOver(promise) => {
             promise.start();
-            promise.complete(stream.start_over(&mut here));
+            let started = stream.start_over(&mut here);
+            if started.is_ok() {
+                tickets::edit(here.world, NamedTickets::clear);
+            }
+            promise.complete(started);
         }
-        ChunkRequest::Reopen(world) => stream.reopen(ChunkWorker::new(world)),
+        ChunkRequest::Reopen(world) => {
+            pins.reopen(world.clone());
+            stream.reopen(ChunkWorker::new(world));
+        }
+        ChunkRequest::Picture(dimension, promise) => {
+            promise.start();
+            promise.complete(Ok(stream.picture(dimension)));
+        }
         ChunkRequest::Upgrade(pace, promise) => match SaveRegistry::of(here.world) {
             Ok(registry) => stream.world().upgrade_for(registry.core.clone(), pace, promise),
             Err(error) => {

@@ -21,6 +21,7 @@
 //! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
 //! | `saving` | edits, one after the other |
 //! | `background_upgrade` | all chunks as the game has them today, beside the game |
+//! | `picture` | the window as an image |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
 mod background_upgrade;
@@ -29,6 +30,7 @@ mod chunk_stream;
 mod moment;
 mod options;
 mod phase;
+mod picture;
 mod saving;
 mod slot_pins;
 mod streamed_world;
@@ -40,6 +42,7 @@ pub use self::chunk_stream::{ChunkStream, ChunkVote};
 pub use self::moment::{Return, Returned};
 pub use self::options::StreamOptions;
 pub use self::phase::{ChangeReason, ChunkPhase, PhaseChange, StreamEvent, StreamStatus};
+pub use self::picture::WindowPicture;
 pub use self::slot_pins::SlotPins;
 pub use self::streamed_world::{Decoder, StreamedWorld};
 pub use self::window::{Focus, Reach};

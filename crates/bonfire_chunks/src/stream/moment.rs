@@ -48,6 +48,8 @@ impl Return {
     /// Takes the file to a pin, and waits for it. Any thread may do that. An error leaves the file as it was.
     pub fn run(self, pin: &str) -> Result<Returned> {
         let Self { worker, in_flight } = self;
+        let span = tracing::info_span!("bonfire.chunks.return", pin);
+        let _in_span = span.enter();
         if let Some(save) = in_flight {
             // If it fails, the stream keeps what it has.
             let _ = save.wait();
@@ -69,6 +71,7 @@ impl Return {
             world.unpin(BEFORE_RETURN)?;
             return Err(error);
         }
+        tracing::info!(pin, "a chunk world has gone back to a moment");
         Ok(Returned { worker })
     }
 }
@@ -78,6 +81,7 @@ impl Returned {
     pub fn undo(self) -> Result<()> {
         let world = self.worker.world();
         world.return_to(BEFORE_RETURN)?;
+        tracing::info!("a chunk world has been taken back to the moment before a return");
         world.unpin(BEFORE_RETURN).map(drop)
     }
 

@@ -221,14 +221,14 @@ impl Saving {
             let Some(save) = self.waiting.pop_front() else { return };
             if let Err(save) = self.hand_over(worker, save) {
                 // The worker is busy: the next frame tries again.
-                return self.push_front(save);
+                return self.push_front(*save);
             }
             is_too_early = true;
         }
     }
 
     /// Hands a save to the worker. If that is busy, the save comes back; a promise has failed then, and its moment has no name.
-    fn hand_over(&mut self, worker: &ChunkWorker, save: WaitingSave) -> Result<(), WaitingSave> {
+    fn hand_over(&mut self, worker: &ChunkWorker, save: WaitingSave) -> Result<(), Box<WaitingSave>> {
         let WaitingSave { edit, is_closed: _, outcome, promise } = save;
         let last = self.in_flight.back().map(|(last, _)| last.clone());
         let promise = promise.unwrap_or_else(|| Promise::new().0);
@@ -240,7 +240,7 @@ impl Saving {
             Err(refused) => {
                 let mut edit = refused.into_edit();
                 edit.forget_pin();
-                Err(WaitingSave { edit, is_closed: false, outcome, promise: None })
+                Err(Box::new(WaitingSave { edit, is_closed: false, outcome, promise: None }))
             }
         }
     }
@@ -255,7 +255,7 @@ impl Saving {
         while let Some(save) = self.waiting.pop_front() {
             let submitted = self.hand_over(worker, save).or_else(|save| {
                 worker.finish(END_PATIENCE);
-                self.hand_over(worker, save)
+                self.hand_over(worker, *save)
             });
             if submitted.is_err() {
                 tracing::error!("the last save of a stream was refused: too many saves wait");

@@ -22,7 +22,7 @@ const PREFIX: &str = "slot ";
 /// A chunk world belongs to one store of slots. Profiles of the store share it, or have worlds of their own.
 #[derive(Clone, Debug)]
 pub struct SlotPins {
-    world: ChunkWorld,
+    world: Arc<Mutex<ChunkWorld>>,
     /// Pins whose saves are on their way.
     in_use: Arc<Mutex<BTreeSet<String>>>,
     numbers: Arc<AtomicU64>,
@@ -39,14 +39,23 @@ struct PinOwner {
 impl SlotPins {
     /// Looks after the pins of a world.
     pub fn new(world: ChunkWorld) -> Self {
-        Self { world, in_use: Arc::default(), numbers: Arc::default() }
+        Self { world: Arc::new(Mutex::new(world)), in_use: Arc::default(), numbers: Arc::default() }
+    }
+
+    /// Goes on with a world that was opened again: see [`ChunkStream::reopen`](super::ChunkStream::reopen).
+    pub fn reopen(&self, world: ChunkWorld) {
+        *self.world.lock().unwrap_or_else(PoisonError::into_inner) = world;
+    }
+
+    fn world(&self) -> ChunkWorld {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes up the name of a pin for a save of a slot. It is not removed before [`end`](Self::end).
     pub fn begin(&self, slot: &str) -> String {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         // Each pin is a save of the world, so no pin of an earlier session has this number.
-        let name = format!("{PREFIX}{slot} {}.{number}", self.world.info().generation);
+        let name = format!("{PREFIX}{slot} {}.{number}", self.world().info().generation);
         self.in_use().insert(name.clone());
         name
     }
@@ -69,7 +78,8 @@ impl SlotPins {
     /// of slots that are gone stay, too.
     pub fn collect(&self, slots: &Slots) -> Result<usize> {
         // Those that come meanwhile belong to saves that are not listed.
-        let pins = self.world.pins();
+        let world = self.world();
+        let pins = world.pins();
         let in_use = self.in_use().clone();
         let candidates =
             pins.iter().filter(|pin| pin.name.starts_with(PREFIX) && !in_use.contains(&pin.name));
@@ -97,7 +107,7 @@ impl SlotPins {
         });
         let mut removed = 0;
         for (name, _) in left {
-            removed += usize::from(self.world.unpin(name)?);
+            removed += usize::from(world.unpin(name)?);
         }
         if removed > 0 {
             tracing::debug!(removed, "pins of a chunk world that no save names");
@@ -107,7 +117,7 @@ impl SlotPins {
 
     /// Removes what an interrupted return has left: call it once, when the world was opened.
     pub fn forget_interrupted_return(&self) -> Result<bool> {
-        self.world.unpin(BEFORE_RETURN)
+        self.world().unpin(BEFORE_RETURN)
     }
 
     /// Returns the pin that a save belongs to: of its last journal entry, or of the save itself.

@@ -59,7 +59,8 @@ impl<P: Send + 'static> ChunkStream<P> {
                 }
             }
             Some(SaveNews::Failed(error)) => {
-                tracing::warn!(%error, "a save of a chunk world failed; it is kept in memory and tried again");
+                let bytes = self.departed_bytes();
+                tracing::warn!(%error, bytes, "a save of a chunk world failed; it is kept in memory and tried again");
                 self.last_error = Some(error.clone());
                 world.notify(StreamEvent::SaveFailed(error));
             }
