@@ -66,8 +66,8 @@ pub(super) enum ChunkRequest {
     ReturnTo(String, Promise<()>),
     StartOver(Promise<()>),
     Reopen(ChunkWorld),
-    Picture(u32, Promise<Option<WindowPicture>>),
     Upgrade(UpgradePace, Promise<UpgradeReport>),
+    Picture(u32, Promise<Option<WindowPicture>>),
 }
 
 impl Chunks {

@@ -20,8 +20,8 @@
 //! | `streamed_world` | what a front end does |
 //! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
 //! | `saving` | edits, one after the other |
-//! | `picture` | the window as an image |
 //! | `background_upgrade` | all chunks as the game has them today, beside the game |
+//! | `picture` | the window as an image |
 //! | `moment`, `slot_pins` | saves of one moment, and the way back to one |
 
 mod background_upgrade;
