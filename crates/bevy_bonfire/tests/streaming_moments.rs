@@ -315,3 +315,27 @@ fn slots_go_on_in_a_file_that_was_opened_again() {
     over.wait().unwrap();
     until_pins(&mut game, 0);
 }
+
+#[test]
+fn two_players_have_moments_of_their_own_in_one_chunk_world() {
+    let slots = slots();
+    let mut game = Game::with_slots(slots.profile("ann").unwrap());
+    game.player([0.0, 0.0]);
+    game.settle();
+    game.spawn(7, [1.0, 1.0]);
+    global(&mut game, 50, 1.0);
+    save(&mut game, "quick");
+    game.world().resource_mut::<Saves>().set_slots(slots.profile("bob").unwrap()).unwrap();
+    let over = game.world().resource_mut::<Saves>().start_over("quick");
+    let handle = over.clone();
+    game.harness.until(move |_| handle.is_complete());
+    game.settle();
+    assert_eq!(game.count(), 0);
+    game.spawn(8, [2.0, 2.0]);
+    game.frame();
+    save(&mut game, "quick");
+    assert_eq!(pins(&game).len(), 2, "Ann's moment stays, though Bob's slots do not name it");
+    game.world().resource_mut::<Saves>().set_slots(slots.profile("ann").unwrap()).unwrap();
+    load(&mut game, "quick").unwrap();
+    assert_eq!((game.count(), game.home(7), game.find(8)), (2, Some((0, 0).into()), None));
+}
