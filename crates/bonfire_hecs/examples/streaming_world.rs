@@ -12,7 +12,6 @@ use hecs::{Entity, World};
 
 const SIZE: i32 = 16;
 const BUDGET: Duration = Duration::from_millis(2); // of a frame
-
 #[derive(Persist, Clone, Copy, Debug, PartialEq)]
 #[persist(key = "game.place")]
 struct Place {
