@@ -41,6 +41,7 @@ fn place((x, y): (i32, i32)) -> [f32; 2] {
 }
 
 struct Life {
+    seed: u64,
     game: Game<CrashDisk>,
     random: Random,
     players: Vec<Entity>,
@@ -63,7 +64,17 @@ impl Life {
         game.world().spawn((Saved, Creature { id: CLOCK, food: 0.0 }));
         game.settle();
         let (model, step, next_id) = (Model::default(), 0, 1);
-        Self { game, random, players, model, step, next_id, saved: BTreeMap::new(), acknowledged: Vec::new() }
+        Self {
+            seed,
+            game,
+            random,
+            players,
+            model,
+            step,
+            next_id,
+            saved: BTreeMap::new(),
+            acknowledged: Vec::new(),
+        }
     }
 
     fn some_cell(&mut self) -> (i32, i32) {
@@ -168,12 +179,13 @@ impl Life {
         let clock = self.game.find(CLOCK).unwrap();
         let step = self.game.world().get::<Creature>(clock).unwrap().food as u64;
         self.model = self.saved[&step].clone();
-        check(&mut self.game, &self.model);
+        let when = format!("walk {}, step {}, loaded step {step}", self.seed, self.step);
+        check(&mut self.game, &self.model, &when);
     }
 }
 
 /// Compares the whole game with a model: what is in the world, and what is in the file.
-fn check(game: &mut Game<CrashDisk>, model: &Model) {
+fn check(game: &mut Game<CrashDisk>, model: &Model, when: &str) {
     game.settle();
     let mut found: BTreeMap<u64, (i32, i32)> = BTreeMap::new();
     let mut note = |id: u64, place: &Transform| {
@@ -201,7 +213,7 @@ fn check(game: &mut Game<CrashDisk>, model: &Model) {
             note(creature.id, &place);
         }
     }
-    assert_eq!(found, model.creatures);
+    assert_eq!(found, model.creatures, "{when}:\n{}", describe(game));
     for (&cell, &material) in &model.cells {
         let pos = chunk_of(cell);
         let inside = [cell.0.rem_euclid(SIZE as i32) as usize, cell.1.rem_euclid(SIZE as i32) as usize];
@@ -210,8 +222,28 @@ fn check(game: &mut Game<CrashDisk>, model: &Model) {
             true => game.cell([pos.x, pos.y], inside.map(|along| along as u32)),
             false => world.read(pos).unwrap().map_or_else(|| generated(pos), |cells| cells[at]),
         };
-        assert_eq!(there, material, "cell {cell:?}");
+        assert_eq!(there, material, "{when}: cell {cell:?}");
     }
+}
+
+/// Where all creatures are, for messages.
+fn describe(game: &mut Game<CrashDisk>) -> String {
+    type Parts<'w> =
+        (Entity, &'w Creature, Option<&'w Transform>, Option<&'w InChunk>, Has<Disabled>, Has<StableId>);
+    let mut query = game.world().query_filtered::<Parts<'_>, Allow<Disabled>>();
+    let mut text = String::new();
+    for (entity, creature, place, member, is_disabled, is_stable) in query.iter(game.harness.app.world()) {
+        let (place, member) = (place.map(|place| place.translation), member.map(|member| member.pos));
+        text += &format!("{entity} {creature:?} {place:?} {member:?} {is_disabled} {is_stable}\n");
+    }
+    let world = game.chunks().world().clone();
+    for pos in world.chunks_with_entities(ChunkRect::ALL) {
+        let creatures = decode(&world.read_entities(pos).unwrap().unwrap());
+        let all: Vec<_> =
+            creatures.iter().map(|(creature, place)| (creature.id, place.translation)).collect();
+        text += &format!("{pos} {:?} in the file: {all:?}\n", game.chunks().phase(pos));
+    }
+    text + &format!("{:?}", game.problems())
 }
 
 /// The creatures in a snapshot of a chunk.
@@ -241,7 +273,8 @@ fn check_crash(disk: CrashDisk, life: &Life, promised: Option<u64>) {
                 promised.is_none_or(|promised| promised <= step),
                 "step {step} is older than {promised:?}"
             );
-            check(&mut game, &life.saved[&step]);
+            let when = format!("walk {}, a crash, loaded step {step}", life.seed);
+            check(&mut game, &life.saved[&step], &when);
             // Pins that no save names are gone, and those of saves are there.
             let named = game.slots.clone().unwrap().saves("quick").wait().unwrap();
             let pins = game.chunks().world().pins();
@@ -257,7 +290,9 @@ fn every_creature_is_once_where_the_model_has_it_whatever_happens() {
     let scale: u64 =
         std::env::var("BONFIRE_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1);
     let (mut walks, mut crashes, mut saves, mut loads) = (0_u64, 0_u64, 0_usize, 0_usize);
-    for seed in 0..10 * scale {
+    let first: u64 =
+        std::env::var("BONFIRE_FIRST_WALK").ok().and_then(|first| first.parse().ok()).unwrap_or(0);
+    for seed in first..first + 10 * scale {
         let mut life = Life::new(seed);
         for _ in 0..80 {
             life.advance();
@@ -265,7 +300,7 @@ fn every_creature_is_once_where_the_model_has_it_whatever_happens() {
         walks += 1;
         saves += life.acknowledged.len();
         let model = life.model.clone();
-        check(&mut life.game, &model);
+        check(&mut life.game, &model, &format!("walk {seed}, its end"));
         loads += 1;
         let disk = life.game.disk.clone();
         let points: Vec<_> = disk.crash_points().collect();

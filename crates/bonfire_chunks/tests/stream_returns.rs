@@ -4,7 +4,7 @@ mod stream_support;
 
 use std::time::{Duration, Instant};
 
-use bonfire_chunks::stream::{ChangeReason, StreamEvent};
+use bonfire_chunks::stream::{ChangeReason, ChunkPhase, StreamEvent};
 use bonfire_chunks::{ChunkPos, ChunkRect};
 use bonfire_store::disk::{Disk, MemoryDisk};
 use bonfire_testkit::disk::{Call, Fault, FaultyDisk, Plan, Repeat};
@@ -157,4 +157,19 @@ fn a_new_beginning_waits_for_saves_and_forgets_those_that_come_after() {
     assert_eq!(session.game.creatures().len(), 2, "each chunk is populated again");
     let then = world.at("first").unwrap();
     assert_eq!(creatures_in(&then, ChunkPos::new(0, 0)), [(7, (3, 3))]);
+}
+
+#[test]
+fn chunks_that_are_being_saved_are_let_go_of_when_the_world_has_returned() {
+    let disk = FaultyDisk::new(MemoryDisk::new());
+    let mut session = with_pin(&disk);
+    disk.fail(Plan { fault: Fault::Full, nth: 1, of: Some(Call::Write), repeat: Repeat::Once });
+    session.stream.remove_ticket((1, 0));
+    session.until(|session| session.stream.phase((1, 0)) == Some(ChunkPhase::Saving));
+    session.until(|session| session.stream.status().is_failing);
+    session.stream.return_to(&mut session.game, "first").unwrap();
+    session.settle();
+    assert_eq!(session.stream.phase((1, 0)), None);
+    assert_eq!(session.game.seen[&(1, 0).into()].last(), Some(&None), "the game is told");
+    assert_eq!(session.game.creatures()[&7], (3, 3));
 }

@@ -15,7 +15,8 @@ use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
 use super::saving::{Batch, Pin};
-use super::{ChunkStream, StreamedWorld};
+use super::update::changed;
+use super::{ChangeReason, ChunkPhase, ChunkStream, StreamedWorld};
 use crate::{ChunkPos, ChunkWorker, CommitHandle, CommitReport};
 
 /// The name of the moment before a return, until the return is over.
@@ -181,8 +182,12 @@ impl<P: Send + 'static> ChunkStream<P> {
 
     /// Ends a return: the chunks of the moment before leave the world without a save, and the window fills again.
     pub fn finish_return<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) {
+        let saving: Vec<ChunkPos> = self.saving.all_unsaved().map(|(pos, _)| pos).collect();
         self.saving.clear(&Error::cancelled("the chunk world has gone to another moment"));
         self.is_frozen = false;
+        for pos in saving.into_iter().filter(|pos| !self.chunks.contains_key(pos)) {
+            world.notify(changed(pos, Some(ChunkPhase::Saving), None, ChangeReason::Reset));
+        }
         self.reset(world);
     }
 

@@ -387,7 +387,8 @@ impl<P: Send + 'static> ChunkStream<P> {
     }
 }
 
-fn changed(
+/// The event of a chunk that has changed its phase.
+pub(super) fn changed(
     pos: ChunkPos,
     from: Option<ChunkPhase>,
     to: Option<ChunkPhase>,
