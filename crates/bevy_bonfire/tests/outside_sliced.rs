@@ -314,3 +314,28 @@ fn a_load_of_a_slot_is_prepared_on_another_thread() {
         assert_linked(app.world_mut(), 600);
     }
 }
+
+#[test]
+fn two_loads_with_other_components_go_on_side_by_side() {
+    let mut world = common::world();
+    let many = |world: &mut World, from: u64| -> Vec<Entity> {
+        (from..from + 100).map(|bits| world.spawn((Saved, id(bits), Position::default())).id()).collect()
+    };
+    let (plain, named) = (many(&mut world, 0), many(&mut world, 1000));
+    named.iter().for_each(|&entity| _ = world.entity_mut(entity).insert(Name::new("named")));
+    let saved = [chunk(&world, plain), chunk(&world, named)];
+    // Neither set of components was ever loaded into this world.
+    let mut target = common::world();
+    let mut loads = saved.map(|saved| Some(SlicedLoad::new(&target, saved, LoadMode::Merge).unwrap()));
+    while loads.iter().any(Option::is_some) {
+        for load in &mut loads {
+            if let Some(going) = load
+                && going.step(&mut target, Duration::ZERO).unwrap().is_some()
+            {
+                *load = None;
+            }
+        }
+    }
+    assert_eq!(target.query::<&Position>().iter(&target).count(), 200);
+    assert_eq!(target.query::<(&Position, &Name)>().iter(&target).count(), 100);
+}

@@ -325,7 +325,11 @@ fn two_players_have_moments_of_their_own_in_one_chunk_world() {
     game.spawn(7, [1.0, 1.0]);
     global(&mut game, 50, 1.0);
     save(&mut game, "quick");
-    game.world().resource_mut::<Saves>().set_slots(slots.profile("bob").unwrap()).unwrap();
+    let choose = |game: &mut Game, player: &str| {
+        game.harness.until(|app| !app.world().resource::<Saves>().is_busy());
+        game.world().resource_mut::<Saves>().set_slots(slots.profile(player).unwrap()).unwrap();
+    };
+    choose(&mut game, "bob");
     let over = game.world().resource_mut::<Saves>().start_over("quick");
     let handle = over.clone();
     game.harness.until(move |_| handle.is_complete());
@@ -335,7 +339,7 @@ fn two_players_have_moments_of_their_own_in_one_chunk_world() {
     game.frame();
     save(&mut game, "quick");
     assert_eq!(pins(&game).len(), 2, "Ann's moment stays, though Bob's slots do not name it");
-    game.world().resource_mut::<Saves>().set_slots(slots.profile("ann").unwrap()).unwrap();
+    choose(&mut game, "ann");
     load(&mut game, "quick").unwrap();
     assert_eq!((game.count(), game.home(7), game.find(8)), (2, Some((0, 0).into()), None));
 }

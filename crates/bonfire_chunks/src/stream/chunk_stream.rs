@@ -69,7 +69,7 @@ pub(super) struct WindowChunk<P> {
 ///
 /// use bonfire::{Result, Snapshot};
 /// use bonfire_chunks::stream::{ChunkStream, Decoder, Focus, StreamedWorld};
-/// use bonfire_chunks::{Chunk, ChunkOptions, ChunkPos, ChunkWorker, Layer, Layers, Persistence};
+/// use bonfire_chunks::{Chunk, ChunkOptions, ChunkPos, ChunkRevision, ChunkWorker, Layer, Layers, Persistence};
 ///
 /// /// A game that has cells and no entities.
 /// #[derive(Default)]
@@ -87,8 +87,11 @@ pub(super) struct WindowChunk<P> {
 ///     fn activate(&mut self, _: ChunkPos, _: Option<Snapshot>) -> Result<()> {
 ///         Ok(())
 ///     }
-///     fn chunk(&mut self, pos: ChunkPos) -> Option<&mut Chunk> {
-///         self.0.get_mut(&pos)
+///     fn chunk(&self, pos: ChunkPos) -> Option<&Chunk> {
+///         self.0.get(&pos)
+///     }
+///     fn saved(&mut self, pos: ChunkPos, revision: ChunkRevision) {
+///         self.0.entry(pos).and_modify(|chunk| chunk.saved(revision));
 ///     }
 ///     fn is_changed(&mut self, _: ChunkPos) -> bool {
 ///         false
@@ -109,7 +112,7 @@ pub(super) struct WindowChunk<P> {
 /// while stream.status().active < 25 {
 ///     stream.update(&mut game, Duration::from_millis(2))?; // once per frame
 /// }
-/// game.chunk((1, 0).into()).expect("it is near").set(3, 4, &[9])?;
+/// game.0.get_mut(&ChunkPos::new(1, 0)).expect("it is near").set(3, 4, &[9])?;
 /// stream.set_focus(1, Focus::new((50, 0), 2)); // far away: the chunk leaves, and is saved
 /// stream.update(&mut game, Duration::from_millis(2))?;
 /// while !stream.is_settled() || !stream.is_saved() {

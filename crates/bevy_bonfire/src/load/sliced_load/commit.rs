@@ -17,8 +17,9 @@ use crate::load::in_place::touch_all;
 use crate::load::outside::OutsideEntities;
 use crate::load::prepare::StagedEntities;
 use crate::load::spawn::{
-    ExtraColumn, IdsTaken, PendingArchetype, RawColumn, SavedList, SegmentRows, SpareIds, catch_interruption,
-    choose_segments, complete_places, insert, mark, resource_columns, saved_lists, spawn_stand_ins, unmarked,
+    ExtraColumn, IdsTaken, PendingArchetype, RawColumn, SavedList, SegmentRows, SpareIds, bind_segments,
+    catch_interruption, choose_segments, complete_places, insert, mark, resource_columns, saved_lists,
+    spawn_stand_ins, unmarked,
 };
 use crate::load::{Loaded, PreparedLoad};
 use crate::pending::{Pending, ReservedIds};
@@ -72,6 +73,7 @@ impl SlicedCommit {
         late.extend(extras.into_iter().map(LateColumn::from));
         let tags = pending_tags(world);
         choose_segments(world, registry, &mut pending, &tags);
+        bind_segments(world, &pending, &tags);
         let resources = resource_columns(world, registry, resources);
         let lists: Vec<SavedList> = saved_lists(registry, &order).collect();
         let late_rows: usize = late.iter().map(LateColumn::rows).sum();

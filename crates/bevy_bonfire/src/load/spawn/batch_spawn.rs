@@ -99,6 +99,7 @@ impl<const SLOT: usize> DynamicBundle for BatchRow<SLOT> {
 
 struct BundleSlot {
     type_id: fn() -> TypeId,
+    bind: fn(&mut World),
     /// # Safety
     /// As [`spawn`].
     spawn: SpawnBatch,
@@ -108,7 +109,7 @@ struct BundleSlot {
 type SpawnBatch = unsafe fn(&mut World, &[ColumnRows], &mut [Entity]) -> Result<(), IdsTaken>;
 
 const fn slot<const SLOT: usize>() -> BundleSlot {
-    BundleSlot { type_id: TypeId::of::<BatchRow<SLOT>>, spawn: spawn_in::<SLOT> }
+    BundleSlot { type_id: TypeId::of::<BatchRow<SLOT>>, bind: bind_in::<SLOT>, spawn: spawn_in::<SLOT> }
 }
 
 macro_rules! slots {
@@ -124,6 +125,19 @@ pub(crate) fn slot_components(world: &World, slot: usize) -> Option<&[ComponentI
     let bundles = world.bundles();
     let id = bundles.get_id((BUNDLE_SLOTS[slot].type_id)())?;
     bundles.get(id).map(BundleInfo::explicit_components)
+}
+
+/// Puts a set of components on record for a slot. Another load that goes on in the same world then takes another slot.
+pub(crate) fn bind(slot: usize, world: &mut World, ids: &[ComponentId]) {
+    if slot_components(world, slot).is_none() {
+        COMPONENTS.with(|components| ids.clone_into(&mut components.borrow_mut()));
+        (BUNDLE_SLOTS[slot].bind)(world);
+    }
+}
+
+/// A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
+fn bind_in<const SLOT: usize>(world: &mut World) {
+    let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<BatchRow<SLOT>>()));
 }
 
 /// Another thread allocated ids that a batch needed. The batch has spawned its entities with other ids.
@@ -165,8 +179,7 @@ unsafe fn spawn_in<const SLOT: usize>(
     columns: &[ColumnRows],
     entities: &mut [Entity],
 ) -> Result<(), IdsTaken> {
-    // A batch without rows makes the world know the bundle and its archetype. Dropping it would apply commands.
-    let _ = ManuallyDrop::new(world.spawn_batch(std::iter::empty::<BatchRow<SLOT>>()));
+    bind_in::<SLOT>(world);
     let fill = TableFill::for_batch(world, TypeId::of::<BatchRow<SLOT>>(), columns);
     let given: *const [ColumnRows] = if fill.is_some() { &[] } else { columns };
     let rows = (0..entities.len()).map(|row| BatchRow::<SLOT> { columns: given, row });

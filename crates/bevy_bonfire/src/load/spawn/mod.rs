@@ -41,7 +41,7 @@ pub(crate) use self::relation::{
     saved_lists, with_dependants,
 };
 pub(crate) use self::resource::{insert_resource, load_resources, resource_columns};
-pub(crate) use self::segment::{SegmentRows, choose_segments};
+pub(crate) use self::segment::{SegmentRows, bind_segments, choose_segments};
 pub(crate) use self::stand_in::{
     complete_places, end_stand_ins, existing_entities, make_stand_in, spawn_stand_ins,
 };

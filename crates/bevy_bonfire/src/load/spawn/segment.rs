@@ -55,6 +55,17 @@ pub(crate) fn choose_segments(
     }
 }
 
+/// Takes the slots of segments that are spawned over several frames, in which other loads choose slots.
+pub(crate) fn bind_segments(world: &mut World, pending: &[PendingArchetype<'_>], tags: &[ComponentId]) {
+    for archetype in pending {
+        for segment in &archetype.segments {
+            if let Some(slot) = segment.slot {
+                batch_spawn::bind(slot, world, &archetype.component_ids(segment, tags));
+            }
+        }
+    }
+}
+
 /// Returns the slots of sets of components: those that the world has on record, and free ones for the largest others.
 /// `sizes` are the rows of each set.
 fn choose_slots(
