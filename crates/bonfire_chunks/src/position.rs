@@ -136,9 +136,11 @@ impl fmt::Display for ChunkPos {
 pub(crate) type PosMap<V> = std::collections::HashMap<ChunkPos, V, std::hash::BuildHasherDefault<PosHasher>>;
 
 /// Hashes the four numbers of a place.
+#[cfg(not(target_arch = "wasm32"))]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PosHasher(u64);
 
+#[cfg(not(target_arch = "wasm32"))]
 impl std::hash::Hasher for PosHasher {
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
