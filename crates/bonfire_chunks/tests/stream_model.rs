@@ -406,7 +406,8 @@ impl<'t> Walk<'t> {
         let name = self.random.pick(&names).clone();
         let (history, begin) = (self.history.clone(), self.disk.operation_count());
         if self.session.stream.return_to(&mut self.session.game, &name).is_err() {
-            return;
+            let moment = State::clone(&self.pins[&name].1);
+            return self.may_have_happened(&moment);
         }
         self.tally.returns += 1;
         let moment = State::clone(&self.pins[&name].1);
@@ -416,10 +417,16 @@ impl<'t> Walk<'t> {
         }
     }
 
+    /// A sync has failed: a crash may leave what it was for.
+    fn may_have_happened(&mut self, state: &State) {
+        self.history.push(state);
+        self.history.push(&self.truth);
+    }
+
     fn start_over(&mut self) {
         let (history, begin) = (self.history.clone(), self.disk.operation_count());
         if self.session.stream.start_over(&mut self.session.game).is_err() {
-            return;
+            return self.may_have_happened(&State::default());
         }
         self.begin_again(State::default());
         if self.random.chance(30) {
