@@ -277,9 +277,10 @@ impl<'t> Walk<'t> {
 
     /// Takes what was acknowledged.
     fn hear(&mut self) {
-        let operations = self.disk.operation_count();
         let (done, open) =
             std::mem::take(&mut self.moments).into_iter().partition(|m| m.handle.is_complete());
+        // Another thread completes them, so operations are counted after the look.
+        let operations = self.disk.operation_count();
         self.moments = open;
         let done: Vec<Moment> = done;
         for Moment { name, step, handle } in done {

@@ -122,15 +122,12 @@ impl MomentKeeper for ChunkMoments {
         let chunks = with_stream(world, |_, state| {
             let begun = state.stream.begin_return()?;
             state.is_starting_over = true;
-            Ok(begun)
+            Ok((begun, state.stream.world().clone()))
         });
-        let begun: Return = chunks.unwrap_or_else(|| Err(no_stream()))?;
+        let (begun, chunks) = chunks.unwrap_or_else(|| Err(no_stream()))?;
         Ok(Box::new(move || {
-            let cleared = begun.clear()?;
-            if let Err(error) = cleared.keep() {
-                log::warn!("the moment before the new beginning stays for now: {error}");
-            }
-            Ok(())
+            begun.wait();
+            chunks.clear().map(drop)
         }))
     }
 

@@ -17,7 +17,7 @@ use bonfire_store::engine::Promise;
 use super::saving::{Batch, Pin};
 use super::update::changed;
 use super::{ChangeReason, ChunkPhase, ChunkStream, StreamedWorld};
-use crate::{ChunkPos, ChunkWorker, ChunkWorld, CommitHandle, CommitReport};
+use crate::{ChunkPos, ChunkWorker, CommitHandle, CommitReport};
 
 /// The name of the moment before a return, until the return is over.
 pub(super) const BEFORE_RETURN: &str = "bonfire.before_return";
@@ -38,33 +38,23 @@ pub struct Returned {
 }
 
 impl Return {
-    /// Removes every chunk, and waits for it: see [`ChunkWorld::clear`](crate::ChunkWorld::clear). Any thread may do that. An
-    /// error leaves the file as it was.
-    pub fn clear(self) -> Result<Returned> {
-        let worker = self.wait();
-        let world = worker.world();
-        world.pin(BEFORE_RETURN, [])?;
-        if let Err(error) = world.clear() {
-            forget_moment_before(world);
-            return Err(error);
-        }
-        Ok(Returned { worker })
-    }
-
     /// Waits until the worker has done what was asked for before.
-    fn wait(self) -> Arc<ChunkWorker> {
+    pub fn wait(self) {
         if let Some(save) = self.in_flight {
             // If it fails, the stream keeps what it has.
             let _ = save.wait();
         }
-        self.worker
     }
 
     /// Takes the file to a pin, and waits for it. Any thread may do that. An error leaves the file as it was.
     pub fn run(self, pin: &str) -> Result<Returned> {
+        let Self { worker, in_flight } = self;
         let span = tracing::info_span!("bonfire.chunks.return", pin);
         let _in_span = span.enter();
-        let worker = self.wait();
+        if let Some(save) = in_flight {
+            // If it fails, the stream keeps what it has.
+            let _ = save.wait();
+        }
         let world = worker.world();
         match world.pins().iter().find(|known| known.name == pin) {
             None => {
@@ -79,19 +69,11 @@ impl Return {
         }
         world.pin(BEFORE_RETURN, [])?;
         if let Err(error) = world.return_to(pin) {
-            forget_moment_before(world);
+            world.unpin(BEFORE_RETURN)?;
             return Err(error);
         }
         tracing::info!(pin, "a chunk world has gone back to a moment");
         Ok(Returned { worker })
-    }
-}
-
-/// Forgets the moment before a return that has failed. If a sync has failed, nobody knows whether the return is in the file: then
-/// the moment stays, for [`ChunkStream::reopen`].
-fn forget_moment_before(world: &ChunkWorld) {
-    if let Err(error) = world.unpin(BEFORE_RETURN) {
-        tracing::warn!(%error, "the moment before a return stays until the file is opened again");
     }
 }
 
@@ -211,22 +193,7 @@ impl<P: Send + 'static> ChunkStream<P> {
 
     /// Returns to a pin, and waits for it.
     pub fn return_to<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W, pin: &str) -> Result<()> {
-        let returned = self.begin_return()?.run(pin);
-        self.end_return(world, returned)
-    }
-
-    /// Begins again with the same seed: removes every chunk, and waits for it. Pins stay, and so do slots that name them.
-    pub fn start_over<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<()> {
-        let cleared = self.begin_return()?.clear();
-        self.end_return(world, cleared)
-    }
-
-    fn end_return<W: StreamedWorld<Prepared = P>>(
-        &mut self,
-        world: &mut W,
-        returned: Result<Returned>,
-    ) -> Result<()> {
-        match returned {
+        match self.begin_return()?.run(pin) {
             Ok(returned) => {
                 self.finish_return(world);
                 if let Err(error) = returned.keep() {
@@ -242,18 +209,21 @@ impl<P: Send + 'static> ChunkStream<P> {
         }
     }
 
+    /// Begins again with the same seed: removes every chunk, and waits for it. Pins stay, and so do slots that name them.
+    pub fn start_over<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<()> {
+        self.begin_return()?.wait();
+        if let Err(error) = self.worker.world().clear() {
+            self.undo_return();
+            return Err(error);
+        }
+        self.finish_return(world);
+        Ok(())
+    }
+
     /// Goes on in a file that was opened again, after a sync that has failed. What is not durable is saved there.
     pub fn reopen(&mut self, worker: impl Into<Arc<ChunkWorker>>) {
         self.finish_in_flight();
         self.worker = worker.into();
-        let world = self.worker.world();
-        // A return or a new beginning that has failed may have reached the file all the same.
-        if !self.is_frozen && world.pins().iter().any(|pin| pin.name == BEFORE_RETURN) {
-            match world.return_to(BEFORE_RETURN) {
-                Ok(()) => forget_moment_before(world),
-                Err(error) => tracing::error!(%error, "a return that has failed could not be taken back"),
-            }
-        }
         self.saving.rebind(self.worker.world());
     }
 
