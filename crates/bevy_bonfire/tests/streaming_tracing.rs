@@ -1,4 +1,4 @@
-//! What goes wrong with a stream is an event of `tracing`. A global subscriber sees the events, so this file has one test.
+//! Faults of a stream are events of `tracing`. A global subscriber sees the events, so this file has one test.
 #![cfg(feature = "chunks")]
 
 mod streaming_support;

@@ -260,7 +260,7 @@ fn save_of_changed() -> (f64, String) {
     (report.bytes as f64 / (changed as f64 + chunks.len() as f64 * f64::from(SIZE).powi(2)), note)
 }
 
-/// What a save costs the frame if all of a thousand chunks have changed.
+/// The cost of a save for the frame, if all of a thousand chunks have changed.
 fn save_frame() -> (f64, String) {
     let home = tempfile::tempdir().expect("a directory for temporary files");
     let mut app = prepared(&home.path().join("world"), 15, 200);

@@ -251,7 +251,7 @@ impl<'t> Walk<'t> {
         self.hear();
     }
 
-    /// What is loaded is what the model has.
+    /// Asserts that the loaded chunks are those of the model.
     fn look(&self) {
         for (pos, cells, creatures) in self.session.game.view() {
             assert_eq!(cells, self.truth.cells_of(pos), "seed {}: cells of {pos}", self.seed);

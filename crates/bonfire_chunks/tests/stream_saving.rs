@@ -1,4 +1,4 @@
-//! What has left the world of a game is never lost, however often saves fail, and the file never has a part of it.
+//! Chunks that have left the world of a game are never lost, however often saves fail, and the file never has a part of them.
 
 mod stream_support;
 

@@ -1,4 +1,4 @@
-//! Which chunks come, in which order, and how many in a frame.
+//! The order in which chunks come, and their number in a frame.
 
 mod stream_support;
 

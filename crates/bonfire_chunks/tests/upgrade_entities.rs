@@ -76,7 +76,7 @@ fn old_world(disk: &MemoryDisk) -> ChunkWorld {
     world
 }
 
-/// Whether a chunk has the schemas of today, and those of the mod as they were.
+/// Returns true if a chunk has the schemas of today, and those of the mod as they were.
 fn is_new(world: &ChunkWorld, x: i32) -> bool {
     let bytes = world.read_entities((x, 0)).unwrap().unwrap();
     let found = preflight(&bytes, &today()).unwrap();

@@ -76,7 +76,7 @@ fn a_repair_sets_aside_what_pins_have_lost() {
     assert_eq!(run_on("verify", &world.path, &[]).code, Some(0));
 }
 
-/// What the present and a pin share is damaged, and the header that would lead to it is, too.
+/// A frame that the present and a pin share is damaged, and so is the header that would lead to it.
 #[test]
 fn a_pin_of_a_world_without_its_first_bytes_still_tells_of_its_damage() {
     let world = World::new();

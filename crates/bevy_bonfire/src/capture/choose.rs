@@ -87,7 +87,7 @@ enum Reason {
     Ancestor,
 }
 
-/// Whether entities that are saved apart are looked at.
+/// The treatment of entities that are saved apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Apart {
     Included,

@@ -1,4 +1,4 @@
-//! Which chunks have entities that differ from their last save: by change ticks, and by the entities and components that there
+//! Finds chunks whose entities differ from their last save: by change ticks, and by the entities and components that there
 //! are. An idle chunk costs nothing until somebody asks.
 
 use bevy_ecs::archetype::Archetype;

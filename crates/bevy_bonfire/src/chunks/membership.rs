@@ -1,4 +1,4 @@
-//! Which chunk each entity belongs to.
+//! The chunk that each entity belongs to.
 //!
 //! | entity | it belongs to |
 //! |---|---|

@@ -43,7 +43,7 @@ pub struct Chunks {
     pub(super) tickets: NamedTickets,
 }
 
-/// What is known of a chunk of the window.
+/// The entity and the phase of a chunk of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownChunk {
     pub(super) entity: Entity,

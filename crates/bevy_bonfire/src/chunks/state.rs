@@ -21,7 +21,7 @@ use crate::load::PreparedLoad;
 /// The entities of a chunk, decoded. `None` once they were taken.
 pub(super) type PreparedChunk = PreparedLoad<'static>;
 
-/// What has happened in a frame, in order.
+/// Events of a frame, in order.
 pub(super) enum News {
     Phase(PhaseChange),
     Problem(ChunkProblem),
@@ -33,7 +33,7 @@ pub(super) struct LiveChunk {
     pub(super) entity: Entity,
     /// Entities have come or gone since the last capture.
     pub(super) is_changed: bool,
-    /// What was captured or loaded last: values with a later tick are others.
+    /// The state of its entities at the last capture or load. Values with a later tick differ from it.
     pub(super) saved: SavedMark,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct StreamState {
     pub(super) times: StreamTimes,
 }
 
-/// What is known of the chunks that are in the world.
+/// The state of the chunks that are in the world.
 pub(super) struct LiveChunks {
     pub(super) chunks: HashMap<ChunkPos, LiveChunk>,
     /// Entities that wait for a chunk that is not active.
@@ -80,7 +80,7 @@ pub(super) struct LiveChunks {
     pub(super) news: Vec<News>,
     pub(super) grid: ChunkGrid,
     pub(super) at_edge: AtEdge,
-    /// Whether the game generates entities.
+    /// True if the game generates entities.
     pub(super) populates: bool,
     /// Descendants were looked at in this frame.
     pub(super) has_adopted: bool,

@@ -63,7 +63,7 @@ pub(crate) type BegunReturn = Box<dyn FnOnce(&Snapshot) -> Result<Option<Returne
 /// The other part is at the moment of a save, and can still be taken back.
 pub(crate) type ReturnedMoment = Box<dyn ReturnedPart>;
 
-/// What is left to do for a part that was taken to a moment. Both calls wait for the disk.
+/// The end of a return of a part: it is kept or undone. Both calls wait for the disk.
 pub(crate) trait ReturnedPart: Send + Sync {
     fn keep(self: Box<Self>) -> Result<()>;
     fn undo(self: Box<Self>) -> Result<()>;
@@ -97,7 +97,7 @@ pub(super) struct Moments {
     pub(super) base: Option<String>,
 }
 
-/// Whether a save is appended to the journal that is open.
+/// The choice between a whole save and an append to the open journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Appends {
     Yes,
@@ -170,7 +170,7 @@ impl Saves {
         let _ = self.saver.run(move |slots| {
             keeper
                 .collect(slots)
-                .inspect_err(|error| log::warn!("moments of deleted saves stay for now: {error}"))
+                .inspect_err(|error| log::warn!("moments of deleted saves stay until the next save: {error}"))
         });
     }
 }

@@ -403,7 +403,7 @@ impl<P: Send + 'static> ChunkStream<P> {
     }
 }
 
-/// What has left the world is handed to the worker. What is in the world is not saved: call [`save`](ChunkStream::save) before.
+/// Hands all that has left the world to the worker. Chunks in the world are not saved: call [`save`](ChunkStream::save) before.
 impl<P> Drop for ChunkStream<P> {
     fn drop(&mut self) {
         self.saving.submit_all(&self.worker);

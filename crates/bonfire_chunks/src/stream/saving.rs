@@ -20,13 +20,13 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How long a stream that ends waits for a place in a full queue.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What an edit of live chunks has, beside the changes.
+/// An edit of live chunks, and facts about them.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) edit: Option<Edit>,
     /// The cells that it has of chunks in memory.
     pub(super) revisions: Vec<(ChunkPos, ChunkRevision)>,
-    /// What it has of each chunk, as far as a load must know it.
+    /// The parts of each chunk that a load must take from here.
     pub(super) unsaved: Vec<(ChunkPos, UnsavedChunk)>,
 }
 
@@ -76,7 +76,7 @@ struct WaitingSave {
     promise: Option<Promise<CommitReport>>,
 }
 
-/// What has happened to a save.
+/// The outcome of a save.
 pub(super) enum SaveNews {
     /// These cells are durable, and these chunks are nowhere but in the file.
     Saved {
@@ -95,7 +95,7 @@ pub(super) struct Saving {
     numbers: u64,
     failures: u32,
     retry_at: Option<Instant>,
-    /// What has happened and was not told yet.
+    /// Outcomes that nothing has been told of.
     news: VecDeque<SaveNews>,
 }
 

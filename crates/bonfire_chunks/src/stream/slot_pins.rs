@@ -28,7 +28,7 @@ pub struct SlotPins {
     numbers: Arc<AtomicU64>,
 }
 
-/// What a pin says of itself.
+/// The slot that a pin belongs to.
 struct PinOwner {
     profile: String,
     slot: String,
@@ -65,7 +65,7 @@ impl SlotPins {
         self.in_use().remove(pin);
     }
 
-    /// What a pin has to say of itself. `base` is the pin of the whole save, for one that is appended to its journal.
+    /// Makes the metadata of a pin. `base` is the pin of the whole save, for one that is appended to its journal.
     pub fn metadata(&self, slots: &Slots, slot: &str, base: Option<&str>) -> Vec<u8> {
         let profile = slots.profile_name().unwrap_or_default();
         [profile, slot, base.unwrap_or_default()].join("\n").into_bytes()

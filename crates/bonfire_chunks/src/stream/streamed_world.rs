@@ -1,4 +1,4 @@
-//! What a stream asks of the game's world.
+//! The calls that a stream makes to the game's world.
 
 use std::sync::Arc;
 

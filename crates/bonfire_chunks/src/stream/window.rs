@@ -1,4 +1,4 @@
-//! Which chunks are wanted, and how urgently: focuses with two radii, and tickets.
+//! The chunks that are wanted, and their urgency: focuses with two radii, and tickets.
 //!
 //! A chunk is loaded when it comes within the load reach of a focus, and let go of when it leaves the unload reach of all of
 //! them. The second is larger by one chunk at least, so that a player on a border does not load and unload all the time.

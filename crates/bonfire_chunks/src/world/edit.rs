@@ -453,7 +453,7 @@ impl World {
     }
 }
 
-/// What an edit puts into chunks, as the file has it.
+/// The contents that an edit puts into chunks, as the file has them.
 pub(super) struct Contents {
     cells: Vec<(ChunkPos, Encoded)>,
     bodies: BTreeMap<ChunkPos, Vec<Body>>,

@@ -71,7 +71,7 @@ pub struct Game {
     chunks: BTreeMap<ChunkPos, LiveChunk>,
     /// Creatures that wait for a chunk, and the chunk that they are in.
     waiting: BTreeMap<u64, (ChunkPos, ChunkPos)>,
-    /// Whether creatures are generated, by the place of their chunk.
+    /// True if creatures are generated, by the place of their chunk.
     pub populate: bool,
     pub refuses_captures: bool,
     /// How long each chunk takes to become active.
@@ -195,7 +195,7 @@ impl Game {
         self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells()))
     }
 
-    /// What each chunk has: its cells and its creatures.
+    /// The cells and the creatures of each chunk.
     pub fn view(&self) -> impl Iterator<Item = (ChunkPos, &[u8], &BTreeMap<u64, (i32, i32)>)> {
         self.chunks.iter().map(|(pos, chunk)| (*pos, chunk.cells.as_ref().unwrap().cells(), &chunk.creatures))
     }

@@ -232,7 +232,7 @@ pub(crate) enum Command {
     /// Draws a world of chunks, or a region of it
     #[command(after_help = MAP_NOTES)]
     Map(MapArguments),
-    /// What is different between two worlds of chunks, or between two moments of one
+    /// Shows the differences between two worlds of chunks, or between two moments of one
     #[command(after_help = DIFF_NOTES)]
     Diff(chunks::DiffArguments),
     /// What a recorded stream has told, message by message

@@ -179,7 +179,7 @@ impl WorldDamage {
         }
     }
 
-    /// What pins have lost.
+    /// Parts that pins have lost.
     pub(crate) fn print_pins(&self, out: &mut Output) -> io::Result<()> {
         if !self.damaged_pins.is_empty() {
             out.title("pins whose lists are lost: nothing can be read at them")?;

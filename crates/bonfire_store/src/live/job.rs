@@ -21,7 +21,7 @@ pub(super) struct Job {
     pub(super) description: String,
     /// The requests for saves that it completes, oldest first. The last one is its own; it took the place of the others.
     pub(super) saves: Vec<Promise<SaveReport>>,
-    /// What must be so before it is done.
+    /// The condition that must hold before it is done.
     pub(super) requirement: Option<Requirement>,
     pub(super) work: Work,
 }

@@ -1,4 +1,4 @@
-//! What is to be seen in a picture, for people and scripts.
+//! The contents of a picture, for people and scripts.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::chunks::{count, pos};
 use crate::escape::{escaped, escaped_path};
 use crate::output::Output;
 
-/// What is to be seen in the picture.
+/// The contents of the picture.
 #[derive(Default)]
 pub(super) struct Drawn {
     whole: usize,

@@ -17,7 +17,7 @@ const PIXELS_MAX: u64 = 1 << 28;
 /// Pixels of one row of chunks, which are in memory at once.
 const ROW_PIXELS_MAX: u64 = 1 << 26;
 
-/// Which chunks are drawn, and how large.
+/// The chunks that are drawn, and their size in the picture.
 pub(super) struct Picture {
     /// Two corners. With three coordinates, `z` is that of the slice, or 0.
     pub(super) rect: ChunkRect,

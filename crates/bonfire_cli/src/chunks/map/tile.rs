@@ -11,7 +11,7 @@ pub(super) const CROSS: Rgb = [0xff, 0x3b, 0x30];
 const WRECK: Rgb = [0x3a, 0x12, 0x16];
 const HATCH: Rgb = [0x6a, 0x5a, 0x2c];
 
-/// What a square of the picture shows.
+/// The contents of a square of the picture.
 pub(super) enum Content {
     /// Nothing of it is in the file.
     Missing,

@@ -86,7 +86,7 @@ impl Columns {
     }
 }
 
-/// What a world has at a place, without the generator.
+/// The contents of a world at a place, without the generator.
 pub(super) enum Found {
     /// It is not in the file.
     Missing,
@@ -158,7 +158,7 @@ impl<'w> Viewer<'w> {
         found
     }
 
-    /// What is damaged, or out of reach, hides what is below it.
+    /// A damaged chunk, or one out of reach, hides those below it.
     fn highest_cells(
         &self,
         place: ChunkPos,
