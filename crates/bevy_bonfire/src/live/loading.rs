@@ -83,7 +83,20 @@ impl Loading {
     /// Ends it with an error, and triggers its event.
     pub(super) fn fail(self, world: &mut World, error: Error) {
         match self {
-            Self::Preparing(load, _) | Self::Committing(load, _) => load.end(world, Err(error)),
+            Self::Preparing(mut load, preparation) => {
+                preparation.cancel();
+                match preparation.result() {
+                    Some(Ok(slot)) => {
+                        let prepared = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                        load.returned = prepared.and_then(|prepared| prepared.returned);
+                    }
+                    Some(Err(_)) => {}
+                    // The thread may yet take the other part to the moment. It stands still, so that nothing is saved on top.
+                    None => load.keeper = None,
+                }
+                load.end(world, Err(error));
+            }
+            Self::Committing(load, _) => load.end(world, Err(error)),
             Self::StartingOver(StartingOver { slot, promise, keeper, .. }) => {
                 end_start_over(world, slot, Err(error), promise, keeper);
             }
