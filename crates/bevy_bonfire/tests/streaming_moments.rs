@@ -343,3 +343,30 @@ fn two_players_have_moments_of_their_own_in_one_chunk_world() {
     load(&mut game, "quick").unwrap();
     assert_eq!((game.count(), game.home(7), game.find(8)), (2, Some((0, 0).into()), None));
 }
+
+#[test]
+fn an_app_that_exits_while_it_loads_mixes_no_moments() {
+    for frames in 0..12 {
+        let mut game = Game::with_slots(slots());
+        game.player([0.0, 0.0]);
+        game.settle();
+        game.world().resource_mut::<Saves>().on_exit.deadline = Duration::ZERO;
+        game.spawn(7, [1.0, 1.0]);
+        game.frame();
+        save(&mut game, "quick");
+        let creature = game.find(7).unwrap();
+        game.world().get_mut::<Creature>(creature).unwrap().food = 9.0;
+        game.dig([0, 0], [1, 1], 77);
+        game.frame();
+        let load = game.world().resource_mut::<Saves>().load("quick");
+        (0..frames).for_each(|_| game.frame());
+        game.world().write_message(bevy_app::AppExit::Success);
+        game.frame();
+        drop(load);
+        let mut game = game.restart();
+        game.player([0.0, 0.0]);
+        game.settle();
+        let found = (game.food(7).unwrap(), game.cell([0, 0], [1, 1]));
+        assert!(found == (9.0, 77) || found == (3.0, 0), "after {frames} frames: {found:?}");
+    }
+}

@@ -46,7 +46,14 @@ pub fn options() -> ChunkOptions {
 }
 
 pub fn open<D: Disk + Clone + 'static>(disk: &D) -> ChunkWorld {
-    options().open_on(disk.clone(), "world.save", Access::Write).unwrap()
+    // A thread of a game that has ended may still finish its work.
+    let begin = std::time::Instant::now();
+    loop {
+        match options().open_on(disk.clone(), "world.save", Access::Write) {
+            Err(error) if error.is_conflict() && begin.elapsed().as_secs() < 20 => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// The material of a chunk that nobody has dug in.
