@@ -12,6 +12,7 @@
 //! | [`Generator`], [`WorldShape`] | creates chunks that were never changed |
 //! | [`Layers`] | the content of a cell, and how it changes between releases |
 //! | [`Body`], [`BodyIds`] | movable things made of cells |
+//! | [`BodyDrawing`], [`Canvas`] | bodies drawn into the chunks that they touch |
 //! | [`PinInfo`] | a moment of the whole world that stays while the game goes on |
 //! | [`WholeChunk`] | cells, bodies and entities of a chunk, as of one moment |
 //! | [`ChunkWorker`] | reads and saves on background threads |
@@ -61,7 +62,10 @@ pub use bonfire_store::Handle;
 pub use bonfire_store::disk::OsDisk;
 pub use bonfire_store::disk::{Access, Disk, MemoryDisk};
 
-pub use body::{Body, BodyId, BodyIds, BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
+pub use body::{
+    Body, BodyDrawing, BodyId, BodyIds, BodyLimits, Canvas, DecodedBodies, LostBody, decode_bodies,
+    encode_bodies,
+};
 pub use chunk::{Chunk, ChunkRevision, ChunkState};
 pub use durability::Durability;
 pub use file::{CompactionStatus, DamagedFrame, DamagedInPins, OpenReport, PinInfo};

@@ -3,6 +3,8 @@
 //! A body belongs to the chunk that its centre lies in. A body without a single solid cell is not saved: the game removes
 //! it instead. What is stored of one is a record; `record` has its layout.
 
+mod drawing;
+mod fragments;
 mod id;
 pub(crate) mod record;
 
@@ -10,6 +12,7 @@ use bonfire::{Error, Result};
 
 use crate::ChunkPos;
 
+pub use self::drawing::{BodyDrawing, Canvas};
 pub use self::id::{BodyId, BodyIds};
 pub(crate) use self::record::stored_ids;
 pub use self::record::{BodyLimits, DecodedBodies, LostBody, decode_bodies, encode_bodies};
@@ -43,6 +46,25 @@ pub struct Body {
 }
 
 impl Body {
+    /// Returns a body of solid cells, which rests at the origin of the world. Its centre is in the middle, rounded down to whole
+    /// cells. Id 0 is no id: a body that is saved needs one of [`BodyIds`].
+    pub fn new(id: BodyId, [width, height]: [u32; 2], cells: Vec<u8>) -> Self {
+        let solid = vec![true; width as usize * height as usize];
+        Self {
+            id,
+            position: [0.0; 2],
+            rotation: 0.0,
+            linear_velocity: [0.0; 2],
+            angular_velocity: 0.0,
+            width,
+            height,
+            origin: [width, height].map(|cells| -((cells / 2) as i32)),
+            cells,
+            mask: Self::pack_mask(&solid),
+            extension: Vec::new(),
+        }
+    }
+
     /// Whether no cell is solid: such a body is gone, and is not saved.
     pub fn is_empty(&self) -> bool {
         let cells = u64::from(self.width) * u64::from(self.height);

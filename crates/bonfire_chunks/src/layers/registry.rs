@@ -238,18 +238,20 @@ impl Layers {
     }
 
     /// The bits of a cell in memory that persist.
-    fn persistent_bits(&self) -> CellMask {
-        let mut keep = Vec::new();
-        let mut default = Vec::new();
+    pub(crate) fn stored_bits(&self) -> Vec<u8> {
+        let mut bits = Vec::new();
         for layer in &self.layers {
             match &layer.persistence {
-                Persistence::Always | Persistence::Yes => keep.resize(keep.len() + layer.bytes, 0xFF),
-                Persistence::Partial(mask) => keep.extend_from_slice(mask),
-                Persistence::No => keep.resize(keep.len() + layer.bytes, 0),
+                Persistence::Always | Persistence::Yes => bits.resize(bits.len() + layer.bytes, 0xFF),
+                Persistence::Partial(mask) => bits.extend_from_slice(mask),
+                Persistence::No => bits.resize(bits.len() + layer.bytes, 0),
             }
-            default.extend_from_slice(&layer.default);
         }
-        CellMask::new(keep, &default)
+        bits
+    }
+
+    fn persistent_bits(&self) -> CellMask {
+        CellMask::new(self.stored_bits(), &self.default_cell())
     }
 
     /// Sets all bits that do not persist to their defaults, as they are after a load.

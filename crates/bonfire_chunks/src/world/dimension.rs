@@ -8,7 +8,7 @@ use bonfire::{Error, Result};
 
 use super::settings::Settings;
 use super::{SaveState, World};
-use crate::chunk::ChunkShape;
+use crate::chunk::{ChunkShape, EmptyCell};
 use crate::format::Header;
 use crate::layers::NAME_BYTES_MAX;
 use crate::{ChunkPos, Conversion, Generator, LayerSet, Layers, WorldShape};
@@ -212,7 +212,8 @@ impl Dimension {
     /// The sizes of a chunk.
     pub(super) fn chunk_shape(&self) -> ChunkShape {
         let (size, cell_bytes) = (u32::from(self.chunk_size), self.layers.cell_bytes());
-        ChunkShape { size, depth: self.depth(), cell_bytes }
+        let empty = EmptyCell { cell: self.layers.default_cell(), stored_bits: self.layers.stored_bits() };
+        ChunkShape { size, depth: self.depth(), cell_bytes, empty: Arc::new(empty) }
     }
 
     /// Cells of a chunk along `z`.

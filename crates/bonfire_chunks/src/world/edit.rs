@@ -87,10 +87,10 @@ impl Edit {
         self.put_shared(pos.into(), Arc::new(cells.into()))
     }
 
-    /// Saves the cells of a chunk in memory, as they are now. They are shared, not copied. Tell the chunk with
-    /// [`Chunk::saved`] when the edit is durable.
+    /// Saves the cells of a chunk in memory, as they are now. They are shared, not copied, unless bodies are drawn there: see
+    /// [`Chunk::saved_cells`]. Tell the chunk with [`Chunk::saved`] when the edit is durable.
     pub fn put_chunk(&mut self, chunk: &Chunk) -> &mut Self {
-        self.put_shared(chunk.pos(), chunk.shared_cells())
+        self.put_shared(chunk.pos(), chunk.saved_cells())
     }
 
     fn put_shared(&mut self, pos: ChunkPos, cells: Arc<Vec<u8>>) -> &mut Self {

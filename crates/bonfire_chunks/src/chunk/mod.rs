@@ -1,10 +1,14 @@
 //! A chunk in memory, which knows whether it must be saved.
 
+mod drawn;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bonfire::{Error, Result};
 
+use self::drawn::DrawnCells;
+pub(crate) use self::drawn::EmptyCell;
 use crate::ChunkPos;
 
 /// What is to be done with a chunk when the game lets go of it.
@@ -38,6 +42,8 @@ pub struct Chunk {
     state: ChunkState,
     /// Another one after each change, so that a save knows whether there was one since.
     revision: u64,
+    empty: Arc<EmptyCell>,
+    drawn: DrawnCells,
 }
 
 /// What was handed to a save: see [`Chunk::saved`]. No two changes of any chunks have the same one.
@@ -51,7 +57,7 @@ fn next_revision() -> u64 {
 }
 
 /// The sizes of a chunk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChunkShape {
     /// Cells along `x` and `y`.
     pub(crate) size: u32,
@@ -59,12 +65,14 @@ pub(crate) struct ChunkShape {
     pub(crate) depth: u32,
     /// Bytes of a cell.
     pub(crate) cell_bytes: usize,
+    pub(crate) empty: Arc<EmptyCell>,
 }
 
 impl Chunk {
     pub(crate) fn new(pos: ChunkPos, shape: ChunkShape, cells: Vec<u8>, state: ChunkState) -> Self {
-        let ChunkShape { size, depth, cell_bytes } = shape;
-        Self { pos, size, depth, cell_bytes, cells: Arc::new(cells), state, revision: next_revision() }
+        let ChunkShape { size, depth, cell_bytes, empty } = shape;
+        let (cells, revision) = (Arc::new(cells), next_revision());
+        Self { pos, size, depth, cell_bytes, cells, state, revision, empty, drawn: DrawnCells::default() }
     }
 
     /// Where it is.
@@ -85,11 +93,6 @@ impl Chunk {
     /// The cells, without the rest.
     pub fn into_cells(self) -> Vec<u8> {
         Arc::unwrap_or_clone(self.cells)
-    }
-
-    /// The cells, shared: they stay as they are, whatever is changed here later.
-    pub fn shared_cells(&self) -> Arc<Vec<u8>> {
-        self.cells.clone()
     }
 
     fn range(&self, [x, y, z]: [u32; 3]) -> Option<std::ops::Range<usize>> {
@@ -115,19 +118,24 @@ impl Chunk {
 
     /// Sets a cell of a chunk with three coordinates: see [`set`](Self::set).
     pub fn set_3d(&mut self, x: u32, y: u32, z: u32, cell: &[u8]) -> Result<bool> {
+        let range = self.checked_range([x, y, z], cell)?;
+        let is_change = self.cells[range.clone()] != *cell;
+        if is_change {
+            Arc::make_mut(&mut self.cells)[range.clone()].copy_from_slice(cell);
+            if self.overwrite(range) {
+                self.touch();
+            }
+        }
+        Ok(is_change)
+    }
+
+    fn checked_range(&self, [x, y, z]: [u32; 3], cell: &[u8]) -> Result<std::ops::Range<usize>> {
         let (size, bytes) = (self.size, self.cell_bytes);
-        let range = self
-            .range([x, y, z])
-            .ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}, {z}) in a chunk of {size}")))?;
         if cell.len() != bytes {
             return Err(Error::misuse(format!("a cell has {bytes} bytes and not {}", cell.len())));
         }
-        let is_change = self.cells[range.clone()] != *cell;
-        if is_change {
-            Arc::make_mut(&mut self.cells)[range].copy_from_slice(cell);
-            self.touch();
-        }
-        Ok(is_change)
+        let range = self.range([x, y, z]);
+        range.ok_or_else(|| Error::misuse(format!("there is no cell ({x}, {y}, {z}) in a chunk of {size}")))
     }
 
     /// Lets a simulation write to all cells at once, and tells whether one of them is different now.
@@ -136,8 +144,10 @@ impl Chunk {
         work(&mut cells);
         let is_change = cells.len() == self.cells.len() && cells != *self.cells;
         if is_change {
-            self.cells = Arc::new(cells);
-            self.touch();
+            let before = std::mem::replace(&mut self.cells, Arc::new(cells));
+            if self.overwrite_changed(&before) {
+                self.touch();
+            }
         }
         is_change
     }
@@ -164,8 +174,12 @@ impl Chunk {
 mod tests {
     use super::*;
 
+    fn empty(cell_bytes: usize) -> Arc<EmptyCell> {
+        Arc::new(EmptyCell { cell: vec![0; cell_bytes], stored_bits: vec![0xFF; cell_bytes] })
+    }
+
     fn chunk(state: ChunkState) -> Chunk {
-        let shape = ChunkShape { size: 2, depth: 1, cell_bytes: 2 };
+        let shape = ChunkShape { size: 2, depth: 1, cell_bytes: 2, empty: empty(2) };
         Chunk::new(ChunkPos::default(), shape, vec![0; 8], state)
     }
 
@@ -211,7 +225,7 @@ mod tests {
     fn a_save_shares_the_cells_and_a_change_copies_them() {
         let mut chunk = chunk(ChunkState::Clean);
         chunk.set(0, 0, &[1, 2]).unwrap();
-        let saving = chunk.shared_cells();
+        let saving = chunk.saved_cells();
         assert_eq!(saving.as_ptr(), chunk.cells().as_ptr());
         chunk.set(1, 1, &[3, 4]).unwrap();
         assert_eq!(
@@ -226,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_cube_has_its_cells_layer_by_layer() {
-        let shape = ChunkShape { size: 2, depth: 2, cell_bytes: 1 };
+        let shape = ChunkShape { size: 2, depth: 2, cell_bytes: 1, empty: empty(1) };
         let mut cube = Chunk::new(ChunkPos::default(), shape, vec![0; 8], ChunkState::Clean);
         assert!(cube.set_3d(1, 0, 1, &[7]).unwrap());
         assert_eq!(cube.cells(), [0, 0, 0, 0, 0, 7, 0, 0]);
