@@ -4,8 +4,8 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::event::{EntityEvent, Event};
 use bevy_ecs::message::Message;
 use bonfire::Error;
-use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChangeReason, ChunkPhase};
+use bonfire_chunks::{BodyId, ChunkPos};
 
 /// A change of a chunk's phase. Observers of the chunk's entity receive it, and global observers. Systems read it as a message.
 #[derive(EntityEvent, Message, Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct PopulateChunk {
     pub seed: u64,
 }
 
-/// A problem of the stream of chunks. Nothing is lost.
+/// A problem of the stream of chunks. Nothing is lost, except where it says so.
 #[derive(Event, Message, Clone, Debug)]
 #[non_exhaustive]
 pub enum ChunkProblem {
@@ -67,6 +67,22 @@ pub enum ChunkProblem {
         pos: ChunkPos,
         /// The bits of the stable id.
         stable_id: u64,
+    },
+    /// Bodies of a chunk cannot be read, or lie elsewhere than their chunk says. The next save of bodies there leaves them out.
+    BodyLost {
+        /// The chunk.
+        pos: ChunkPos,
+        /// The number of bodies.
+        count: u32,
+        /// The reason.
+        error: Error,
+    },
+    /// A body has the id of another one that is in the world. It waits, disabled and unsaved, until the other one is gone.
+    DuplicateBody {
+        /// The chunk that it is in.
+        pos: ChunkPos,
+        /// The id.
+        id: BodyId,
     },
     /// An entity has stopped at the edge of what is loaded, because the chunk there has failed, or because the game wants it so.
     Stopped {

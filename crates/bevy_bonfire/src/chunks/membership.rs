@@ -18,6 +18,7 @@ use bevy_transform::components::Transform;
 use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChunkPhase, ChunkStream};
 
+use super::body::{self, BodyWaits, PixelBody};
 use super::changes::RowList;
 use super::components::{AnchoredTo, InChunk, InDimension, Roaming, Streamed, WaitsForChunk};
 use super::event::ChunkProblem;
@@ -32,7 +33,8 @@ use crate::selection::is_in_tree;
 /// The chunk that an entity is in. `None`: its place is no number, or in a dimension that there is not.
 pub(super) fn place_of(world: &World, live: &LiveChunks, entity: Entity) -> Option<ChunkPos> {
     let entity = world.get_entity(entity).ok()?;
-    if let Some(anchor) = entity.get::<AnchoredTo>() {
+    // A body is where it is drawn.
+    if let Some(anchor) = entity.get::<AnchoredTo>().filter(|_| !entity.contains::<PixelBody>()) {
         return Some(anchor.pos());
     }
     let dimension = entity.get::<InDimension>().map_or(0, |dimension| dimension.0);
@@ -68,6 +70,7 @@ fn release(world: &mut World, live: &mut LiveChunks) {
         wake(world, live, entity);
         world.entity_mut(entity).remove::<InChunk>();
         note(live, pos);
+        body::place::release(world, live, entity);
     }
 }
 
@@ -96,14 +99,20 @@ fn moved(world: &mut World, live: &mut LiveChunks) -> Vec<Entity> {
     }
     type Told = (With<InChunk>, Or<(Changed<AnchoredTo>, Changed<InDimension>)>);
     found.extend(world.query_filtered::<Entity, Told>().iter(world));
-    type Member<'w> =
-        (&'w InChunk, &'w Transform, Option<&'w AnchoredTo>, Option<&'w InDimension>, Has<ChildOf>);
+    type Member<'w> = (
+        &'w InChunk,
+        &'w Transform,
+        Option<&'w AnchoredTo>,
+        Option<&'w InDimension>,
+        Has<ChildOf>,
+        Has<PixelBody>,
+    );
     let mut members = world.query_filtered::<Member<'_>, Allow<Disabled>>();
     found.retain(|entity| {
-        let Ok((member, place, anchor, dimension, has_parent)) = members.get(world, *entity) else {
+        let Ok((member, place, anchor, dimension, has_parent, is_body)) = members.get(world, *entity) else {
             return false;
         };
-        let pos = match anchor {
+        let pos = match anchor.filter(|_| !is_body) {
             Some(anchor) => Some(anchor.pos()),
             None => {
                 let dimension = dimension.map_or(0, |dimension| dimension.0);
@@ -143,6 +152,9 @@ fn enter(world: &mut World, live: &mut LiveChunks, entity: Entity, pos: ChunkPos
         return false;
     }
     wake(world, live, entity);
+    if world.get::<PixelBody>(entity).is_some() && !body::place::enter(world, live, entity, pos) {
+        return false;
+    }
     for entity in family(world, entity) {
         if let Some(from) = world.get::<InChunk>(entity).map(|member| member.pos) {
             note(live, from);
@@ -251,7 +263,10 @@ fn wake(world: &mut World, live: &mut LiveChunks, entity: Entity) {
     if let Ok(mut entity) = world.get_entity_mut(entity)
         && entity.contains::<WaitsForChunk>()
     {
-        entity.remove::<(WaitsForChunk, Disabled)>();
+        match entity.contains::<BodyWaits>() {
+            true => entity.remove::<WaitsForChunk>(),
+            false => entity.remove::<(WaitsForChunk, Disabled)>(),
+        };
     }
 }
 
@@ -352,6 +367,8 @@ pub(super) fn register(world: &mut World) {
         let id = world.register_component::<super::components::ChunkResidents>();
         registry.ignore(id);
         let id = world.register_component::<super::components::WaitsForGround>();
+        registry.ignore(id);
+        let id = world.register_component::<PixelBody>();
         registry.ignore(id);
     });
 }

@@ -9,6 +9,7 @@
 //! | keep a place loaded | [`Chunks::add_ticket`]; saved with the game: [`Chunks::add_named_ticket`] |
 //! | let entities belong to chunks | [`Streamed`]; exceptions are [`Roaming`] and [`AnchoredTo`] |
 //! | generate entities once | [`ChunkStreamPlugin::populate`], [`PopulateChunk`] |
+//! | let things made of cells fall, roll and break | [`PixelBody`], [`BodyChanged`] |
 //! | read and change cells | [`ChunkCells`] on the entity of a chunk |
 //! | follow the life of a chunk | [`ChunkLife`], [`ChunkChanged`] |
 //! | wait for collision or a mesh | [`ChunkStreamPlugin::vote`], [`Chunks::agree`] |
@@ -24,9 +25,11 @@
 //! | `state`, `tickets` | the stream, and what is known of live chunks; tickets that are saved |
 //! | `step`, `focus`, `membership` | the steps of a frame |
 //! | `streamed_world`, `changes` | what the stream does to the world; what has changed |
+//! | `body` | pixel bodies |
 //! | `keeper` | one moment for slots and chunks |
 //! | `diagnostics` | numbers for Bevy's diagnostics |
 
+mod body;
 mod changes;
 mod components;
 #[cfg(feature = "diagnostics")]
@@ -48,10 +51,11 @@ pub use bonfire_chunks::stream::{
     WindowPicture,
 };
 pub use bonfire_chunks::{
-    Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, CommitReport, Dimension, Generator, Layer, Layers,
-    Persistence, WorldShape,
+    Body, BodyId, Chunk, ChunkOptions, ChunkPos, ChunkRect, ChunkWorld, CommitReport, Dimension, Generator,
+    Layer, Layers, Persistence, WorldShape,
 };
 
+pub use self::body::{BodyChange, BodyChanged, PixelBody};
 pub use self::components::{
     AnchoredTo, ChunkAt, ChunkCells, ChunkFocus, ChunkLife, ChunkResidents, InChunk, InDimension, Roaming,
     Streamed, WaitsForGround,

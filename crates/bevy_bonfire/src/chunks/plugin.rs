@@ -11,6 +11,7 @@ use bevy_ecs::system::Res;
 use bonfire_chunks::stream::{ChunkStream, ChunkVote, SlotPins, StreamOptions};
 use bonfire_chunks::{ChunkRect, ChunkWorker, ChunkWorld};
 
+use super::body::{BodyChanged, BodyKey, BodyWaits};
 use super::components::{AnchoredTo, InDimension, Roaming, Streamed, WaitsForChunk};
 use super::event::{ChunkChanged, ChunkProblem};
 use super::keeper::ChunkMoments;
@@ -156,7 +157,7 @@ impl Plugin for ChunkStreamPlugin {
     fn build(&self, app: &mut App) {
         app.persist::<Streamed>().persist::<Roaming>().persist::<AnchoredTo>().persist::<InDimension>();
         app.persist_resource::<NamedTickets>().init_resource::<NamedTickets>();
-        app.persist::<WaitsForChunk>();
+        app.persist::<WaitsForChunk>().persist::<BodyKey>().persist::<BodyWaits>();
         incidental(app);
         membership::register(app.world_mut());
         let pins = Arc::new(SlotPins::new(self.world.clone()));
@@ -176,6 +177,7 @@ impl Plugin for ChunkStreamPlugin {
             kept_for: Default::default(),
             ended_visits: Vec::new(),
             news: Vec::new(),
+            bodies: Default::default(),
             grid: ChunkGrid { cell_size: self.cell_size, dimensions: dimensions(&self.world) },
             at_edge: self.at_edge,
             populates: self.populates,
@@ -194,7 +196,7 @@ impl Plugin for ChunkStreamPlugin {
             autosave: self.autosave,
             times: StreamTimes::default(),
         });
-        app.add_message::<ChunkChanged>().add_message::<ChunkProblem>();
+        app.add_message::<ChunkChanged>().add_message::<ChunkProblem>().add_message::<BodyChanged>();
         app.configure_sets(Last, ChunkSystems.before(SaveSystems));
         app.add_systems(Last, step::run.in_set(ChunkSystems));
         match app.world_mut().get_resource_mut::<Saves>() {
@@ -220,6 +222,8 @@ fn incidental(app: &mut App) {
             world.register_component::<AnchoredTo>(),
             world.register_component::<InDimension>(),
             world.register_component::<WaitsForChunk>(),
+            world.register_component::<BodyKey>(),
+            world.register_component::<BodyWaits>(),
         ];
         for number in marks.into_iter().filter_map(|id| registry.number(id)).collect::<Vec<_>>() {
             registry.entries[number].incidental = true;

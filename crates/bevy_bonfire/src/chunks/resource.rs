@@ -60,7 +60,9 @@ pub(super) enum ChunkRequest {
     Retry(ChunkPos),
     Pause(bool),
     Enable(bool),
+    Together(ChunkPos, ChunkPos),
     Save(Promise<CommitReport>),
+    SaveCells(Promise<CommitReport>),
     Pin(String, Vec<u8>, Promise<CommitReport>),
     SaveTo(PathBuf, Promise<CommitReport>),
     ReturnTo(String, Promise<()>),
@@ -231,6 +233,19 @@ impl Chunks {
     /// with slots calls `commands.save(..)`, which includes this.
     pub fn save(&mut self) -> Handle<CommitReport> {
         self.request(ChunkRequest::Save)
+    }
+
+    /// Saves the cells of every chunk that has changed, and neither entities nor bodies: these stay in the file as they are. It is for
+    /// editors that change the ground under a game. What bodies and ground have exchanged since the last [`save`](Self::save)
+    /// may be doubled or missing after a crash.
+    pub fn save_cells(&mut self) -> Handle<CommitReport> {
+        self.request(ChunkRequest::SaveCells)
+    }
+
+    /// Notes that the game has moved something from one chunk to another, such as sand that falls over the border. Both are saved
+    /// in one step from now on, so that a crash neither doubles nor loses it. Entities and bodies need no such call.
+    pub fn save_together(&mut self, one: impl Into<ChunkPos>, other: impl Into<ChunkPos>) {
+        self.requests.push(ChunkRequest::Together(one.into(), other.into()));
     }
 
     /// Saves every chunk that has changed, and gives the moment a name: see [`ChunkWorld::pin`].

@@ -12,6 +12,8 @@ use bonfire_chunks::ChunkPos;
 use bonfire_chunks::stream::{ChunkStream, PhaseChange, SlotPins};
 use bonfire_store::Handle;
 
+use super::body::BodyChanged;
+use super::body::table::LiveBodies;
 use super::event::ChunkProblem;
 use super::focus::Track;
 use super::plugin::AtEdge;
@@ -25,6 +27,7 @@ pub(super) type PreparedChunk = PreparedLoad<'static>;
 pub(super) enum News {
     Phase(PhaseChange),
     Problem(ChunkProblem),
+    Body(BodyChanged),
 }
 
 /// A chunk of the window.
@@ -33,6 +36,8 @@ pub(super) struct LiveChunk {
     pub(super) entity: Entity,
     /// Entities have come or gone since the last capture.
     pub(super) is_changed: bool,
+    /// Bodies have come, gone or changed since the last capture.
+    pub(super) has_changed_bodies: bool,
     /// The state of its entities at the last capture or load. Values with a later tick differ from it.
     pub(super) saved: SavedMark,
 }
@@ -78,6 +83,7 @@ pub(super) struct LiveChunks {
     /// Chunks that entities have waited for, and do not wait for any more.
     pub(super) ended_visits: Vec<ChunkPos>,
     pub(super) news: Vec<News>,
+    pub(super) bodies: LiveBodies,
     pub(super) grid: ChunkGrid,
     pub(super) at_edge: AtEdge,
     /// True if the game generates entities.

@@ -13,13 +13,14 @@ use bevy_platform::time::Instant;
 use bonfire_chunks::stream::PhaseChange;
 use bonfire_chunks::{ChunkRect, ChunkWorker};
 
+use super::body::BodyChanged;
 use super::components::{ChunkLife, WaitsForGround};
 use super::event::{ChunkChanged, ChunkProblem};
 use super::resource::{ChunkRequest, Chunks, KnownChunk};
 use super::state::{News, StreamState, StreamTimes};
 use super::streamed_world::BevyWorld;
 use super::tickets::NamedTickets;
-use super::{focus, keeper, membership, tickets};
+use super::{body, focus, keeper, membership, tickets};
 use crate::registry::SaveRegistry;
 
 /// How long the app waits for chunks when it exits.
@@ -46,7 +47,9 @@ pub(super) fn run(world: &mut World) {
         let begin = Instant::now();
         keeper::end_undo(state);
         focus::update(world, state);
+        body::shape::update(world, state);
         membership::update(world, state);
+        body::place::update(world, state);
         let moved = begin.elapsed();
         for request in requests.into_iter().flatten() {
             answer(world, state, request);
@@ -58,6 +61,7 @@ pub(super) fn run(world: &mut World) {
         if let Err(error) = updated {
             state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
         }
+        body::place::draw(world, &mut state.stream, &mut state.live);
         autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };
@@ -100,6 +104,8 @@ fn answer(world: &mut World, state: &mut StreamState, request: ChunkRequest) {
         ChunkRequest::Pause(false) => stream.resume(),
         ChunkRequest::Enable(true) => stream.enable(),
         ChunkRequest::Enable(false) => stream.disable(),
+        ChunkRequest::Together(one, other) => stream.exchanged(one, other),
+        ChunkRequest::SaveCells(promise) => stream.save_cells_for(&mut here, promise),
         ChunkRequest::Save(promise) => stream.save_for(&mut here, None, promise),
         ChunkRequest::Pin(name, metadata, promise) => {
             stream.save_for(&mut here, Some((name, metadata)), promise);
@@ -165,6 +171,12 @@ fn tell(world: &mut World) {
     for news in news.into_iter().flatten() {
         match news {
             News::Phase(change) => tell_phase(world, change),
+            News::Body(changed) => {
+                if let Some(mut changes) = world.get_resource_mut::<Messages<BodyChanged>>() {
+                    changes.write(changed.clone());
+                }
+                world.trigger(changed);
+            }
             News::Problem(problem) => {
                 if let Some(mut problems) = world.get_resource_mut::<Messages<ChunkProblem>>() {
                     problems.write(problem.clone());

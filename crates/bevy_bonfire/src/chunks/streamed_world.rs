@@ -9,12 +9,12 @@ use bevy_ecs::relationship::RelationshipHookMode;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result, Snapshot};
 use bonfire_chunks::stream::{ChunkPhase, Decoder, StreamEvent, StreamedWorld};
-use bonfire_chunks::{Chunk, ChunkPos, ChunkRevision};
+use bonfire_chunks::{Body, Chunk, ChunkPos, ChunkRevision, DecodedBodies};
 
 use super::components::{ChunkAt, ChunkCells, ChunkLife, ChunkResidents, InChunk};
 use super::event::{ChunkProblem, PopulateChunk};
 use super::state::{LiveChunk, LiveChunks, News, PreparedChunk, SavedMark, Waiting};
-use super::{changes, membership};
+use super::{body, changes, membership};
 use crate::capture::{CaptureAdditions, CaptureInput, Epoch, Sharing, capture};
 use crate::load::{LoadMode, LoadOptions, PreparedLoad};
 use crate::pending::IdReserve;
@@ -37,8 +37,13 @@ impl BevyWorld<'_> {
         residents.map(|residents| residents.iter().collect()).unwrap_or_default()
     }
 
+    /// Cells along an edge of a chunk.
+    pub(super) fn chunk_size(&self, pos: ChunkPos) -> u32 {
+        self.live.grid.dimensions.get(&pos.dimension).map_or(1, |dimension| dimension.chunk_size)
+    }
+
     /// Lets entities that came with a chunk belong to it. The hook of the relationship would queue a command for each of them.
-    fn move_in(&mut self, chunk: Entity, pos: ChunkPos, come: Vec<Entity>) {
+    pub(super) fn move_in(&mut self, chunk: Entity, pos: ChunkPos, come: Vec<Entity>) {
         for &entity in &come {
             let mut entity = self.world.entity_mut(entity);
             entity.insert_with_relationship_hook_mode(InChunk { chunk, pos }, RelationshipHookMode::Skip);
@@ -52,7 +57,7 @@ impl BevyWorld<'_> {
     }
 
     /// Notes that the entities of a chunk are what its save has.
-    fn mark_saved(&mut self, pos: ChunkPos) {
+    pub(super) fn mark_saved(&mut self, pos: ChunkPos) {
         let residents = self.residents(pos);
         let mark = SavedMark {
             tick: self.world.change_tick(),
@@ -120,6 +125,9 @@ impl StreamedWorld for BevyWorld<'_> {
             return Err(Error::misuse("the game has despawned the entity of this chunk"));
         }
         let mut is_other = false;
+        if let Some(live) = self.live.chunks.get_mut(&pos) {
+            live.has_changed_bodies = false;
+        }
         match entities {
             Some(prepared) => {
                 let loaded = prepared.commit_part(self.world)?;
@@ -139,6 +147,16 @@ impl StreamedWorld for BevyWorld<'_> {
         if let Some(live) = self.live.chunks.get_mut(&pos) {
             live.is_changed = is_other;
         }
+        self.live.bodies.arrived.push(pos);
+        Ok(())
+    }
+
+    fn has_bodies(&self) -> bool {
+        true
+    }
+
+    fn spawn_bodies(&mut self, pos: ChunkPos, bodies: DecodedBodies) -> Result<()> {
+        body::save::spawn(self, pos, bodies);
         Ok(())
     }
 
@@ -160,7 +178,7 @@ impl StreamedWorld for BevyWorld<'_> {
     }
 
     fn is_changed(&mut self, pos: ChunkPos) -> bool {
-        changes::is_changed(self, pos)
+        changes::is_changed(self, pos) || body::save::is_changed(self, pos)
     }
 
     fn capture(&mut self, chunks: &[ChunkPos]) -> Result<Vec<(ChunkPos, Snapshot)>> {
@@ -189,7 +207,12 @@ impl StreamedWorld for BevyWorld<'_> {
         Ok(captured)
     }
 
+    fn capture_bodies(&mut self, chunks: &[ChunkPos]) -> Vec<(ChunkPos, Vec<Body>)> {
+        body::save::capture(self, chunks)
+    }
+
     fn remove(&mut self, pos: ChunkPos) {
+        body::place::leave(self.world, self.live, pos);
         let residents = self.residents(pos);
         for entity in &residents {
             if let Some(Waiting { target, .. }) = self.live.waiting.remove(entity) {
@@ -212,7 +235,10 @@ impl StreamedWorld for BevyWorld<'_> {
                     let entity = self.spawn_chunk(change.pos);
                     let tick = self.world.change_tick();
                     let saved = SavedMark { tick, epoch: Epoch::of(self.world), shape: 0 };
-                    self.live.chunks.insert(change.pos, LiveChunk { entity, is_changed: false, saved });
+                    self.live.chunks.insert(
+                        change.pos,
+                        LiveChunk { entity, is_changed: false, has_changed_bodies: false, saved },
+                    );
                 }
                 self.live.news.push(News::Phase(change));
             }

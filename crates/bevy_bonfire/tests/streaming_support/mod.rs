@@ -45,7 +45,20 @@ pub fn options() -> ChunkOptions {
     ChunkOptions::new(layers).chunk_size(SIZE as u16).seed(77).generator(generator)
 }
 
+/// Chunks of air above, and of stone (1) below.
+pub fn air_and_stone() -> ChunkOptions {
+    let layers = Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+    let generator = |_: &WorldShape<'_>, pos: ChunkPos, cells: &mut [u8]| {
+        cells.fill(u8::from(pos.y < 0));
+    };
+    ChunkOptions::new(layers).chunk_size(SIZE as u16).seed(77).generator(generator)
+}
+
 pub fn open<D: Disk + Clone + 'static>(disk: &D) -> ChunkWorld {
+    open_with(disk, options)
+}
+
+pub fn open_with<D: Disk + Clone + 'static>(disk: &D, options: fn() -> ChunkOptions) -> ChunkWorld {
     // A thread of a game that has ended may still finish its work.
     let begin = std::time::Instant::now();
     loop {
@@ -69,6 +82,7 @@ pub struct Game<D = FaultyDisk<MemoryDisk>> {
     pub disk: D,
     pub slots: Option<Slots>,
     configure: Configure,
+    options: fn() -> ChunkOptions,
     problems: Arc<Mutex<Vec<ChunkProblem>>>,
 }
 
@@ -86,6 +100,11 @@ impl Game {
         Self::start(FaultyDisk::new(MemoryDisk::new()), None, configure)
     }
 
+    /// A game in a world of air and stone.
+    pub fn in_air() -> Self {
+        Self::start_in(FaultyDisk::new(MemoryDisk::new()), None, |plugin| plugin, air_and_stone)
+    }
+
     pub fn with_slots(slots: Slots) -> Self {
         Self::start(FaultyDisk::new(MemoryDisk::new()), Some(slots), |plugin| plugin)
     }
@@ -93,11 +112,21 @@ impl Game {
 
 impl<D: Disk + Clone + 'static> Game<D> {
     pub fn start(disk: D, slots: Option<Slots>, configure: Configure) -> Self {
+        Self::start_in(disk, slots, configure, options)
+    }
+
+    /// A game whose world has these options.
+    pub fn start_in(
+        disk: D,
+        slots: Option<Slots>,
+        configure: Configure,
+        options: fn() -> ChunkOptions,
+    ) -> Self {
         let mut app = App::new();
         if let Some(slots) = &slots {
             app.add_plugins(BonfirePlugin::new().slots(slots.clone()).autosave(Autosave::off()));
         }
-        app.add_plugins(configure(ChunkStreamPlugin::new(open(&disk))));
+        app.add_plugins(configure(ChunkStreamPlugin::new(open_with(&disk, options))));
         app.persist::<Creature>().persist::<Owner>();
         app.add_observer(|chunk: On<PopulateChunk>, mut commands: Commands| {
             let id = u64::from((chunk.pos.x + 1000).unsigned_abs()) << 32
@@ -109,14 +138,14 @@ impl<D: Disk + Clone + 'static> Game<D> {
         let told = problems.clone();
         app.add_observer(move |problem: On<ChunkProblem>| told.lock().unwrap().push(problem.clone()));
         app.finish();
-        Self { harness: StreamHarness::new(app), disk, slots, configure, problems }
+        Self { harness: StreamHarness::new(app), disk, slots, configure, options, problems }
     }
 
     /// Ends the game as a crash does, and starts it again. What was not durable is gone with it.
     pub fn restart(self) -> Self {
-        let Self { harness, disk, slots, configure, .. } = self;
+        let Self { harness, disk, slots, configure, options, .. } = self;
         drop(harness);
-        Self::start(disk, slots, configure)
+        Self::start_in(disk, slots, configure, options)
     }
 
     pub fn world(&mut self) -> &mut World {

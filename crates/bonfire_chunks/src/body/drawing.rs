@@ -10,19 +10,19 @@ use crate::{Chunk, ChunkPos, ChunkRect};
 
 /// The chunks that bodies are drawn into.
 pub trait Canvas {
-    /// Returns a chunk that is in the world. `None`: it is not there, so nothing is drawn.
-    fn chunk_mut(&mut self, pos: ChunkPos) -> Option<&mut Chunk>;
+    /// Calls `draw` with a chunk, if it is in the world. It returns true if it has changed a cell.
+    fn draw_in(&mut self, pos: ChunkPos, draw: &mut dyn FnMut(&mut Chunk) -> bool);
 }
 
 impl<S: std::hash::BuildHasher> Canvas for std::collections::HashMap<ChunkPos, Chunk, S> {
-    fn chunk_mut(&mut self, pos: ChunkPos) -> Option<&mut Chunk> {
-        self.get_mut(&pos)
+    fn draw_in(&mut self, pos: ChunkPos, draw: &mut dyn FnMut(&mut Chunk) -> bool) {
+        self.get_mut(&pos).map(draw);
     }
 }
 
 impl Canvas for std::collections::BTreeMap<ChunkPos, Chunk> {
-    fn chunk_mut(&mut self, pos: ChunkPos) -> Option<&mut Chunk> {
-        self.get_mut(&pos)
+    fn draw_in(&mut self, pos: ChunkPos, draw: &mut dyn FnMut(&mut Chunk) -> bool) {
+        self.get_mut(&pos).map(draw);
     }
 }
 
@@ -75,28 +75,35 @@ impl BodyDrawing {
         let mut chunks = Vec::new();
         let Some(bounds) = Bounds::of(body) else { return Ok(Self { chunks }) };
         let Some(rect) = bounds.chunks(dimension, chunk_size) else { return Ok(Self { chunks }) };
+        let mut result = Ok(());
         for pos in rect.iter() {
-            let Some(chunk) = canvas.chunk_mut(pos) else { continue };
-            let mut cells = Vec::new();
-            for (at, world) in bounds.cells_in(pos, chunk_size) {
-                let Some(of) = body.cell_at([world[0] as f64 + 0.5, world[1] as f64 + 0.5]) else { continue };
-                // A body and its chunk are in memory, so the numbers fit.
-                let start = (of[1] as usize * body.width as usize + of[0] as usize) * cell_bytes;
-                if chunk.draw(at[0], at[1], &body.cells[start..start + cell_bytes])? {
-                    cells.push(DrawnCell { at, of });
+            canvas.draw_in(pos, &mut |chunk| {
+                let mut cells = Vec::new();
+                for (at, world) in bounds.cells_in(pos, chunk_size) {
+                    let middle = world.map(|along| along as f64 + 0.5);
+                    let Some(of) = body.cell_at(middle) else { continue };
+                    // A body and its chunk are in memory, so the numbers fit.
+                    let start = (of[1] as usize * body.width as usize + of[0] as usize) * cell_bytes;
+                    match chunk.draw(at[0], at[1], &body.cells[start..start + cell_bytes]) {
+                        Ok(true) => cells.push(DrawnCell { at, of }),
+                        Ok(false) => {}
+                        Err(error) => result = Err(error),
+                    }
                 }
-            }
-            chunks.push(DrawnPart { pos, cells });
+                let is_seen = !cells.is_empty();
+                chunks.push(DrawnPart { pos, cells });
+                is_seen
+            });
         }
-        Ok(Self { chunks })
+        result.map(|()| Self { chunks })
     }
 
     /// Takes the body away. Cells that the game has changed stay as they are.
     pub fn erase(self, canvas: &mut impl Canvas) {
         for DrawnPart { pos, cells } in self.chunks {
-            if let Some(chunk) = canvas.chunk_mut(pos) {
-                cells.iter().for_each(|cell| _ = chunk.erase(cell.at[0], cell.at[1]));
-            }
+            canvas.draw_in(pos, &mut |chunk| {
+                cells.iter().filter(|cell| chunk.erase(cell.at[0], cell.at[1])).count() > 0
+            });
         }
     }
 

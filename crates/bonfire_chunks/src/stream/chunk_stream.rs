@@ -10,7 +10,7 @@ use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
 use super::{ChunkPhase, Focus, StreamOptions, StreamStatus};
 use crate::position::PosMap;
-use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
+use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld, DecodedBodies};
 
 /// One of those that vote before a chunk is active: collision, a mesh. See [`ChunkStream::add_vote`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub struct ChunkVote(u8);
 pub(super) struct LoadedChunk<P> {
     pub(super) chunk: Chunk,
     pub(super) entities: Option<P>,
+    pub(super) bodies: DecodedBodies,
 }
 
 /// Follows a load. The thread puts the chunk there, or why it cannot be read, and the stream takes it. An error of the handle
@@ -32,6 +33,7 @@ pub(super) enum State<P> {
     /// `None` for entities: none were ever saved.
     Staged {
         entities: Option<P>,
+        bodies: DecodedBodies,
         votes: u64,
     },
     Active,
@@ -216,6 +218,24 @@ impl<P: Send + 'static> ChunkStream<P> {
     /// Ends a visit that is not needed any more.
     pub fn end_visit(&mut self, pos: impl Into<ChunkPos>) {
         self.window.end_visit(pos.into());
+    }
+
+    /// Keeps a chunk loaded because something reaches into it, such as a body of the chunk beside it. It ends with as many calls of
+    /// [`let_loose`](Self::let_loose). Unlike a ticket, it is no reason to hold further chunks: see
+    /// [`is_kept`](Self::is_kept).
+    pub fn hold(&mut self, pos: impl Into<ChunkPos>) {
+        self.window.hold(pos.into());
+    }
+
+    /// Ends a [`hold`](Self::hold).
+    pub fn let_loose(&mut self, pos: impl Into<ChunkPos>) {
+        self.window.let_loose(pos.into());
+    }
+
+    /// Returns true if a focus or a ticket keeps a chunk loaded. What lives in other chunks holds nothing: otherwise one body after
+    /// the other would load the whole world.
+    pub fn is_kept(&self, pos: impl Into<ChunkPos>) -> bool {
+        self.window.keeps_itself(pos.into())
     }
 
     /// Adds one that votes before a chunk is active: a chunk stays [`Staged`](ChunkPhase::Staged) until

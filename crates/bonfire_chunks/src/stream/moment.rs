@@ -15,7 +15,7 @@ use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
 use super::saving::{Batch, Pin};
-use super::update::changed;
+use super::update::{SavedParts, changed};
 use super::{ChangeReason, ChunkPhase, ChunkStream, StreamedWorld};
 use crate::{ChunkPos, ChunkWorker, CommitHandle, CommitReport};
 
@@ -101,6 +101,18 @@ impl<P: Send + 'static> ChunkStream<P> {
         handle
     }
 
+    /// Saves the cells of every chunk that has changed, and neither entities nor bodies: these stay in the file as they are. It
+    /// is for editors that change the ground under a game. What bodies and ground have exchanged since the last save of everything
+    /// may be doubled or missing after a crash.
+    pub fn save_cells_for<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        promise: Promise<CommitReport>,
+    ) {
+        let batch = self.collect_all(world, SavedParts::Cells);
+        self.add_moment(world, batch, None, promise);
+    }
+
     /// Saves every chunk that has changed, and gives the moment a name: see [`ChunkWorld::pin`](crate::ChunkWorld::pin). Chunks that
     /// are not in the window are part of it, too.
     pub fn pin<W: StreamedWorld<Prepared = P>>(
@@ -121,9 +133,19 @@ impl<P: Send + 'static> ChunkStream<P> {
         pin: Option<(String, Vec<u8>)>,
         promise: Promise<CommitReport>,
     ) {
-        match self.collect_all(world) {
+        let batch = self.collect_all(world, SavedParts::All);
+        self.add_moment(world, batch, pin.map(|(name, metadata)| Pin { name, metadata }), promise);
+    }
+
+    fn add_moment<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        batch: Result<Batch>,
+        pin: Option<Pin>,
+        promise: Promise<CommitReport>,
+    ) {
+        match batch {
             Ok(batch) => {
-                let pin = pin.map(|(name, metadata)| Pin { name, metadata });
                 self.saving.add_moment(&self.worker, batch, pin, promise);
                 self.finish_saves(world);
             }
@@ -150,7 +172,11 @@ impl<P: Send + 'static> ChunkStream<P> {
         let _ = self.worker.save_to_for(path, self.worker.world().edit(), promise);
     }
 
-    fn collect_all<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W) -> Result<Batch> {
+    fn collect_all<W: StreamedWorld<Prepared = P>>(
+        &mut self,
+        world: &mut W,
+        parts: SavedParts,
+    ) -> Result<Batch> {
         if !self.is_enabled {
             return Err(Error::misuse("saving is disabled: call `enable` first"));
         }
@@ -160,7 +186,7 @@ impl<P: Send + 'static> ChunkStream<P> {
             ));
         }
         let chunks: Vec<ChunkPos> = self.chunks.keys().copied().collect();
-        let mut batch = self.collect(world, &chunks)?;
+        let mut batch = self.collect(world, &chunks, parts)?;
         batch.unsaved.iter_mut().for_each(|(_, unsaved)| unsaved.chunk = None);
         Ok(batch)
     }

@@ -12,7 +12,9 @@ use bonfire::{Error, Snapshot};
 use bonfire_store::engine::Promise;
 
 use crate::position::PosMap;
-use crate::{Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit};
+use crate::{
+    Body, Chunk, ChunkPos, ChunkRevision, ChunkWorker, ChunkWorld, CommitHandle, CommitReport, Edit,
+};
 
 /// Between two tries of an edit that has failed.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -37,19 +39,23 @@ pub(super) struct UnsavedChunk {
     pub(super) chunk: Option<Chunk>,
     /// Captured entities, also of a chunk in the world: it may leave without another capture.
     pub(super) entities: Option<Snapshot>,
+    /// Captured bodies, likewise.
+    pub(super) bodies: Option<Vec<Body>>,
     /// The save that makes it durable.
     number: u64,
 }
 
 impl UnsavedChunk {
     pub(super) fn is_empty(&self) -> bool {
-        self.chunk.is_none() && self.entities.is_none()
+        self.chunk.is_none() && self.entities.is_none() && self.bodies.is_none()
     }
 
     /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> u64 {
         let cells = self.chunk.as_ref().map_or(0, |chunk| chunk.cells().len());
-        cells as u64 + self.entities.as_ref().map_or(0, |entities| entities.entity_count() as u64 * 64)
+        let bodies = self.bodies.iter().flatten().map(|body| body.cells.len() as u64).sum::<u64>();
+        let entities = self.entities.as_ref().map_or(0, |entities| entities.entity_count() as u64 * 64);
+        cells as u64 + bodies + entities
     }
 }
 
@@ -113,6 +119,7 @@ impl Saving {
             let known = self.unsaved.entry(pos).or_default();
             known.chunk = newer.chunk.or(known.chunk.take());
             known.entities = newer.entities.or(known.entities.take());
+            known.bodies = newer.bodies.or(known.bodies.take());
             known.number = number;
         }
     }

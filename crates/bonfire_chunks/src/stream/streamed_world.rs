@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bonfire::{Result, Snapshot};
 
 use super::StreamEvent;
-use crate::{Chunk, ChunkPos, ChunkRevision};
+use crate::{Body, Chunk, ChunkPos, ChunkRevision, DecodedBodies};
 
 /// Decodes the entities of a chunk on a reading thread.
 pub type Decoder<P> = Arc<dyn Fn(ChunkPos, Snapshot) -> Result<P> + Send + Sync>;
@@ -28,6 +28,19 @@ pub trait StreamedWorld {
     /// an error the chunk has [failed](super::ChunkPhase::Failed), and the world has nothing of it.
     fn activate(&mut self, pos: ChunkPos, entities: Option<Self::Prepared>) -> Result<()>;
 
+    /// Returns true if the world has bodies. Otherwise they stay in the file as they are.
+    fn has_bodies(&self) -> bool {
+        false
+    }
+
+    /// Spawns the bodies of a chunk, right after [`activate`](Self::activate). Those that could not be read are told of, and gone with
+    /// the next save of bodies there. After an error the chunk has [failed](super::ChunkPhase::Failed), and the world has nothing of
+    /// it.
+    fn spawn_bodies(&mut self, pos: ChunkPos, bodies: DecodedBodies) -> Result<()> {
+        let _ = (pos, bodies);
+        Ok(())
+    }
+
     /// Moves the entities into a chunk that wait for it, and returns the chunks that they come from. It is called for an
     /// active chunk with a [visit](super::ChunkStream::visit), right after [`activate`](Self::activate) if it was loaded for that.
     fn admit(&mut self, pos: ChunkPos) -> Vec<ChunkPos> {
@@ -41,14 +54,21 @@ pub trait StreamedWorld {
     /// Tells a chunk that some of its cells are durable, if it is staged or active: see [`Chunk::saved`].
     fn saved(&mut self, pos: ChunkPos, revision: ChunkRevision);
 
-    /// Returns true if the entities of an active chunk differ from those that were loaded or captured last.
+    /// Returns true if the entities or bodies of an active chunk differ from those that were loaded or captured last.
     fn is_changed(&mut self, pos: ChunkPos) -> bool;
 
-    /// Captures the entities of those of the active chunks for which [`is_changed`](Self::is_changed) is true, and takes them as
-    /// captured. An error changes nothing.
+    /// Captures the entities of those of the active chunks in which they have changed, and takes them as captured. An error changes
+    /// nothing.
     fn capture(&mut self, chunks: &[ChunkPos]) -> Result<Vec<(ChunkPos, Snapshot)>>;
 
-    /// Takes a chunk with all of its entities out of the world.
+    /// Returns all bodies of those of the active chunks whose bodies have changed, and takes them as captured. It comes after
+    /// [`capture`](Self::capture), and cannot fail.
+    fn capture_bodies(&mut self, chunks: &[ChunkPos]) -> Vec<(ChunkPos, Vec<Body>)> {
+        let _ = chunks;
+        Vec::new()
+    }
+
+    /// Takes a chunk with all of its entities and bodies out of the world.
     fn remove(&mut self, pos: ChunkPos);
 
     /// Hears what happens.

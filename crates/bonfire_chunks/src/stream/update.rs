@@ -21,7 +21,7 @@ use super::chunk_stream::{LoadSlot, LoadedChunk, State, WindowChunk};
 use super::saving::{Batch, SaveNews, UnsavedChunk};
 use super::window::Urgency;
 use super::{ChangeReason, ChunkPhase, ChunkStream, Decoder, PhaseChange, StreamEvent, StreamedWorld};
-use crate::{Chunk, ChunkPos, ChunkState, ChunkWorld, Edit, Priority};
+use crate::{Body, Chunk, ChunkPos, ChunkState, ChunkWorld, DecodedBodies, Edit, Priority};
 
 impl<P: Send + 'static> ChunkStream<P> {
     /// Does what is to be done in this frame, for about so long. At least one chunk comes and one leaves, so that it goes on
@@ -158,9 +158,9 @@ impl<P: Send + 'static> ChunkStream<P> {
                 loaded.unwrap_or_else(|| Err(Error::cancelled("the chunk was taken already")))
             });
             let (state, reason) = match loaded {
-                Ok(LoadedChunk { chunk, entities }) => {
+                Ok(LoadedChunk { chunk, entities, bodies }) => {
                     world.stage(chunk);
-                    (State::Staged { entities, votes: 0 }, ChangeReason::Ready)
+                    (State::Staged { entities, bodies, votes: 0 }, ChangeReason::Ready)
                 }
                 // The worker has ended, and another one takes its place: the turn of the chunk comes again.
                 Err(error) if error.is_cancelled() => (State::Queued, ChangeReason::Error(error)),
@@ -189,7 +189,7 @@ impl<P: Send + 'static> ChunkStream<P> {
                 break;
             }
             let is_visit = self.window.is_visited_only(pos);
-            let Some(WindowChunk { state: State::Staged { entities, votes }, .. }) =
+            let Some(WindowChunk { state: State::Staged { entities, bodies, votes }, .. }) =
                 self.chunks.get_mut(&pos)
             else {
                 continue;
@@ -198,9 +198,12 @@ impl<P: Send + 'static> ChunkStream<P> {
                 continue;
             }
             is_first = false;
-            let entities = entities.take();
+            let (entities, bodies) = (entities.take(), std::mem::take(bodies));
             self.staged.remove(&(urgency, pos));
-            let activated = clock.step(|| world.activate(pos, entities));
+            let activated = clock.step(|| {
+                world.activate(pos, entities)?;
+                if world.has_bodies() { world.spawn_bodies(pos, bodies) } else { Ok(()) }
+            });
             let (state, reason) = match activated {
                 Ok(()) if is_visit => (State::Active, ChangeReason::Visit),
                 Ok(()) => (State::Active, ChangeReason::Ready),
@@ -242,7 +245,7 @@ impl<P: Send + 'static> ChunkStream<P> {
         let decoder = world.decoder()?;
         while self.loading.len() < self.options.loads_in_flight {
             let Some((urgency, pos)) = self.queued.pop_first() else { break };
-            let load = self.request_load(pos, urgency, &decoder);
+            let load = self.request_load(pos, urgency, &decoder, world.has_bodies());
             let refusal = load.result().and_then(Result::err).filter(Error::is_limit);
             if refusal.is_some() && self.worker.can_read() {
                 // Too many loads wait with the worker.
@@ -256,7 +259,13 @@ impl<P: Send + 'static> ChunkStream<P> {
         Ok(())
     }
 
-    fn request_load(&self, pos: ChunkPos, urgency: Urgency, decoder: &Decoder<P>) -> LoadSlot<P> {
+    fn request_load(
+        &self,
+        pos: ChunkPos,
+        urgency: Urgency,
+        decoder: &Decoder<P>,
+        has_bodies: bool,
+    ) -> LoadSlot<P> {
         let priority = match urgency {
             _ if urgency.is_near() => Priority::High,
             _ if urgency.is_ahead() => Priority::Low,
@@ -264,14 +273,20 @@ impl<P: Send + 'static> ChunkStream<P> {
         };
         // What is not durable yet is newer than what the file has.
         let unsaved = self.saving.unsaved(pos);
-        let (kept_chunk, kept_entities) =
-            unsaved.map_or((None, None), |newer| (newer.chunk.clone(), newer.entities.clone()));
+        let kept_chunk = unsaved.and_then(|newer| newer.chunk.clone());
+        let kept_entities = unsaved.and_then(|newer| newer.entities.clone());
+        let kept_bodies = unsaved.and_then(|newer| newer.bodies.clone());
         let decoder = decoder.clone();
         let read = move |world: &ChunkWorld, pos: ChunkPos| {
-            let (chunk, stored) = world.at_one_moment(pos, || {
+            let (chunk, stored, bodies) = world.at_one_moment(pos, || {
                 let chunk = kept_chunk.as_ref().map_or_else(|| world.load(pos), |chunk| Ok(chunk.clone()))?;
                 let stored = if kept_entities.is_none() { world.read_entities(pos)? } else { None };
-                Ok((chunk, stored))
+                let bodies = match &kept_bodies {
+                    _ if !has_bodies => DecodedBodies::default(),
+                    Some(bodies) => DecodedBodies { bodies: bodies.clone(), lost: Vec::new() },
+                    None => world.read_body_list(pos)?,
+                };
+                Ok((chunk, stored, bodies))
             })?;
             let decode = || {
                 let stored = stored.map(|bytes| Snapshot::open(&bytes)).transpose()?;
@@ -279,7 +294,7 @@ impl<P: Send + 'static> ChunkStream<P> {
             };
             let entities =
                 decode().map_err(|error| error.in_field(format_args!("entities of chunk {pos}")))?;
-            Ok(LoadedChunk { chunk, entities })
+            Ok(LoadedChunk { chunk, entities, bodies })
         };
         self.worker
             .load_with(pos, priority, move |world, pos| Ok(Arc::new(Mutex::new(Some(read(world, pos))))))
@@ -310,7 +325,7 @@ impl<P: Send + 'static> ChunkStream<P> {
     /// Takes chunks out of the world. What has changed is on its way to the file, or in memory until it is.
     fn depart<W: StreamedWorld<Prepared = P>>(&mut self, world: &mut W, leaving: &[ChunkPos]) {
         let together = self.exchange_group(leaving);
-        let mut batch = match self.collect(world, &together) {
+        let mut batch = match self.collect(world, &together, SavedParts::All) {
             Ok(batch) => batch,
             Err(error) => {
                 tracing::error!(%error, "the entities of a chunk could not be captured, so it stays");
@@ -322,8 +337,12 @@ impl<P: Send + 'static> ChunkStream<P> {
                 return;
             }
         };
-        for (_, unsaved) in batch.unsaved.iter_mut().filter(|(pos, _)| !leaving.contains(pos)) {
-            unsaved.chunk = None;
+        for (pos, unsaved) in &mut batch.unsaved {
+            match &mut unsaved.chunk {
+                // Its bodies come back by themselves.
+                Some(chunk) if leaving.contains(pos) => chunk.erase_all(),
+                other => *other = None,
+            }
         }
         self.saving.add(batch);
         for pos in leaving {
@@ -348,9 +367,15 @@ impl<P: Send + 'static> ChunkStream<P> {
         &mut self,
         world: &mut W,
         chunks: &[ChunkPos],
+        parts: SavedParts,
     ) -> Result<Batch> {
-        let active: Vec<ChunkPos> = chunks.iter().copied().filter(|pos| self.is_active(*pos)).collect();
-        let mut captured: BTreeMap<ChunkPos, Snapshot> = world.capture(&active)?.into_iter().collect();
+        let mut captured: BTreeMap<ChunkPos, Snapshot> = BTreeMap::new();
+        let mut bodies: BTreeMap<ChunkPos, Vec<Body>> = BTreeMap::new();
+        if parts == SavedParts::All {
+            let active: Vec<ChunkPos> = chunks.iter().copied().filter(|pos| self.is_active(*pos)).collect();
+            captured.extend(world.capture(&active)?);
+            bodies.extend(world.capture_bodies(&active));
+        }
         let mut edit: Edit = self.worker.world().edit();
         let mut batch = Batch::default();
         for pos in chunks {
@@ -359,12 +384,18 @@ impl<P: Send + 'static> ChunkStream<P> {
                 edit.put_captured(*pos, entities.clone());
                 unsaved.entities = Some(entities);
             }
+            if let Some(bodies) = bodies.remove(pos) {
+                edit.put_bodies(*pos, bodies.clone());
+                unsaved.bodies = Some(bodies);
+            }
             if let Some(chunk) = world.chunk(*pos).filter(|chunk| chunk.state() == ChunkState::Dirty) {
                 edit.put_chunk(chunk);
                 batch.revisions.push((*pos, chunk.revision()));
                 unsaved.chunk = Some(Chunk::clone(chunk));
             }
-            if let Some(chunk) = self.chunks.get_mut(pos) {
+            if let Some(chunk) = self.chunks.get_mut(pos)
+                && parts == SavedParts::All
+            {
                 chunk.exchanged.clear();
             }
             batch.unsaved.push((*pos, unsaved));
@@ -385,6 +416,14 @@ impl<P: Send + 'static> ChunkStream<P> {
         (self.queued, self.staged, self.loading, self.leaving) = Default::default();
         self.window.change();
     }
+}
+
+/// The parts of chunks that a save has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SavedParts {
+    All,
+    /// Entities and bodies stay in the file as they are.
+    Cells,
 }
 
 /// The event of a chunk that has changed its phase.

@@ -146,6 +146,8 @@ pub(super) struct Window {
     tickets: BTreeMap<ChunkPos, u32>,
     /// Chunks that are wanted for a moment, so that somebody can enter them.
     visits: BTreeSet<ChunkPos>,
+    /// Chunks that something reaches into from another chunk, and how many do.
+    holds: BTreeMap<ChunkPos, u32>,
     kept: Vec<ChunkRect>,
     is_changed: bool,
 }
@@ -196,6 +198,21 @@ impl Window {
         self.visits.iter().copied()
     }
 
+    pub(super) fn hold(&mut self, pos: ChunkPos) {
+        let holds = self.holds.entry(pos).or_default();
+        *holds += 1;
+        self.is_changed |= *holds == 1;
+    }
+
+    pub(super) fn let_loose(&mut self, pos: ChunkPos) {
+        let Some(holds) = self.holds.get_mut(&pos) else { return };
+        *holds -= 1;
+        if *holds == 0 {
+            self.holds.remove(&pos);
+            self.is_changed = true;
+        }
+    }
+
     /// Returns true once after each change.
     pub(super) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
@@ -229,7 +246,7 @@ impl Window {
                 self.kept.push(focus.load_reach.around(focus.chunk_ahead(), deep));
             }
         }
-        for pos in self.tickets.keys().chain(&self.visits) {
+        for pos in self.tickets.keys().chain(&self.visits).chain(self.holds.keys()) {
             want(*pos, Urgency::TICKET);
         }
         wanted
@@ -237,14 +254,17 @@ impl Window {
 
     /// Returns true if a chunk that is loaded stays.
     pub(super) fn keeps(&self, pos: ChunkPos) -> bool {
-        let is_near = || self.kept.iter().any(|rect| rect.contains(pos));
-        self.tickets.contains_key(&pos) || self.visits.contains(&pos) || is_near()
+        self.visits.contains(&pos) || self.holds.contains_key(&pos) || self.keeps_itself(pos)
+    }
+
+    /// Returns true if a focus or a ticket keeps a chunk.
+    pub(super) fn keeps_itself(&self, pos: ChunkPos) -> bool {
+        self.tickets.contains_key(&pos) || self.kept.iter().any(|rect| rect.contains(pos))
     }
 
     /// Returns true if a chunk is wanted for nothing but a visit.
     pub(super) fn is_visited_only(&self, pos: ChunkPos) -> bool {
-        let is_near = || self.kept.iter().any(|rect| rect.contains(pos));
-        self.visits.contains(&pos) && !self.tickets.contains_key(&pos) && !is_near()
+        self.visits.contains(&pos) && !self.holds.contains_key(&pos) && !self.keeps_itself(pos)
     }
 }
 
@@ -309,6 +329,21 @@ mod tests {
         assert!(window.is_visited_only(pos) && window.keeps(pos));
         window.end_visit(pos);
         assert!(wanted(&mut window).is_empty() && !window.keeps(pos));
+    }
+
+    #[test]
+    fn a_chunk_that_is_held_stays_and_nothing_else_wants_it() {
+        let mut window = Window::default();
+        let pos = ChunkPos::new(9, 9);
+        window.hold(pos);
+        window.hold(pos);
+        assert!(window.take_change() && wanted(&mut window).contains_key(&pos));
+        assert!(window.keeps(pos) && !window.keeps_itself(pos));
+        window.let_loose(pos);
+        assert!(!window.take_change() && window.keeps(pos));
+        window.let_loose(pos);
+        window.let_loose(pos);
+        assert!(window.take_change() && !window.keeps(pos) && wanted(&mut window).is_empty());
     }
 
     #[test]
