@@ -107,10 +107,15 @@ fn take_overwritten(world: &mut World, stream: &mut ChunkStream<PreparedChunk>, 
                 losers.push((*entity, body.id, lost));
             }
         }
-        for (entity, id, lost) in losers {
+        for (entity, id, mut lost) in losers {
             exchange(stream, live, entity, pos);
             let Some(mut body) = world.get_mut::<PixelBody>(entity) else { continue };
-            lost.iter().for_each(|[x, y]| _ = body.remove_cell(*x, *y));
+            // The game may have removed them already, and a cell may be drawn twice.
+            lost.retain(|[x, y]| body.remove_cell(*x, *y));
+            body.is_reshaped = true;
+            if lost.is_empty() {
+                continue;
+            }
             live.news.push(News::Body(BodyChanged { entity, id, change: BodyChange::LostCells(lost) }));
         }
     }
