@@ -31,18 +31,23 @@ const CLOCK: u64 = 1 << 40;
 /// A body as the model has it: what a save has, too.
 #[derive(Clone, Debug, PartialEq)]
 struct Known {
-    position: [f32; 2],
-    rotation: f32,
+    pose: Pose,
+    /// The place that it rolled to when it was seen last. If that is not loaded, it may have come there since.
+    rolled_to: Pose,
     /// Solid cells alone.
     cells: Vec<([u32; 2], u8)>,
 }
+
+/// Position and rotation.
+type Pose = ([f32; 2], f32);
 
 impl Known {
     fn of(body: &Body) -> Self {
         let all = (0..body.height).flat_map(|y| (0..body.width).map(move |x| [x, y]));
         let solid = all.filter(|[x, y]| body.solid(*x, *y));
         let value = |[x, y]: [u32; 2]| ([x, y], body.cells[(y * body.width + x) as usize]);
-        Self { position: body.position, rotation: body.rotation, cells: solid.map(value).collect() }
+        let pose = (body.position, body.rotation);
+        Self { pose, rolled_to: pose, cells: solid.map(value).collect() }
     }
 }
 
@@ -102,6 +107,16 @@ fn bodies(game: &mut Game<CrashDisk>) -> Vec<(Entity, Body)> {
         query.iter(game.harness.app.world()).map(|(entity, body)| (entity, Body::clone(body))).collect();
     all.sort_by_key(|(_, body)| body.id);
     all
+}
+
+/// All bodies of the world and of the file.
+fn all_bodies(game: &mut Game<CrashDisk>) -> Vec<Body> {
+    game.settle();
+    let live: Vec<Body> = bodies(game).into_iter().map(|(_, body)| body).collect();
+    let world = game.chunks().world().clone();
+    let active: BTreeSet<ChunkPos> = game.chunks().phases().map(|(pos, _)| pos).collect();
+    let stored = world.chunks_with_bodies(ChunkRect::ALL).into_iter().filter(|pos| !active.contains(pos));
+    live.into_iter().chain(stored.flat_map(|pos| world.read_bodies(pos).unwrap())).collect()
 }
 
 impl<'t> Life<'t> {
@@ -174,26 +189,7 @@ impl<'t> Life<'t> {
                     assert_eq!(known.cells.len() + lost.len(), before, "it had what it has lost");
                     self.tally.lost += lost.len();
                 }
-                BodyChange::Broke(come) => {
-                    let before = self.model.bodies[&id].cells.len();
-                    let mut parts = 0;
-                    for part in come.into_iter().chain([entity]) {
-                        let body = Body::clone(self.game.world().get::<PixelBody>(part).unwrap());
-                        parts += body.solid_cells();
-                        let known = Known::of(&body);
-                        let materials = |known: &Known| -> BTreeSet<u8> {
-                            known.cells.iter().map(|(_, value)| *value).collect()
-                        };
-                        assert!(materials(&known).is_subset(&materials(&self.model.bodies[&id])));
-                        if part != entity {
-                            assert!(self.model.bodies.insert(body.id, known).is_none(), "ids are new");
-                        }
-                    }
-                    let rest = Known::of(self.game.world().get::<PixelBody>(entity).unwrap());
-                    self.model.bodies.insert(id, rest);
-                    assert_eq!(parts, before, "no cell is lost or doubled when a body breaks");
-                    self.tally.broken += 1;
-                }
+                BodyChange::Broke(come) => self.hear_broken(entity, id, &come),
                 BodyChange::Gone => {
                     assert!(self.model.bodies.remove(&id).unwrap().cells.is_empty());
                     self.tally.gone += 1;
@@ -201,6 +197,29 @@ impl<'t> Life<'t> {
                 other => panic!("{other:?}"),
             }
         }
+        self.follow();
+    }
+
+    fn hear_broken(&mut self, entity: Entity, id: BodyId, come: &[Entity]) {
+        let world = self.game.world();
+        let parts =
+            come.iter().chain([&entity]).map(|part| world.get::<PixelBody>(*part).map(|b| Body::clone(b)));
+        // Chunks may have left in the same frame.
+        let parts = parts.collect::<Option<Vec<Body>>>().unwrap_or_else(|| {
+            let is_part = |body: &Body| body.id == id || !self.model.bodies.contains_key(&body.id);
+            all_bodies(&mut self.game).into_iter().filter(is_part).collect()
+        });
+        let before = self.model.bodies.remove(&id).unwrap();
+        let materials = |known: &Known| known.cells.iter().map(|(_, value)| *value).collect::<BTreeSet<u8>>();
+        let mut count = 0;
+        for body in parts {
+            let known = Known::of(&body);
+            count += known.cells.len();
+            assert!(materials(&known).is_subset(&materials(&before)));
+            assert!(self.model.bodies.insert(body.id, known).is_none(), "ids are new");
+        }
+        assert_eq!(count, before.cells.len(), "no cell is lost or doubled when a body breaks");
+        self.tally.broken += 1;
     }
 
     fn settle(&mut self) {
@@ -222,19 +241,14 @@ impl<'t> Life<'t> {
         let known = match self.game.world().get::<PixelBody>(entity) {
             Some(body) => (body.id().unwrap(), Known::of(body)),
             // Its chunk has left in this frame.
-            None => self.newest_in_file(),
+            None => {
+                let mut all = all_bodies(&mut self.game).into_iter();
+                let new =
+                    all.find(|body| !self.model.bodies.contains_key(&body.id)).expect("it is somewhere");
+                (new.id, Known::of(&new))
+            }
         };
         assert!(self.model.bodies.insert(known.0, known.1).is_none());
-    }
-
-    fn newest_in_file(&mut self) -> (BodyId, Known) {
-        self.settle();
-        let world = self.game.chunks().world().clone();
-        let places = world.chunks_with_bodies(ChunkRect::ALL).into_iter();
-        let all = places.flat_map(|pos| world.read_bodies(pos).unwrap());
-        let new =
-            all.map(|body| (body.id, Known::of(&body))).find(|(id, _)| !self.model.bodies.contains_key(id));
-        new.expect("a body is in the world or in the file")
     }
 
     fn roll(&mut self) {
@@ -250,6 +264,8 @@ impl<'t> Life<'t> {
         let mut place = self.game.world().get_mut::<Transform>(entity).unwrap();
         (place.translation.x, place.translation.y) = (to[0], to[1]);
         place.rotate_z(0.3);
+        let to = ([place.translation.x, place.translation.y], 2.0 * place.rotation.z.atan2(place.rotation.w));
+        self.model.bodies.get_mut(&body.id).unwrap().rolled_to = to;
         self.frame();
     }
 
@@ -344,10 +360,7 @@ impl<'t> Life<'t> {
         self.game.world().get_mut::<Creature>(clock).unwrap().food = self.step as f32;
         let save = self.game.world().resource_mut::<Saves>().save("quick");
         self.frame();
-        // A body at the edge of what is loaded is saved where it was drawn.
-        let mut model = self.model.clone();
-        self.follow(&mut model);
-        self.saved.insert(self.step, model);
+        self.saved.insert(self.step, self.model.clone());
         if self.random.chance(50) {
             let handle = save.clone();
             self.game.harness.until(move |_| handle.is_complete());
@@ -359,10 +372,12 @@ impl<'t> Life<'t> {
     }
 
     /// Takes over where the bodies are that are in the world.
-    fn follow(&mut self, model: &mut Model) {
+    fn follow(&mut self) {
         for (_, body) in bodies(&mut self.game) {
-            let known = model.bodies.get_mut(&body.id).unwrap();
-            (known.position, known.rotation) = (body.position, body.rotation);
+            // One whose chunk has left in the frame of its spawn is added later.
+            if let Some(known) = self.model.bodies.get_mut(&body.id) {
+                known.pose = (body.position, body.rotation);
+            }
         }
     }
 
@@ -387,19 +402,9 @@ impl<'t> Life<'t> {
         check(&mut self.game, &self.model, &when, true);
     }
 
-    /// Compares everything, with bodies that have arrived where they rolled to.
     fn check_now(&mut self, when: &str) {
         self.settle();
-        let mut model = self.model.clone();
-        self.follow(&mut model);
-        // Those that are not loaded were saved at their places: the file says where.
-        let world = self.game.chunks().world().clone();
-        let live: BTreeSet<BodyId> = bodies(&mut self.game).into_iter().map(|(_, body)| body.id).collect();
-        for (id, known) in model.bodies.iter_mut().filter(|(id, _)| !live.contains(id)) {
-            let body = world.read_body(*id).unwrap().unwrap_or_else(|| panic!("{when}: body {id} is lost"));
-            (known.position, known.rotation) = (body.position, body.rotation);
-        }
-        check(&mut self.game, &model, when, false);
+        check(&mut self.game, &self.model, when, false);
     }
 }
 
@@ -425,6 +430,13 @@ fn check(game: &mut Game<CrashDisk>, model: &Model, when: &str, is_fresh: bool) 
         for body in world.read_bodies(pos).unwrap() {
             let id = body.id;
             assert!(found.insert(id, Known::of(&body)).is_none(), "{when}: body {id} is in {pos}, too");
+        }
+    }
+    for (id, known) in &model.bodies {
+        if let Some(there) = found.get_mut(id) {
+            let is_where_it_was = there.pose == known.pose || there.pose == known.rolled_to;
+            assert!(is_where_it_was, "{when}: body {id} is at {:?}, and not {known:?}", there.pose);
+            (there.pose, there.rolled_to) = (known.pose, known.rolled_to);
         }
     }
     assert_eq!(found, model.bodies, "{when}:\n{:?}", game.problems());

@@ -152,7 +152,7 @@ pub enum BodyChange {
     /// The game has changed what the body had drawn in a chunk, so these cells of the body are gone.
     LostCells(Vec<[u32; 2]>),
     /// It has fallen apart. The largest part is still this body, and these new bodies are the others. They have a `Transform`,
-    /// and are [`Streamed`](super::Streamed) if this one is.
+    /// and are [`Streamed`](super::Streamed) if this one is. Their chunk may have left in the same frame, with them.
     Broke(Vec<Entity>),
     /// Its last cell is gone, and so is the entity.
     Gone,
