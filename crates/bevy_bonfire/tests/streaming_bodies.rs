@@ -188,10 +188,14 @@ fn terrain_is_never_drawn_over() {
     assert_eq!(game.only_body().1.solid_cells(), 16, "the body is whole, and hidden there");
     game.dig([0, 0], [4, 4], 0);
     game.frame();
-    let (body, _) = game.only_body();
-    game.place(body, [5.0, 4.0]);
+    assert_eq!(game.drawn(), square([4, 4]), "it shows as soon as the terrain is gone");
+    let front = game.only_body().0;
+    game.body(Streamed, [6.0, 4.0]);
     game.frame();
-    assert_eq!(game.drawn(), square([5, 4]));
+    assert_eq!(game.drawn().len(), 24);
+    game.place(front, [-4.0, 4.0]);
+    game.frame();
+    assert_eq!(game.drawn().len(), 32, "a body shows as soon as another one is out of the way");
 }
 
 #[test]

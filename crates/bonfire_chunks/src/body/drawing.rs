@@ -51,6 +51,7 @@ impl Canvas for std::collections::BTreeMap<ChunkPos, Chunk> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyDrawing {
     chunks: Vec<DrawnPart>,
+    hidden: usize,
 }
 
 /// The part of a drawing that is in one chunk.
@@ -72,10 +73,9 @@ impl BodyDrawing {
     /// Draws a body at its position, into the chunks that are there. `dimension` and `chunk_size` are those of the chunks.
     pub fn draw(body: &Body, dimension: u32, chunk_size: u32, canvas: &mut impl Canvas) -> Result<Self> {
         let cell_bytes = body.cell_bytes()?;
-        let mut chunks = Vec::new();
-        let Some(bounds) = Bounds::of(body) else { return Ok(Self { chunks }) };
-        let Some(rect) = bounds.chunks(dimension, chunk_size) else { return Ok(Self { chunks }) };
-        let mut result = Ok(());
+        let Some(bounds) = Bounds::of(body) else { return Ok(Self::default()) };
+        let Some(rect) = bounds.chunks(dimension, chunk_size) else { return Ok(Self::default()) };
+        let (mut chunks, mut hidden, mut result) = (Vec::new(), 0, Ok(()));
         for pos in rect.iter() {
             canvas.draw_in(pos, &mut |chunk| {
                 let mut cells = Vec::new();
@@ -86,7 +86,7 @@ impl BodyDrawing {
                     let start = (of[1] as usize * body.width as usize + of[0] as usize) * cell_bytes;
                     match chunk.draw(at[0], at[1], &body.cells[start..start + cell_bytes]) {
                         Ok(true) => cells.push(DrawnCell { at, of }),
-                        Ok(false) => {}
+                        Ok(false) => hidden += 1,
                         Err(error) => result = Err(error),
                     }
                 }
@@ -95,7 +95,7 @@ impl BodyDrawing {
                 is_seen
             });
         }
-        result.map(|()| Self { chunks })
+        result.map(|()| Self { chunks, hidden })
     }
 
     /// Takes the body away. Cells that the game has changed stay as they are.
@@ -130,6 +130,11 @@ impl BodyDrawing {
     /// Returns the number of cells of the world that show the body.
     pub fn cells(&self) -> usize {
         self.chunks.iter().map(|part| part.cells.len()).sum()
+    }
+
+    /// Returns the number of cells of the world that would show the body if nothing else was there.
+    pub fn hidden_cells(&self) -> usize {
+        self.hidden
     }
 
     /// Returns the chunks that were there when the body was drawn, and that it touches.
@@ -272,7 +277,9 @@ mod tests {
         bar.position = [1.0, 1.0];
         let drawing = BodyDrawing::draw(&bar, 0, SIZE, &mut canvas).unwrap();
         assert_eq!(seen(&canvas), [(0, 0, 1), (0, 1, 2), (0, 2, 3)]);
-        assert_eq!(drawing.cells(), 3);
+        assert_eq!((drawing.cells(), drawing.hidden_cells()), (3, 0));
+        let behind = BodyDrawing::draw(&bar, 0, SIZE, &mut canvas).unwrap();
+        assert_eq!((behind.cells(), behind.hidden_cells()), (0, 3));
     }
 
     #[test]

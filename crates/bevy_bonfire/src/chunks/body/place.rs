@@ -1,5 +1,7 @@
 //! Where bodies are, how they are drawn, and the chunks that they hold.
 
+use std::collections::BTreeSet;
+
 use bevy_ecs::change_detection::{DetectChanges, Ref};
 use bevy_ecs::entity::Entity;
 use bevy_ecs::entity_disabling::Disabled;
@@ -8,12 +10,12 @@ use bevy_ecs::query::{Allow, Without};
 use bevy_ecs::world::World;
 use bevy_transform::components::Transform;
 use bonfire_chunks::stream::ChunkStream;
-use bonfire_chunks::{Body, BodyDrawing, ChunkPos};
+use bonfire_chunks::{Body, BodyDrawing, ChunkPos, ChunkRevision};
 
 use super::PixelBody;
 use super::table::{BevyCanvas, erase, note, register, set_waiting, unregister};
 use crate::capture::TickRange;
-use crate::chunks::components::{InChunk, Roaming, Streamed};
+use crate::chunks::components::{ChunkCells, InChunk, Roaming, Streamed};
 use crate::chunks::membership;
 use crate::chunks::state::{ChunkGrid, LiveChunks, PreparedChunk, StreamState};
 
@@ -153,8 +155,11 @@ pub(in crate::chunks) fn draw(
 ) {
     let arrived = std::mem::take(&mut live.bodies.arrived);
     let mut drawn = Vec::new();
+    let changed = changed_places(world, live);
     for (entity, body) in &mut live.bodies.all {
         body.needs_drawing |= arrived.iter().any(|pos| body.touched.contains(pos));
+        // What was in front of it may have gone.
+        body.needs_drawing |= body.behind.iter().any(|(pos, _)| changed.contains(pos));
         if body.needs_drawing && !body.is_duplicate {
             body.needs_drawing = false;
             drawn.push((*entity, std::mem::take(&mut body.drawing)));
@@ -169,6 +174,22 @@ pub(in crate::chunks) fn draw(
     for entity in entities {
         draw_one(world, stream, live, entity);
     }
+}
+
+/// Chunks of bodies with hidden cells, in which the ground has changed, or another body is drawn anew.
+fn changed_places(world: &World, live: &LiveChunks) -> BTreeSet<ChunkPos> {
+    let all = || live.bodies.all.values();
+    let is_other = |(pos, revision): &&(ChunkPos, ChunkRevision)| {
+        let chunk = live.chunks.get(pos).and_then(|chunk| world.get::<ChunkCells>(chunk.entity));
+        chunk.is_some_and(|chunk| chunk.revision() != *revision)
+    };
+    let mut changed: BTreeSet<ChunkPos> =
+        all().flat_map(|body| &body.behind).filter(is_other).map(|(pos, _)| *pos).collect();
+    if all().any(|body| !body.behind.is_empty()) {
+        let moving = all().filter(|body| body.needs_drawing);
+        changed.extend(moving.flat_map(|body| body.drawing.chunks()));
+    }
+    changed
 }
 
 fn draw_one(
@@ -190,6 +211,14 @@ fn draw_one(
     match BodyDrawing::draw(&body, dimension, size, &mut canvas) {
         Ok(drawing) => known.drawing = drawing,
         Err(error) => log::error!("a body cannot be drawn: {error}"),
+    }
+    known.behind.clear();
+    if known.drawing.hidden_cells() > 0 {
+        let revision = |pos: &ChunkPos| {
+            let chunk = world.get::<ChunkCells>(chunks.get(pos)?.entity)?;
+            Some((*pos, chunk.revision()))
+        };
+        known.behind.extend(known.touched.iter().filter_map(revision));
     }
     if std::mem::take(&mut known.is_new) && known.is_member {
         known.touched.iter().for_each(|pos| stream.exchanged(known.home, *pos));

@@ -8,7 +8,7 @@ use bevy_platform::collections::HashMap;
 use bevy_transform::components::Transform;
 use bonfire::{Error, Result};
 use bonfire_chunks::stream::ChunkStream;
-use bonfire_chunks::{BodyDrawing, BodyId, BodyIds, Canvas, Chunk, ChunkPos};
+use bonfire_chunks::{BodyDrawing, BodyId, BodyIds, Canvas, Chunk, ChunkPos, ChunkRevision};
 
 use super::{BodyKey, BodyWaits, PixelBody};
 use crate::chunks::components::{ChunkCells, WaitsForChunk};
@@ -29,6 +29,8 @@ pub(in crate::chunks) struct LiveBody {
     pub(super) drawing: BodyDrawing,
     /// The chunks that it reaches into, its home included.
     pub(super) touched: Vec<ChunkPos>,
+    /// Their cells when it was drawn, if some of its own were hidden.
+    pub(super) behind: Vec<(ChunkPos, ChunkRevision)>,
     /// Those of them that stay loaded for it.
     pub(super) held: Vec<ChunkPos>,
     pub(super) needs_drawing: bool,
@@ -153,6 +155,7 @@ pub(super) fn register(world: &mut World, live: &mut LiveChunks, entity: Entity,
         place: Transform::default(),
         drawing: BodyDrawing::default(),
         touched: Vec::new(),
+        behind: Vec::new(),
         held: Vec::new(),
         needs_drawing: true,
         is_new: true,
