@@ -15,7 +15,7 @@ use bevy_ecs::prelude::*;
 use bevy_ecs::query::Allow;
 use bevy_transform::components::Transform;
 use bonfire_chunks::{Body, ChunkRect};
-use bonfire_testkit::disk::FaultyDisk;
+use bonfire_testkit::disk::{Call, Fault, FaultyDisk, Plan, Repeat};
 use streaming_support::{Creature, EDGE, Game, SIZE, air_and_stone, at};
 
 const WOOD: u8 = 7;
@@ -334,6 +334,9 @@ fn a_body_over_a_border_keeps_what_it_touches_and_waits_until_it_is_there() {
     // It wakes where its chunk is kept, and all is gone when nothing is.
     game.move_to(player, [12.0, 4.0]);
     assert!(game.chunks().is_active((4, 0)) && !game.is_disabled(other));
+    game.move_to(player, [4.0, 4.0]);
+    assert!(!game.chunks().is_active((4, 0)) && game.is_disabled(other), "its ground has left");
+    game.move_to(player, [12.0, 4.0]);
     game.move_to(player, [12.0, 100.0 * EDGE]);
     assert_eq!(game.chunks().status().active, 9);
     assert!(game.bodies().is_empty() && game.drawn().is_empty());
@@ -399,6 +402,16 @@ fn a_duplicate_waits_until_the_other_one_is_gone() {
         "{problems:?}"
     );
     assert_eq!((game.bodies().len(), game.drawn().len()), (2, 16), "it waits, and is not drawn");
+    let neighbour = game.body(Streamed, [-4.0, 4.0]);
+    game.settle();
+    game.place(neighbour, [2.0, -4.0]);
+    game.place(neighbour, [2.0, 4.0]);
+    game.settle();
+    game.save_chunks();
+    let homes: Vec<ChunkPos> =
+        game.stored().into_iter().filter(|(_, body)| body.id == twin.id).map(|(pos, _)| pos).collect();
+    assert_eq!(homes, [(20, 0).into()], "the file has it once");
+    game.world().despawn(neighbour);
     game.world().despawn(second);
     game.settle();
     let (entity, body) = game.only_body();
@@ -479,7 +492,7 @@ fn an_unreadable_body_costs_itself_and_is_told_of() {
     let player = game.player([4.0, 4.0]);
     game.settle();
     for x in [2.0, 6.0] {
-        game.body(Streamed, [x, 2.0]);
+        game.body((Streamed, Creature { id: x as u64, food: 1.0 }), [x, 2.0]);
     }
     game.settle();
     game.move_to(player, [20.0 * EDGE, 4.0]);
@@ -497,7 +510,50 @@ fn an_unreadable_body_costs_itself_and_is_told_of() {
         problems.iter().any(|problem| matches!(problem, ChunkProblem::BodyLost { count: 1, .. })),
         "{problems:?}"
     );
-    assert_eq!(game.drawn().len(), 16);
+    assert_eq!((game.drawn().len(), game.count()), (16, 1), "nothing is left of the other one");
+}
+
+#[test]
+fn a_fragment_waits_until_its_chunk_is_there() {
+    let mut game = Game::in_air();
+    game.player([4.0, 4.0]);
+    game.settle();
+    game.world().resource_mut::<Chunks>().pause();
+    let mut body = crate_of_wood();
+    (0..4).for_each(|y| assert!(body.remove_cell(2, y)));
+    game.world().spawn((body, Streamed, at([15.0, 4.0])));
+    (0..5).for_each(|_| game.frame());
+    assert_eq!(game.only_body().1.solid_cells(), 12, "its last column would be in chunk 2");
+    game.world().resource_mut::<Chunks>().resume();
+    game.settle();
+    let mut sizes: Vec<usize> = game.bodies().iter().map(|(_, body)| body.solid_cells()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [4, 8]);
+}
+
+#[test]
+fn a_chunk_that_turns_back_brings_its_bodies_from_memory() {
+    let mut game = Game::in_air();
+    let player = game.player([4.0, 4.0]);
+    game.settle();
+    let body = game.body(Streamed, [4.0, 4.0]);
+    game.settle();
+    game.save_chunks();
+    game.place(body, [5.0, 5.0]);
+    game.dig([0, 0], [0, 0], 9);
+    game.settle();
+    let plan = Plan { fault: Fault::Full, nth: 1, of: Some(Call::Write), repeat: Repeat::Forever };
+    game.disk.fail(plan);
+    game.place(player, [20.0 * EDGE, 4.0]);
+    game.harness.until(|app| !app.world().resource::<Chunks>().is_active((0, 0)));
+    game.place(player, [4.0, 4.0]);
+    game.harness.until(|app| app.world().resource::<Chunks>().is_active((0, 0)));
+    game.frame();
+    assert_eq!(game.only_body().1.position, [5.0, 5.0]);
+    assert_eq!((game.drawn(), game.cell([0, 0], [0, 0])), (square([5, 5]), 9));
+    game.disk.heal();
+    game.settle();
+    assert_eq!(game.stored()[0].1.position, [5.0, 5.0]);
 }
 
 #[test]
