@@ -24,6 +24,7 @@
 //! | `state`, `tickets` | the stream, and what is known of live chunks; tickets that are saved |
 //! | `step`, `focus`, `membership` | the steps of a frame |
 //! | `streamed_world`, `changes` | what the stream does to the world; what has changed |
+//! | `in_chunk` | the relationship of residents |
 //! | `keeper` | one moment for slots and chunks |
 //! | `diagnostics` | numbers for Bevy's diagnostics |
 
@@ -34,6 +35,7 @@ mod diagnostics;
 mod event;
 mod focus;
 mod harness;
+mod in_chunk;
 mod keeper;
 mod membership;
 mod plugin;
