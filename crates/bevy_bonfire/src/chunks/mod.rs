@@ -24,7 +24,7 @@
 //! | `state`, `tickets` | the stream, and what is known of live chunks; tickets that are saved |
 //! | `step`, `focus`, `membership` | the steps of a frame |
 //! | `streamed_world`, `changes` | what the stream does to the world; what has changed |
-//! | `in_chunk` | the relationship of residents |
+//! | `in_chunk`, `remains` | the relationship of residents; the memory of activated chunks |
 //! | `keeper` | one moment for slots and chunks |
 //! | `diagnostics` | numbers for Bevy's diagnostics |
 
@@ -39,6 +39,7 @@ mod in_chunk;
 mod keeper;
 mod membership;
 mod plugin;
+mod remains;
 mod resource;
 mod state;
 mod step;

@@ -58,6 +58,9 @@ pub(super) fn run(world: &mut World) {
         if let Err(error) = updated {
             state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
         }
+        if !state.live.remains.is_empty() && state.stream.status().loading == 0 {
+            state.live.remains.free_in_frame();
+        }
         autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };

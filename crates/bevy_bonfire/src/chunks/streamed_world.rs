@@ -119,7 +119,9 @@ impl StreamedWorld for BevyWorld<'_> {
     fn decoder(&mut self) -> Result<Decoder<PreparedChunk>> {
         self.world.flush();
         let (registry, reserve) = (SaveRegistry::of(self.world)?, IdReserve::of(self.world)?);
+        let remains = self.live.remains.clone();
         Ok(Arc::new(move |_, snapshot| {
+            remains.free_before_decoding();
             let options = LoadOptions::new().mode(LoadMode::Merge).dangling(Dangling::default());
             PreparedLoad::new(snapshot, registry.clone(), &reserve, options, &|_, _, _| {})
         }))
@@ -145,6 +147,7 @@ impl StreamedWorld for BevyWorld<'_> {
                 let loaded = prepared.commit_part(self.world, &common)?;
                 is_other = self.refuse_duplicates(pos, &loaded);
                 self.move_in(member, loaded.entities);
+                self.live.remains.add(loaded.remains);
             }
             None if self.live.populates => {
                 self.populate(pos, chunk);

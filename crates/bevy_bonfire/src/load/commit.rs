@@ -32,20 +32,22 @@ use crate::selection::{self, Selection};
 use crate::stable_id::{StableId, StandIn};
 
 /// Staged entities that are in the world.
-pub(super) struct CommittedEntities {
+pub(super) struct CommittedEntities<'s> {
     pub(super) load: CommittedLoad,
     /// The new entities, in the order of the save.
     #[cfg_attr(not(feature = "chunks"), expect(dead_code, reason = "the load of a part returns them"))]
     pub(super) entities: Vec<Entity>,
+    /// The memory of their values, which were moved.
+    _pending: Vec<PendingArchetype<'s>>,
 }
 
 /// Applies staged entities to the world. All of their columns are decoded. Those that batches spawn get the common values.
-pub(super) fn commit(
+pub(super) fn commit<'s>(
     world: &mut World,
     load: &PreparedLoad<'_>,
-    entities: StagedEntities<'_>,
+    entities: StagedEntities<'s>,
     common: &[CommonValue<'_>],
-) -> Result<CommittedEntities> {
+) -> Result<CommittedEntities<'s>> {
     let registry = &*load.registry;
     let replaced = replaced(world, &load.mode)?;
     let StagedEntities { ids, map, staged, order, outside, .. } = entities;
@@ -83,7 +85,7 @@ pub(super) fn commit(
     replace(world, load, &outside, replaced, resources, &mut report);
     let (outside, respawned) = (outside.map, Vec::new());
     let load = CommittedLoad { map, outside, report, carry, respawned, unknown_order };
-    Ok(CommittedEntities { load, entities })
+    Ok(CommittedEntities { load, entities, _pending: pending })
 }
 
 /// Finds the entities that a load replaces.

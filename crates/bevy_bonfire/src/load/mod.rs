@@ -33,7 +33,7 @@ use bonfire_store::LoadSource;
 pub use self::event::{LoadFinished, LoadStarting, StartedOver};
 pub use self::options::{LoadMode, LoadOptions, Ticks};
 #[cfg(feature = "chunks")]
-pub(crate) use self::part::LoadedPart;
+pub(crate) use self::part::{LoadRemains, LoadedPart};
 pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
 pub use self::sliced_load::SlicedLoad;
 pub(crate) use self::spawn::reclaim;

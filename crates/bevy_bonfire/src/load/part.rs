@@ -4,6 +4,7 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result};
 
+use super::commit::CommittedEntities;
 use super::completion::complete_part;
 use super::prepare::PreparedLoad;
 use super::spawn::{CommonValue, reclaim};
@@ -14,6 +15,14 @@ pub(crate) struct LoadedPart {
     pub(crate) entities: Vec<Entity>,
     /// The stable ids of those that others have, too.
     pub(crate) duplicate_stable_ids: Vec<u64>,
+    pub(crate) remains: LoadRemains,
+}
+
+/// The memory that a load of a part has used. It belongs to the allocator of the thread that has prepared the load. To free it
+/// on another one takes longer than to spawn the entities, if both threads are busy: each waits for the other.
+pub(crate) struct LoadRemains {
+    _load: PreparedLoad<'static>,
+    _committed: CommittedEntities<'static>,
 }
 
 impl PreparedLoad<'static> {
@@ -30,7 +39,8 @@ impl PreparedLoad<'static> {
         let loaded = committed.map(|mut committed| {
             let entities = std::mem::take(&mut committed.entities);
             let duplicate_stable_ids = complete_part(world, &mut committed.load, &entities);
-            LoadedPart { entities, duplicate_stable_ids }
+            let remains = LoadRemains { _load: self, _committed: committed };
+            LoadedPart { entities, duplicate_stable_ids, remains }
         });
         reclaim(world);
         loaded

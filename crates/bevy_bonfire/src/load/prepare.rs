@@ -113,12 +113,12 @@ impl<'s> PreparedLoad<'s> {
     }
 
     /// Commits all entities of a load that is no restore.
-    pub(super) fn commit_staged(
+    pub(super) fn commit_staged<'e>(
         &self,
         world: &mut World,
-        entities: StagedEntities<'_>,
+        entities: StagedEntities<'e>,
         common: &[CommonValue<'_>],
-    ) -> Result<CommittedEntities> {
+    ) -> Result<CommittedEntities<'e>> {
         let mut entities = entities.settle(world, self)?;
         while entities.stage_next_deferred(world, self)? {}
         commit::commit(world, self, entities, common)
