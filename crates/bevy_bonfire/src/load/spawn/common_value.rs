@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use bevy_ecs::component::{Component, ComponentId, StorageType};
+#[cfg(feature = "chunks")]
+use bevy_ecs::component::Component;
+use bevy_ecs::component::{ComponentId, StorageType};
 #[cfg(feature = "chunks")]
 use bevy_ecs::world::World;
 
