@@ -106,7 +106,7 @@ fn an_imported_world_walks_from_end_to_end_and_is_what_it_was() {
             match options.clone().open(&path) {
                 // Threads of the game may still end.
                 Err(error) if error.is_conflict() && begin.elapsed().as_secs() < 20 => {
-                    std::thread::yield_now()
+                    std::thread::yield_now();
                 }
                 opened => break opened.unwrap(),
             }

@@ -124,11 +124,9 @@ pub(super) struct WaitsForChunk;
 pub struct InDimension(pub u32);
 
 /// The chunk that an entity belongs to. The plugin gives it to [`Streamed`] entities and keeps it up to date.
-#[derive(Component, Clone, Copy, Debug, PartialEq, Eq)]
-#[relationship(relationship_target = ChunkResidents)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InChunk {
     /// The entity of the chunk.
-    #[relationship]
     pub chunk: Entity,
     /// Its place.
     pub pos: ChunkPos,

@@ -26,6 +26,7 @@
 //! | `step`, `focus`, `membership` | the steps of a frame |
 //! | `streamed_world`, `changes` | what the stream does to the world; what has changed |
 //! | `body` | pixel bodies |
+//! | `in_chunk`, `remains` | the relationship of residents; the memory of activated chunks |
 //! | `keeper` | one moment for slots and chunks |
 //! | `diagnostics` | numbers for Bevy's diagnostics |
 
@@ -37,9 +38,11 @@ mod diagnostics;
 mod event;
 mod focus;
 mod harness;
+mod in_chunk;
 mod keeper;
 mod membership;
 mod plugin;
+mod remains;
 mod resource;
 mod state;
 mod step;

@@ -182,6 +182,7 @@ impl Plugin for ChunkStreamPlugin {
             at_edge: self.at_edge,
             populates: self.populates,
             has_adopted: false,
+            remains: Default::default(),
             looked: None,
         };
         app.insert_resource(Chunks::new(self.world.clone())).insert_resource(StreamState {

@@ -17,6 +17,7 @@ use super::body::table::LiveBodies;
 use super::event::ChunkProblem;
 use super::focus::Track;
 use super::plugin::AtEdge;
+use super::remains::Remains;
 use super::tickets::NamedTickets;
 use crate::load::PreparedLoad;
 
@@ -90,6 +91,8 @@ pub(super) struct LiveChunks {
     pub(super) populates: bool,
     /// Descendants were looked at in this frame.
     pub(super) has_adopted: bool,
+    /// The memory of activated chunks, which reading threads free.
+    pub(super) remains: Remains,
     /// Transforms with a later tick were not looked at.
     pub(super) looked: Option<Tick>,
 }

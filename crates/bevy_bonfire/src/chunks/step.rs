@@ -62,6 +62,9 @@ pub(super) fn run(world: &mut World) {
             state.live.news.push(News::Problem(ChunkProblem::RequestFailed(error)));
         }
         body::place::draw(world, &mut state.stream, &mut state.live);
+        if !state.live.remains.is_empty() && state.stream.status().loading == 0 {
+            state.live.remains.free_in_frame();
+        }
         autosave(world, state);
         exit(world, state);
         state.times = StreamTimes { membership: moved, update: begin.elapsed() - moved };

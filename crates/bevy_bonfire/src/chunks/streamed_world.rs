@@ -16,7 +16,7 @@ use super::event::{ChunkProblem, PopulateChunk};
 use super::state::{LiveChunk, LiveChunks, News, PreparedChunk, SavedMark, Waiting};
 use super::{body, changes, membership};
 use crate::capture::{CaptureAdditions, CaptureInput, Epoch, Sharing, capture};
-use crate::load::{LoadMode, LoadOptions, PreparedLoad};
+use crate::load::{CommonValue, LoadMode, LoadOptions, LoadedPart, PreparedLoad};
 use crate::pending::IdReserve;
 use crate::registry::SaveRegistry;
 use crate::stable_id::{StableId, StableIds};
@@ -42,17 +42,35 @@ impl BevyWorld<'_> {
         self.live.grid.dimensions.get(&pos.dimension).map_or(1, |dimension| dimension.chunk_size)
     }
 
-    /// Lets entities that came with a chunk belong to it. The hook of the relationship would queue a command for each of them.
-    pub(super) fn move_in(&mut self, chunk: Entity, pos: ChunkPos, come: Vec<Entity>) {
-        for &entity in &come {
-            let mut entity = self.world.entity_mut(entity);
-            entity.insert_with_relationship_hook_mode(InChunk { chunk, pos }, RelationshipHookMode::Skip);
+    /// Lets entities that came with a chunk belong to it. Most have the component from the batch that has spawned them. The hook
+    /// would queue a command for each of the others.
+    pub(super) fn move_in(&mut self, member: InChunk, mut come: Vec<Entity>) {
+        let mut others = Vec::new();
+        come.retain(|&entity| match self.world.get_entity(entity).map(|entity| entity.get::<InChunk>()) {
+            Ok(Some(found)) => *found == member,
+            Ok(None) => {
+                others.push(entity);
+                false
+            }
+            Err(_) => false,
+        });
+        self.add_residents(member.chunk, come);
+        for &entity in &others {
+            if let Ok(mut entity) = self.world.get_entity_mut(entity) {
+                entity.insert_with_relationship_hook_mode(member, RelationshipHookMode::Skip);
+            }
         }
-        let mut chunk = self.world.entity_mut(chunk);
+        // Observers of the game may have despawned or moved some.
+        others.retain(|entity| self.world.get::<InChunk>(*entity) == Some(&member));
+        self.add_residents(member.chunk, others);
+    }
+
+    fn add_residents(&mut self, chunk: Entity, entities: Vec<Entity>) {
+        let Ok(mut chunk) = self.world.get_entity_mut(chunk) else { return };
         match chunk.get_mut::<ChunkResidents>() {
-            Some(mut residents) => residents.add_all(come),
-            None if come.is_empty() => {}
-            None => _ = chunk.insert(ChunkResidents::of(come)),
+            _ if entities.is_empty() => {}
+            Some(mut residents) => residents.add_all(entities),
+            None => _ = chunk.insert(ChunkResidents::of(entities)),
         }
     }
 
@@ -70,12 +88,12 @@ impl BevyWorld<'_> {
     }
 
     /// Removes entities that came with a chunk and that the world has already.
-    fn refuse_duplicates(&mut self, pos: ChunkPos, loaded: &crate::Loaded) -> bool {
-        let duplicates = &loaded.report.duplicate_stable_ids;
+    fn refuse_duplicates(&mut self, pos: ChunkPos, loaded: &LoadedPart) -> bool {
+        let duplicates = &loaded.duplicate_stable_ids;
         for &bits in duplicates {
             let id = StableId::from_bits(bits);
             let is_it = |entity: &Entity| self.world.get::<StableId>(*entity) == Some(&id);
-            let come: Vec<Entity> = loaded.entities().map(|(_, entity)| entity).filter(is_it).collect();
+            let come: Vec<Entity> = loaded.entities.iter().copied().filter(is_it).collect();
             for entity in come {
                 self.world.despawn(entity);
             }
@@ -106,7 +124,9 @@ impl StreamedWorld for BevyWorld<'_> {
     fn decoder(&mut self) -> Result<Decoder<PreparedChunk>> {
         self.world.flush();
         let (registry, reserve) = (SaveRegistry::of(self.world)?, IdReserve::of(self.world)?);
+        let remains = self.live.remains.clone();
         Ok(Arc::new(move |_, snapshot| {
+            remains.free_before_decoding();
             let options = LoadOptions::new().mode(LoadMode::Merge).dangling(Dangling::default());
             PreparedLoad::new(snapshot, registry.clone(), &reserve, options, &|_, _, _| {})
         }))
@@ -130,12 +150,12 @@ impl StreamedWorld for BevyWorld<'_> {
         }
         match entities {
             Some(prepared) => {
-                let loaded = prepared.commit_part(self.world)?;
+                let member = InChunk { chunk, pos };
+                let common = [CommonValue::copied(self.world, &member)];
+                let loaded = prepared.commit_part(self.world, &common)?;
                 is_other = self.refuse_duplicates(pos, &loaded);
-                let come = loaded.entities().map(|(_, entity)| entity);
-                let come: Vec<Entity> =
-                    come.filter(|entity| self.world.get_entity(*entity).is_ok()).collect();
-                self.move_in(chunk, pos, come);
+                self.move_in(member, loaded.entities);
+                self.live.remains.add(loaded.remains);
             }
             None if self.live.populates => {
                 self.populate(pos, chunk);

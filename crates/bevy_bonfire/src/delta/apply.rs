@@ -26,8 +26,8 @@ use bonfire::{Delta, EntityId, Error, Limits, Result};
 use super::mark::{Mirrored, MirroredResources};
 use crate::load::in_place::{Insertion, LiveColumn, StructuralChanges, differs, overwrite_one};
 use crate::load::spawn::{
-    IdsTaken, Interruption, LateInsertions, PendingArchetype, RawColumn, change_world, choose_segments,
-    drop_without_target, insert_resource, remove_from_lists, spawn, take_late,
+    CommonValue, IdsTaken, Interruption, LateInsertions, PendingArchetype, RawColumn, change_world,
+    choose_segments, drop_without_target, insert_resource, remove_from_lists, spawn, take_late,
 };
 use crate::load::{Ticks, reclaim};
 use crate::registry::{ComponentRegistry, RelationshipSources};
@@ -310,8 +310,9 @@ impl DeltaApplier<'_> {
         }
         let values = take_late(self.registry, &mut spawning, new);
         let late = LateInsertions { values, ..LateInsertions::default() };
-        choose_segments(self.world, self.registry, &mut spawning, &[mark]);
-        let spawned = spawn(self.world, &spawning, new, &EntityHashSet::default(), &[mark]);
+        let mark = [CommonValue::tag(mark)];
+        choose_segments(self.world, self.registry, &mut spawning, &mark);
+        let spawned = spawn(self.world, &spawning, new, &EntityHashSet::default(), &mark);
         late.insert(self.world, &spawning);
         for &entity in &*new {
             if let Ok(mut entity) = self.world.get_entity_mut(entity)

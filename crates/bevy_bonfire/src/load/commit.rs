@@ -21,22 +21,33 @@ use super::completion::{CommittedLoad, unknown_order};
 use super::outside::OutsideEntities;
 use super::prepare::{PreparedLoad, StagedEntities};
 use super::spawn::{
-    ExtraColumn, Interruption, LateInsertions, PendingArchetype, RawColumn, RowOrder, change_world,
-    choose_segments, complete_places, despawn, drop_without_target, end_stand_ins, existing_entities,
-    load_resources, make_stand_in, resource_columns, spawn, spawn_stand_ins, take_late, undo, unmarked,
-    with_dependants,
+    CommonValue, ExtraColumn, Interruption, LateInsertions, PendingArchetype, RawColumn, RowOrder,
+    change_world, choose_segments, complete_places, despawn, drop_without_target, end_stand_ins,
+    existing_entities, load_resources, make_stand_in, resource_columns, spawn, spawn_stand_ins, take_late,
+    undo, unmarked, with_dependants,
 };
 use crate::capture;
 use crate::registry::ComponentRegistry;
 use crate::selection::{self, Selection};
 use crate::stable_id::{StableId, StandIn};
 
-/// Applies staged entities to the world. All of their columns are decoded.
-pub(super) fn commit(
+/// Staged entities that are in the world.
+pub(super) struct CommittedEntities<'s> {
+    pub(super) load: CommittedLoad,
+    /// The new entities, in the order of the save.
+    #[cfg_attr(not(feature = "chunks"), expect(dead_code, reason = "the load of a part returns them"))]
+    pub(super) entities: Vec<Entity>,
+    /// The memory of their values, which were moved.
+    _pending: Vec<PendingArchetype<'s>>,
+}
+
+/// Applies staged entities to the world. All of their columns are decoded. Those that batches spawn get the common values.
+pub(super) fn commit<'s>(
     world: &mut World,
     load: &PreparedLoad<'_>,
-    entities: StagedEntities<'_>,
-) -> Result<CommittedLoad> {
+    entities: StagedEntities<'s>,
+    common: &[CommonValue<'_>],
+) -> Result<CommittedEntities<'s>> {
     let registry = &*load.registry;
     let replaced = replaced(world, &load.mode)?;
     let StagedEntities { ids, map, staged, order, outside, .. } = entities;
@@ -53,14 +64,14 @@ pub(super) fn commit(
         extras,
         unmarked: unmarked(world, registry, &pending, &entities),
     };
-    choose_segments(world, registry, &mut pending, &[]);
+    choose_segments(world, registry, &mut pending, common);
     let existing = existing_entities(world, &places);
     let row_order = RowOrder::new(registry, &pending, &entities, &existing);
 
     let spawned = change_world(world, |world| {
         spawn_stand_ins(world, &places);
         end_stand_ins(world, &existing);
-        let spawned = spawn(world, &pending, &mut entities, &existing, &[]);
+        let spawned = spawn(world, &pending, &mut entities, &existing, common);
         late.insert(world, &pending);
         world.flush();
         row_order.apply(world, registry, &order);
@@ -72,7 +83,9 @@ pub(super) fn commit(
     }
     complete_places(world, places);
     replace(world, load, &outside, replaced, resources, &mut report);
-    Ok(CommittedLoad { map, outside: outside.map, report, carry, respawned: Vec::new(), unknown_order })
+    let (outside, respawned) = (outside.map, Vec::new());
+    let load = CommittedLoad { map, outside, report, carry, respawned, unknown_order };
+    Ok(CommittedEntities { load, entities, _pending: pending })
 }
 
 /// Finds the entities that a load replaces.

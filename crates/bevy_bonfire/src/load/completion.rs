@@ -31,7 +31,8 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
     let PreparedLoad { snapshot, registry, mode, options, .. } = load;
     let CommittedLoad { map, outside, mut report, mut carry, respawned, unknown_order } = committed;
     report.resources_not_saved = resources_not_saved(world, registry, &report);
-    report.duplicate_stable_ids = duplicate_stable_ids(world, &map);
+    let loaded = map.iter().map(|(_, entity)| entity.into());
+    report.duplicate_stable_ids = duplicate_stable_ids(world, loaded);
     carry.forget_data();
     // A load or save of an observer, from here on, finds the carry of this load.
     let mut carried = world.get_resource_or_init::<Carried>();
@@ -70,20 +71,20 @@ pub(super) fn complete(world: &mut World, load: &PreparedLoad<'_>, committed: Co
 }
 
 /// Ends the load of a part of the world, such as a chunk: observers of whole loads and handlers of data hear nothing of it.
+/// Returns the stable ids of its entities that others have, too.
 #[cfg(feature = "chunks")]
-pub(super) fn complete_part(world: &mut World, load: &PreparedLoad<'_>, committed: CommittedLoad) -> Loaded {
-    let CommittedLoad { map, mut report, carry, .. } = committed;
-    report.duplicate_stable_ids = duplicate_stable_ids(world, &map);
+pub(super) fn complete_part(world: &mut World, load: &mut CommittedLoad, entities: &[Entity]) -> Vec<u64> {
+    let carry = std::mem::take(&mut load.carry);
     if !carry.is_empty() {
         world.get_resource_or_init::<Carried>().0.extend(carry);
     }
-    Loaded::new(load.snapshot.prelude(), report, map)
+    duplicate_stable_ids(world, entities.iter().copied())
 }
 
 /// The stable ids of loaded entities that others have, too. The log names the first.
-fn duplicate_stable_ids(world: &mut World, map: &EntityMap) -> Vec<u64> {
+fn duplicate_stable_ids(world: &mut World, loaded: impl Iterator<Item = Entity>) -> Vec<u64> {
     let Some(mut ids) = world.get_resource_mut::<StableIds>() else { return Vec::new() };
-    let duplicates = ids.prefer(map.iter().map(|(_, entity)| entity.into()));
+    let duplicates = ids.prefer(loaded);
     if let Some(first) = duplicates.first() {
         log::warn!(
             "{} stable ids are on loaded entities and on others, the first is {first}: references lead to the loaded ones. \

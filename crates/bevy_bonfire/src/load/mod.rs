@@ -16,6 +16,8 @@ mod event;
 pub(crate) mod in_place;
 mod options;
 mod outside;
+#[cfg(feature = "chunks")]
+mod part;
 mod prepare;
 mod restore;
 mod sliced_load;
@@ -30,9 +32,13 @@ use bonfire_store::LoadSource;
 
 pub use self::event::{LoadFinished, LoadStarting, StartedOver};
 pub use self::options::{LoadMode, LoadOptions, Ticks};
+#[cfg(feature = "chunks")]
+pub(crate) use self::part::{LoadRemains, LoadedPart};
 pub(crate) use self::prepare::{LoadPhase, PreparedLoad};
 pub use self::sliced_load::SlicedLoad;
 pub(crate) use self::spawn::reclaim;
+#[cfg(feature = "chunks")]
+pub(crate) use self::spawn::{CommonValue, is_spawning};
 use crate::registry::SaveRegistry;
 
 /// The result of a load: its report, and what each saved entity became.

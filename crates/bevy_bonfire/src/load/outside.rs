@@ -62,10 +62,20 @@ impl OutsideEntities {
         ids.take_places(&stable_ids, false);
     }
 
+    /// Returns true if there is nothing to look for: no entity is away, and the save refers to none that it does not have.
+    pub(super) fn is_settled(&self, ids: &ReservedIds) -> bool {
+        Self::has_no_places(ids) && self.saved.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// Returns true if the load has taken no place, and there is none that it could take.
+    fn has_no_places(ids: &ReservedIds) -> bool {
+        ids.stand_ins().is_empty() && ids.places().taken.is_empty()
+    }
+
     /// Returns true if the right places are taken, as far as the world is now. If not, they are taken anew, and everything
     /// must be staged again.
     pub(super) fn check_places(&self, world: &World, plan: &LoadPlan<'_, '_>, ids: &mut ReservedIds) -> bool {
-        if ids.stand_ins().is_empty() && ids.places().taken.is_empty() {
+        if Self::has_no_places(ids) {
             return true;
         }
         let stable_ids = plan.stable_ids();

@@ -16,9 +16,10 @@ use bevy_ecs::world::World;
 use bonfire::engine::{Deferred, EntityMap, LIST_ORDER_KEY, LoadPlan, SavedOrder, Staged};
 use bonfire::{EntityId, Error, LoadContext, Result, Snapshot};
 
+use super::commit::CommittedEntities;
 use super::completion::{CommittedLoad, complete};
 use super::outside::{OutsideEntities, Span};
-use super::spawn::reclaim;
+use super::spawn::{CommonValue, reclaim};
 use super::{LoadMode, LoadOptions, Loaded, commit, restore};
 use crate::pending::{IdReserve, ReservedIds};
 use crate::registry::ComponentRegistry;
@@ -103,27 +104,24 @@ impl<'s> PreparedLoad<'s> {
         loaded
     }
 
-    /// Applies the load of a part of the world, such as a chunk. If this fails, the world is as it was.
-    #[cfg(feature = "chunks")]
-    pub(crate) fn commit_part(mut self, world: &mut World) -> Result<Loaded> {
-        world.flush();
-        reclaim(world);
-        let committed = self.take_staged(world);
-        let loaded = committed.map(|committed| super::completion::complete_part(world, &self, committed));
-        reclaim(world);
-        loaded
-    }
-
     /// Commits all entities, or restores the world.
     fn take_staged(&mut self, world: &mut World) -> Result<CommittedLoad> {
         match self.entities.take() {
-            Some(entities) => {
-                let mut entities = entities.settle(world, self)?;
-                while entities.stage_next_deferred(world, self)? {}
-                commit::commit(world, self, entities)
-            }
+            Some(entities) => Ok(self.commit_staged(world, entities, &[])?.load),
             None => restore::restore(world, self),
         }
+    }
+
+    /// Commits all entities of a load that is no restore.
+    pub(super) fn commit_staged<'e>(
+        &self,
+        world: &mut World,
+        entities: StagedEntities<'e>,
+        common: &[CommonValue<'_>],
+    ) -> Result<CommittedEntities<'e>> {
+        let mut entities = entities.settle(world, self)?;
+        while entities.stage_next_deferred(world, self)? {}
+        commit::commit(world, self, entities, common)
     }
 
     /// Commits all entities, or restores the world, and completes the load.
@@ -198,7 +196,7 @@ impl<'s> StagedEntities<'s> {
     /// staged, stages them again.
     pub(super) fn settle(mut self, world: &World, load: &PreparedLoad<'_>) -> Result<Self> {
         self.ids.check(world)?;
-        if self.is_settled {
+        if self.is_settled || self.outside.is_settled(&self.ids) {
             return Ok(self);
         }
         let plan = load.plan()?;

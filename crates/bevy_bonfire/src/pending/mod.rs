@@ -6,14 +6,13 @@
 //! Reserved ids that are not used go back to their world, on whichever thread they are dropped: through a queue that the
 //! world empties when it loads (`load::reclaim`).
 //!
-//! `stand_ins` has the places of entities that are away, which loads take and refer to.
+//! `stand_ins` has the places of entities that are away, which loads take and refer to. `id_alloc_lock` keeps other threads from
+//! the allocator of ids while a batch is spawned.
 
+mod id_alloc_lock;
 mod stand_ins;
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-#[cfg(not(target_arch = "wasm32"))]
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bevy_ecs::component::Component;
 use bevy_ecs::entity::{Entity, EntityHashMap, RemoteAllocator};
@@ -21,6 +20,7 @@ use bevy_ecs::resource::Resource;
 use bevy_ecs::world::World;
 use bonfire::{Error, Result};
 
+pub(crate) use self::id_alloc_lock::IdAllocLock;
 pub(crate) use self::stand_ins::{StandInTable, TakenPlace};
 
 /// Marks an entity of a load that is not complete yet.
@@ -56,70 +56,6 @@ impl PendingEntities {
     /// Takes the ids that loads have given up.
     pub(crate) fn take_abandoned(&self) -> Vec<AbandonedIds> {
         std::mem::take(&mut *self.abandoned.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Locks the allocation of entity ids. A batch frees its ids and allocates them again; an id that another thread allocates
-/// in between breaks the batch.
-#[derive(Clone, Default)]
-pub(crate) struct IdAllocLock(Arc<Mutex<()>>);
-
-/// How often [`IdAllocLock::try_lock_for_a_while`] tries, once per millisecond.
-const LOCK_TRIES: u32 = 1000;
-
-thread_local! {
-    /// This thread holds the lock. Hooks of a batch run meanwhile, and may prepare a load.
-    static IS_HELD: Cell<bool> = const { Cell::new(false) };
-}
-
-impl IdAllocLock {
-    /// The lock of a world; `None` if nothing is registered in it.
-    pub(crate) fn of(world: &World) -> Option<Self> {
-        world.get_resource::<PendingEntities>().map(|pending| pending.lock.clone())
-    }
-
-    /// Waits for the lock, but not for ever: the holder runs code of the game, which may wait for this thread. A caller that
-    /// goes on without the lock may break a batch, which then fails and is undone.
-    fn try_lock_for_a_while(&self) -> Option<IdAllocGuard<'_>> {
-        if IS_HELD.get() {
-            return None;
-        }
-        for _ in 0..LOCK_TRIES {
-            match self.0.try_lock() {
-                Ok(guard) => {
-                    IS_HELD.set(true);
-                    return Some(IdAllocGuard { was_held: false, _guard: Some(guard) });
-                }
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    IS_HELD.set(true);
-                    return Some(IdAllocGuard { was_held: false, _guard: Some(poisoned.into_inner()) });
-                }
-                #[cfg(not(target_arch = "wasm32"))]
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-                #[cfg(target_arch = "wasm32")]
-                Err(TryLockError::WouldBlock) => {}
-            }
-        }
-        None
-    }
-
-    /// Waits for the lock. Does nothing on a thread that holds it already.
-    pub(crate) fn lock(&self) -> IdAllocGuard<'_> {
-        let was_held = IS_HELD.replace(true);
-        let guard = (!was_held).then(|| self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        IdAllocGuard { was_held, _guard: guard }
-    }
-}
-
-/// Holds an [`IdAllocLock`] until it is dropped.
-pub(crate) struct IdAllocGuard<'t> {
-    was_held: bool,
-    _guard: Option<MutexGuard<'t, ()>>,
-}
-
-impl Drop for IdAllocGuard<'_> {
-    fn drop(&mut self) {
-        IS_HELD.set(self.was_held);
     }
 }
 

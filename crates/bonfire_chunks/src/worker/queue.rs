@@ -36,6 +36,8 @@ pub(super) struct Queue {
     /// The write that is under way, and the chunks that it changes.
     writing: Option<(WriteNumber, Vec<ChunkPos>)>,
     loading: usize,
+    /// Reading threads that have nothing to do. Others look for a load before they sleep.
+    pub(super) readers_waiting: usize,
     pub(super) is_compacting: bool,
     pub(super) is_ending: bool,
     pub(super) last_save: Instant,
@@ -63,6 +65,7 @@ impl Queue {
             writes_asked: 0,
             writing: None,
             loading: 0,
+            readers_waiting: 0,
             is_compacting: false,
             is_ending: false,
             last_save: Instant::now(),
@@ -70,7 +73,8 @@ impl Queue {
         }
     }
 
-    /// Takes a load, or gives it back with the reason why not. Returns true if it may begin at once.
+    /// Takes a load, or gives it back with the reason why not. Returns true if it may begin at once and a reading thread must be
+    /// woken for it.
     pub(super) fn push_load(&mut self, load: LoadRequest) -> Result<bool, (Error, LoadRequest)> {
         if let Some(error) = self.refusal(self.loads_waiting(), self.options.loads_max, "loads") {
             self.statistics.refuse(load.kind);
@@ -86,7 +90,7 @@ impl Queue {
         } else {
             self.held.insert((after, order), load);
         }
-        Ok(is_ready)
+        Ok(is_ready && self.readers_waiting > 0)
     }
 
     /// Takes a write, or gives it back with the reason why not.

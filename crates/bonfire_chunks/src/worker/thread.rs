@@ -77,8 +77,11 @@ impl Shared {
 
     fn next_load(&self) -> Option<LoadRequest> {
         let idle = |queue: &mut Queue| !queue.is_load_ready() && !queue.is_ending;
-        let waited = self.load_ready.wait_while(self.lock(), idle);
-        waited.unwrap_or_else(PoisonError::into_inner).take_load()
+        let mut queue = self.lock();
+        queue.readers_waiting += 1;
+        let mut queue = self.load_ready.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+        queue.readers_waiting -= 1;
+        queue.take_load()
     }
 
     /// Saves and compacts until the worker has ended and all saves are done.

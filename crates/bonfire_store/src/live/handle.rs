@@ -46,6 +46,8 @@ struct State<T> {
     saver: Option<worker::SaverId>,
     reporter: ProgressReporter,
     wakers: BTreeMap<u64, Waker>,
+    /// The threads that sleep until there is a result. Without one, nothing is woken: that would be a call of the system.
+    sleeping: usize,
 }
 
 impl<T> Shared<T> {
@@ -96,7 +98,7 @@ impl<T: Clone> Handle<T> {
     /// Blocks until the outcome is final. An error at once if nobody has [started](Promise::start) it: whoever would is
     /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue, and on wasm32.
     pub fn wait(&self) -> Result<T> {
-        let state = self.shared.lock();
+        let mut state = self.shared.lock();
         if let Some(result) = &state.result {
             return result.clone();
         }
@@ -104,20 +106,25 @@ impl<T: Clone> Handle<T> {
             return Err(error);
         }
         let pending = |state: &mut State<T>| state.result.is_none();
-        let state = self.shared.changed.wait_while(state, pending).unwrap_or_else(PoisonError::into_inner);
+        state.sleeping += 1;
+        let waited = self.shared.changed.wait_while(state, pending);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.sleeping -= 1;
         state.result.clone().unwrap_or_else(|| Err(given_up()))
     }
 
     /// Blocks until the outcome is final, or until the time has passed: then `None`. Where [`wait`](Self::wait) would be an
     /// error, `None` at once.
     pub fn wait_timeout(&self, time: Duration) -> Option<Result<T>> {
-        let state = self.shared.lock();
+        let mut state = self.shared.lock();
         if state.result.is_some() || state.hopeless().is_some() {
             return state.result.clone();
         }
         let pending = |state: &mut State<T>| state.result.is_none();
+        state.sleeping += 1;
         let waited = self.shared.changed.wait_timeout_while(state, time, pending);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.sleeping -= 1;
         state.result.clone()
     }
 
@@ -244,6 +251,7 @@ impl<T> Promise<T> {
             saver: None,
             reporter: ProgressReporter::default(),
             wakers: BTreeMap::new(),
+            sleeping: 0,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -323,7 +331,9 @@ impl<T> Promise<T> {
         let wakers = shared.as_ref().map(|shared| {
             let mut state = shared.lock();
             state.result = Some(result);
-            shared.changed.notify_all();
+            if state.sleeping > 0 {
+                shared.changed.notify_all();
+            }
             std::mem::take(&mut state.wakers)
         });
         CompletedPromise { wakers: wakers.unwrap_or_default(), _shared: shared }

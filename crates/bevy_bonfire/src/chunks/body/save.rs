@@ -11,7 +11,7 @@ use bonfire_chunks::{Body, BodyId, ChunkPos, DecodedBodies, LostBody};
 
 use super::table::register;
 use super::{BodyKey, PixelBody, shape};
-use crate::chunks::components::Streamed;
+use crate::chunks::components::{InChunk, Streamed};
 use crate::chunks::event::ChunkProblem;
 use crate::chunks::state::News;
 use crate::chunks::streamed_world::BevyWorld;
@@ -84,7 +84,7 @@ pub(in crate::chunks) fn spawn(here: &mut BevyWorld<'_>, pos: ChunkPos, list: De
             (known.is_member, known.is_new, known.place) = (true, false, place);
         }
     }
-    here.move_in(chunk, pos, new);
+    here.move_in(InChunk { chunk, pos }, new);
     let has_lost = !rows.is_empty();
     report_lost(here, pos, rows, lost);
     // What has come is what the save has, unless something had changed before.

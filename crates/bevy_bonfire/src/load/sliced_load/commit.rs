@@ -17,9 +17,9 @@ use crate::load::in_place::touch_all;
 use crate::load::outside::OutsideEntities;
 use crate::load::prepare::StagedEntities;
 use crate::load::spawn::{
-    ExtraColumn, IdsTaken, PendingArchetype, RawColumn, SavedList, SegmentRows, SpareIds, bind_segments,
-    catch_interruption, choose_segments, complete_places, insert, mark, resource_columns, saved_lists,
-    spawn_stand_ins, unmarked,
+    CommonValue, ExtraColumn, IdsTaken, PendingArchetype, RawColumn, SavedList, SegmentRows, SpareIds,
+    bind_segments, catch_interruption, choose_segments, complete_places, insert, mark, resource_columns,
+    saved_lists, spawn_stand_ins, unmarked,
 };
 use crate::load::{Loaded, PreparedLoad};
 use crate::pending::{Pending, ReservedIds};
@@ -72,8 +72,9 @@ impl SlicedCommit {
         let extras = ExtraColumn::from_staged(world, registry, extras, &map);
         late.extend(extras.into_iter().map(LateColumn::from));
         let tags = pending_tags(world);
-        choose_segments(world, registry, &mut pending, &tags);
-        bind_segments(world, &pending, &tags);
+        let common = tags.map(CommonValue::tag);
+        choose_segments(world, registry, &mut pending, &common);
+        bind_segments(world, &pending, &common);
         let resources = resource_columns(world, registry, resources);
         let lists: Vec<SavedList> = saved_lists(registry, &order).collect();
         let late_rows: usize = late.iter().map(LateColumn::rows).sum();
@@ -179,7 +180,8 @@ impl SlicedCommit {
         if segment.slot.is_some() && is_new {
             let mut spare = SpareIds::new(world);
             let rows = SegmentRows { segment, rows };
-            let spawned = pending.spawn_batch(world, rows, entities, &self.tags, &mut spare);
+            let spawned =
+                pending.spawn_batch(world, rows, entities, &self.tags.map(CommonValue::tag), &mut spare);
             spare.release(world);
             return spawned;
         }

@@ -20,6 +20,7 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::ptr::{MovingPtr, OwningPtr};
 use bevy_ecs::world::{EntityWorldMut, World};
 
+use super::common_value::Spawning;
 use super::table_fill::TableFill;
 use crate::pending::IdAllocLock;
 
@@ -36,13 +37,6 @@ pub(crate) struct ColumnRows {
     pub(crate) first: NonNull<u8>,
     pub(crate) stride: usize,
     pub(crate) storage: StorageType,
-}
-
-impl ColumnRows {
-    /// Rows of a component without fields that lies in tables.
-    pub(crate) fn tag() -> Self {
-        Self { first: NonNull::dangling(), stride: 0, storage: StorageType::Table }
-    }
 }
 
 /// A row of a batch: where all its columns are, and its number.
@@ -150,7 +144,8 @@ pub(crate) struct IdsTaken;
 /// # Safety
 /// `ids` are components of this world without doubles, `columns` their columns in the same order, with as many values
 /// of the right types as there are entities. The values are moved: the caller must not use or drop them again, whatever
-/// happens. The entities are allocated in this world and not spawned.
+/// happens. A column with a stride of 0 is one value of a type that is `Copy`, for all rows. The entities are allocated in this
+/// world and not spawned.
 #[expect(unsafe_code, reason = "moves values by pointer")]
 pub(crate) unsafe fn spawn(
     slot: usize,
@@ -168,7 +163,10 @@ pub(crate) unsafe fn spawn(
     let _guard = lock.as_ref().map(IdAllocLock::lock);
     spare.give_back(world, entities);
     // SAFETY: the caller vouches for columns and entities; the slot is for these components.
-    let spawned = unsafe { (BUNDLE_SLOTS[slot].spawn)(world, columns, entities) };
+    let spawned = unsafe {
+        let _spawning = Spawning::begin();
+        (BUNDLE_SLOTS[slot].spawn)(world, columns, entities)
+    };
     spare.refill(world);
     spawned
 }

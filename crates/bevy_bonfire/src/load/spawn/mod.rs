@@ -6,6 +6,7 @@
 //! | `pending_archetype` | columns of entities that are to be spawned |
 //! | `segment` | rows with the same components, and the slots of batches |
 //! | `batch_spawn`, `table_fill` | the fast ways into tables |
+//! | `common_value` | components that batches give to all of their entities |
 //! | `resource` | resources |
 //! | `late_insertions` | values and marks that need all entities |
 //! | `relation` | relationships: targets and the order of sources |
@@ -14,6 +15,7 @@
 //! | `undo` | despawning, also of loads that were abandoned |
 
 mod batch_spawn;
+mod common_value;
 mod interruption;
 mod late_insertions;
 mod pending_archetype;
@@ -27,11 +29,13 @@ mod undo;
 
 use std::ops::Range;
 
-use bevy_ecs::component::ComponentId;
 use bevy_ecs::entity::{Entity, EntityHashSet};
 use bevy_ecs::world::World;
 
 pub(crate) use self::batch_spawn::{IdsTaken, SpareIds};
+pub(crate) use self::common_value::CommonValue;
+#[cfg(feature = "chunks")]
+pub(crate) use self::common_value::is_spawning;
 pub(crate) use self::interruption::{Interruption, catch_interruption, change_world};
 pub(crate) use self::late_insertions::{ExtraColumn, LateInsertions, mark, take_late, unmarked};
 pub(crate) use self::pending_archetype::PendingArchetype;
@@ -47,15 +51,15 @@ pub(crate) use self::stand_in::{
 };
 pub(crate) use self::undo::{despawn, reclaim, undo};
 
-/// Spawns all entities and applies the commands of their hooks. Those that are spawned by batches get the tags. `existing`
-/// are those that exist already: they get their values beside what they have. If another thread has taken ids, `entities` are
-/// afterwards those that were spawned.
+/// Spawns all entities and applies the commands of their hooks. Those that are spawned by batches get the common values.
+/// `existing` are those that exist already: they get their values beside what they have. If another thread has taken ids,
+/// `entities` are afterwards those that were spawned.
 pub(crate) fn spawn(
     world: &mut World,
     pending: &[PendingArchetype<'_>],
     entities: &mut [Entity],
     existing: &EntityHashSet,
-    tags: &[ComponentId],
+    common: &[CommonValue<'_>],
 ) -> Result<(), IdsTaken> {
     for archetype in pending {
         for segment in archetype.segments.iter().filter(|segment| segment.slot.is_none()) {
@@ -65,7 +69,7 @@ pub(crate) fn spawn(
             }
         }
     }
-    let spawned = spawn_batches(world, pending, entities, existing, tags);
+    let spawned = spawn_batches(world, pending, entities, existing, common);
     world.flush();
     for archetype in pending {
         let entities = &entities[archetype.entities.clone()];
@@ -90,7 +94,7 @@ fn spawn_batches(
     pending: &[PendingArchetype<'_>],
     entities: &mut [Entity],
     existing: &EntityHashSet,
-    tags: &[ComponentId],
+    common: &[CommonValue<'_>],
 ) -> Result<(), IdsTaken> {
     let mut spawned = Ok(());
     let mut spare = SpareIds::new(world);
@@ -99,7 +103,7 @@ fn spawn_batches(
         for segment in &archetype.segments {
             for rows in missing_rows(entities, segment.rows.clone(), existing) {
                 let rows = SegmentRows { segment, rows };
-                spawned = spawned.and(archetype.spawn_batch(world, rows, entities, tags, &mut spare));
+                spawned = spawned.and(archetype.spawn_batch(world, rows, entities, common, &mut spare));
             }
         }
     }

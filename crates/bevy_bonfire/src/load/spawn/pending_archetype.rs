@@ -7,7 +7,8 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::world::World;
 use bonfire::engine::{SaveScope, StagedArchetype, StagedColumn};
 
-use super::batch_spawn::{self, ColumnRows, IdsTaken, SpareIds};
+use super::batch_spawn::{self, IdsTaken, SpareIds};
+use super::common_value::CommonValue;
 use super::raw_column::{RawColumn, insert_row};
 use super::segment::{Segment, SegmentRows};
 use crate::registry::{ComponentRegistry, InsertMode};
@@ -21,6 +22,13 @@ pub(crate) struct PendingArchetype<'s> {
     pub(crate) columns: Vec<RawColumn<'s>>,
     /// All rows, once [`choose_segments`](super::choose_segments) has cut them.
     pub(crate) segments: Vec<Segment>,
+}
+
+/// Where the values of a component are.
+#[derive(Clone, Copy)]
+enum ValueSource<'a> {
+    Column(&'a RawColumn<'a>),
+    Common(&'a CommonValue<'a>),
 }
 
 /// [`RawColumn::new`] or [`RawColumn::in_parts`].
@@ -73,29 +81,29 @@ impl<'s> PendingArchetype<'s> {
 
 impl PendingArchetype<'_> {
     /// The components that entities of a segment are spawned with, sorted.
-    pub(super) fn component_ids(&self, segment: &Segment, tags: &[ComponentId]) -> Vec<ComponentId> {
-        self.components(segment, tags).map(|(id, _)| id).collect()
+    pub(super) fn component_ids(&self, segment: &Segment, common: &[CommonValue<'_>]) -> Vec<ComponentId> {
+        self.components(segment, common).map(|(id, _)| id).collect()
     }
 
-    /// The components that entities of a segment are spawned with, sorted, and their columns. Tags have none, unless they
-    /// are saved too.
+    /// The components that entities of a segment are spawned with, sorted, and where their values are. What is saved too comes
+    /// from the save.
     fn components<'a>(
         &'a self,
         segment: &'a Segment,
-        tags: &'a [ComponentId],
-    ) -> impl Iterator<Item = (ComponentId, Option<usize>)> + 'a {
-        let columns = segment.columns.iter().map(|&column| (self.columns[column].id, Some(column)));
-        let mut columns = columns.peekable();
-        let mut tags = tags.iter().copied().peekable();
-        std::iter::from_fn(move || match (columns.peek(), tags.peek()) {
-            (Some(&(id, _)), Some(&tag)) if tag < id => tags.next().map(|tag| (tag, None)),
-            (Some(&(id, _)), tag) => {
-                if tag == Some(&id) {
-                    tags.next();
+        common: &'a [CommonValue<'a>],
+    ) -> impl Iterator<Item = (ComponentId, ValueSource<'a>)> + 'a {
+        let columns = segment.columns.iter().map(|&column| &self.columns[column]);
+        let mut columns = columns.map(|column| (column.id, ValueSource::Column(column))).peekable();
+        let mut common = common.iter().map(|value| (value.id, ValueSource::Common(value))).peekable();
+        std::iter::from_fn(move || match (columns.peek(), common.peek()) {
+            (Some(&(id, _)), Some(&(given, _))) if given < id => common.next(),
+            (Some(&(id, _)), given) => {
+                if given.is_some_and(|(given, _)| *given == id) {
+                    common.next();
                 }
                 columns.next()
             }
-            (None, _) => tags.next().map(|tag| (tag, None)),
+            (None, _) => common.next(),
         })
     }
 
@@ -106,19 +114,20 @@ impl PendingArchetype<'_> {
         world: &mut World,
         SegmentRows { segment, rows }: SegmentRows<'_>,
         entities: &mut [Entity],
-        tags: &[ComponentId],
+        common: &[CommonValue<'_>],
         spare: &mut SpareIds,
     ) -> Result<(), IdsTaken> {
         let Some(slot) = segment.slot else { return Ok(()) };
-        let ids = self.component_ids(segment, tags);
-        let source = |column: Option<usize>| {
-            column.map_or_else(ColumnRows::tag, |column| self.columns[column].source(rows.start))
+        let ids = self.component_ids(segment, common);
+        let source = |source: ValueSource<'_>| match source {
+            ValueSource::Column(column) => column.source(rows.start),
+            ValueSource::Common(value) => value.rows(),
         };
-        let sources: Vec<_> = self.components(segment, tags).map(|(_, column)| source(column)).collect();
+        let sources: Vec<_> = self.components(segment, common).map(|(_, value)| source(value)).collect();
         // SAFETY: each row of the segment has a value in each of its columns, one after the other, because presence is
         // the same for all of them. They are moved here and nowhere else: segments share no rows, a row is spawned once,
-        // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Tags
-        // are in tables and have no bytes. The entities were allocated for these rows.
+        // `insert` takes only rows that were taken out of them before, and a column never drops a row on its own. Common
+        // values are `Copy` or have no bytes, and are borrowed. The entities were allocated for these rows.
         unsafe { batch_spawn::spawn(slot, world, &ids, &sources, &mut entities[rows], spare) }
     }
 

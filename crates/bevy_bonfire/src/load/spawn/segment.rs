@@ -7,6 +7,7 @@ use bevy_ecs::component::ComponentId;
 use bevy_ecs::world::World;
 
 use super::batch_spawn::{self, SLOTS};
+use super::common_value::CommonValue;
 use super::pending_archetype::PendingArchetype;
 use super::raw_column::RawColumn;
 use crate::registry::{Batches, ComponentRegistry};
@@ -27,12 +28,12 @@ pub(crate) struct SegmentRows<'a> {
 }
 
 /// Cuts archetypes into segments, and gives slots to the sets of components that have the most rows. All entities get the
-/// tags beside their own components.
+/// common values beside their own components.
 pub(crate) fn choose_segments(
     world: &World,
     registry: &ComponentRegistry,
     pending: &mut [PendingArchetype<'_>],
-    tags: &[ComponentId],
+    common: &[CommonValue<'_>],
 ) {
     pending.iter_mut().for_each(PendingArchetype::cut_segments);
     let Batches { sets_max, rows_min } = registry.batches;
@@ -43,24 +44,24 @@ pub(crate) fn choose_segments(
     let mut sizes: HashMap<Vec<ComponentId>, usize> = HashMap::new();
     for archetype in &*pending {
         for segment in &archetype.segments {
-            *sizes.entry(archetype.component_ids(segment, tags)).or_default() += segment.rows.len();
+            *sizes.entry(archetype.component_ids(segment, common)).or_default() += segment.rows.len();
         }
     }
     let slots = choose_slots(world, sizes, slots_max, rows_min);
     for archetype in pending {
         for number in 0..archetype.segments.len() {
-            let set = archetype.component_ids(&archetype.segments[number], tags);
+            let set = archetype.component_ids(&archetype.segments[number], common);
             archetype.segments[number].slot = slots.get(&set).copied();
         }
     }
 }
 
 /// Takes the slots of segments that are spawned over several frames, in which other loads choose slots.
-pub(crate) fn bind_segments(world: &mut World, pending: &[PendingArchetype<'_>], tags: &[ComponentId]) {
+pub(crate) fn bind_segments(world: &mut World, pending: &[PendingArchetype<'_>], common: &[CommonValue<'_>]) {
     for archetype in pending {
         for segment in &archetype.segments {
             if let Some(slot) = segment.slot {
-                batch_spawn::bind(slot, world, &archetype.component_ids(segment, tags));
+                batch_spawn::bind(slot, world, &archetype.component_ids(segment, common));
             }
         }
     }

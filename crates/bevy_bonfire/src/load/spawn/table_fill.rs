@@ -35,6 +35,13 @@ impl TableFill {
             return None;
         }
         let ids = info.explicit_components();
+        let is_whole = |(&id, column): (&ComponentId, &ColumnRows)| {
+            world.components().get_info(id).is_some_and(|info| info.layout().size() == column.stride)
+        };
+        // A value for all rows is copied row by row.
+        if !ids.iter().zip(columns).all(is_whole) {
+            return None;
+        }
         // A batch that was just made known is in one of the last archetypes.
         let archetypes = world.archetypes();
         let newest_first =
