@@ -551,9 +551,14 @@ fn a_chunk_that_turns_back_brings_its_bodies_from_memory() {
     game.frame();
     assert_eq!(game.only_body().1.position, [5.0, 5.0]);
     assert_eq!((game.drawn(), game.cell([0, 0], [0, 0])), (square([5, 5]), 9));
+    let body = game.only_body().0;
+    game.place(body, [3.0, 3.0]);
+    game.frame();
+    assert_eq!(game.drawn(), square([3, 3]), "the chunk has not kept what was drawn");
     game.disk.heal();
     game.settle();
-    assert_eq!(game.stored()[0].1.position, [5.0, 5.0]);
+    game.save_chunks();
+    assert_eq!(game.stored()[0].1.position, [3.0, 3.0]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(in crate::chunks) fn update(world: &mut World, state: &mut StreamState) {
         return;
     }
     forget_gone(world, live);
-    take_overwritten(world, stream, live);
+    take_overwritten(world, live);
     for entity in reshaped(world, live) {
         reshape(world, stream, live, entity);
     }
@@ -88,7 +88,7 @@ fn note_home(live: &mut LiveChunks, entity: Entity) {
 }
 
 /// Finds what the game has changed in chunks where bodies were drawn. The bodies have lost it.
-fn take_overwritten(world: &mut World, stream: &mut ChunkStream<PreparedChunk>, live: &mut LiveChunks) {
+fn take_overwritten(world: &mut World, live: &mut LiveChunks) {
     let ticks = live.bodies.followed.and_then(|tick| TickRange::new(tick, world.change_tick()));
     let mut query = world.query::<(Entity, &ChunkAt, Ref<'_, ChunkCells>)>();
     let is_new = |cells: &Ref<'_, ChunkCells>| ticks.is_none_or(|ticks| ticks.has(cells.last_changed()));
@@ -108,7 +108,6 @@ fn take_overwritten(world: &mut World, stream: &mut ChunkStream<PreparedChunk>, 
             }
         }
         for (entity, id, mut lost) in losers {
-            exchange(stream, live, entity, pos);
             let Some(mut body) = world.get_mut::<PixelBody>(entity) else { continue };
             // The game may have removed them already, and a cell may be drawn twice.
             lost.retain(|[x, y]| body.remove_cell(*x, *y));
@@ -118,13 +117,6 @@ fn take_overwritten(world: &mut World, stream: &mut ChunkStream<PreparedChunk>, 
             }
             live.news.push(News::Body(BodyChanged { entity, id, change: BodyChange::LostCells(lost) }));
         }
-    }
-}
-
-/// Notes that a body and a chunk that it reaches into have exchanged cells.
-fn exchange(stream: &mut ChunkStream<PreparedChunk>, live: &LiveChunks, entity: Entity, pos: ChunkPos) {
-    if let Some(body) = live.bodies.all.get(&entity).filter(|body| body.is_member) {
-        stream.exchanged(body.home, pos);
     }
 }
 
@@ -145,9 +137,10 @@ fn reshape(
     let Some(known) = live.bodies.all.get_mut(&entity) else { return };
     let (id, home, touched) = (known.id, known.home, known.touched.clone());
     known.needs_drawing = true;
-    // What the game has moved between the body and the ground is saved in one step.
-    for pos in &touched {
-        exchange(stream, live, entity, *pos);
+    let is_member = known.is_member;
+    // What goes to the ground, to fragments, or back is saved in one step. All of it is within reach of the body.
+    for pos in touched.into_iter().filter(|_| is_member) {
+        stream.exchanged(home, pos);
     }
     note_home(live, entity);
     let Some(mut body) = world.get_mut::<PixelBody>(entity) else { return };
@@ -165,10 +158,11 @@ fn reshape(
     };
     let homes: Option<Vec<ChunkPos>> = fragments.iter().map(chunk_of).collect();
     // A fragment whose chunk is not there would be saved nowhere. It stays part of the body until then.
-    let Some(homes) = homes.filter(|homes| homes.iter().all(|pos| stream.is_active(*pos))) else { return };
+    if !homes.is_some_and(|homes| homes.iter().all(|pos| stream.is_active(*pos))) {
+        return;
+    }
     (body.body, body.is_reshaped) = (whole, false);
     if !fragments.is_empty() {
-        homes.into_iter().for_each(|pos| exchange(stream, live, entity, pos));
         let come = fragments.into_iter().map(|fragment| spawn_fragment(world, live, entity, fragment));
         let change = BodyChange::Broke(come.collect());
         live.news.push(News::Body(BodyChanged { entity, id, change }));
