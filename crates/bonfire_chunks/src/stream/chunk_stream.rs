@@ -1,64 +1,20 @@
 //! The stream: the table of chunks, and the calls of a game.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bonfire::{Error, Result};
-use bonfire_store::Handle;
 
 use super::saving::{Saving, UnsavedChunk};
 use super::window::{Urgency, Window};
+use super::window_chunk::{State, WindowChunk};
 use super::{ChunkPhase, Focus, StreamOptions, StreamStatus};
 use crate::position::PosMap;
-use crate::{Chunk, ChunkPos, ChunkRect, ChunkWorker, ChunkWorld, DecodedBodies};
+use crate::{ChunkPos, ChunkRect, ChunkWorker, ChunkWorld};
 
 /// One of those that vote before a chunk is active: collision, a mesh. See [`ChunkStream::add_vote`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkVote(u8);
-
-/// A chunk that was read, with its entities decoded.
-pub(super) struct LoadedChunk<P> {
-    pub(super) chunk: Chunk,
-    pub(super) entities: Option<P>,
-    pub(super) bodies: DecodedBodies,
-}
-
-/// Follows a load. The thread puts the chunk there, or why it cannot be read, and the stream takes it. An error of the handle
-/// itself is one of the worker: the load has not begun.
-pub(super) type LoadSlot<P> = Handle<Arc<Mutex<Option<Result<LoadedChunk<P>>>>>>;
-
-pub(super) enum State<P> {
-    Queued,
-    Loading(LoadSlot<P>),
-    /// `None` for entities: none were ever saved.
-    Staged {
-        entities: Option<P>,
-        bodies: DecodedBodies,
-        votes: u64,
-    },
-    Active,
-    Failed(Error),
-}
-
-impl<P> State<P> {
-    pub(super) fn phase(&self) -> ChunkPhase {
-        match self {
-            Self::Queued => ChunkPhase::Queued,
-            Self::Loading(_) => ChunkPhase::Loading,
-            Self::Staged { .. } => ChunkPhase::Staged,
-            Self::Active => ChunkPhase::Active,
-            Self::Failed(_) => ChunkPhase::Failed,
-        }
-    }
-}
-
-/// A chunk in the window.
-pub(super) struct WindowChunk<P> {
-    pub(super) state: State<P>,
-    pub(super) urgency: Option<Urgency>,
-    /// Chunks that it has exchanged entities with since its last save.
-    pub(super) exchanged: BTreeSet<ChunkPos>,
-}
 
 /// Streams the chunks of a world around the players, with their entities.
 ///

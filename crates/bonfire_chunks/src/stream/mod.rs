@@ -16,9 +16,10 @@
 //! | file | |
 //! |---|---|
 //! | `window` | focuses, tickets: which chunks are wanted |
-//! | `phase` | the life of a chunk |
+//! | `phase`, `window_chunk` | the life of a chunk; how far one is |
 //! | `streamed_world` | what a front end does |
 //! | `chunk_stream`, `update`, `budget` | the stream, its step in each frame, and the time for it |
+//! | `leave` | chunks that leave, and what a save has of them |
 //! | `saving` | edits, one after the other |
 //! | `background_upgrade` | all chunks as the game has them today, beside the game |
 //! | `picture` | the window as an image |
@@ -27,6 +28,7 @@
 mod background_upgrade;
 mod budget;
 mod chunk_stream;
+mod leave;
 mod moment;
 mod options;
 mod phase;
@@ -36,6 +38,7 @@ mod slot_pins;
 mod streamed_world;
 mod update;
 mod window;
+mod window_chunk;
 
 pub use self::background_upgrade::{UpgradePace, UpgradeReport};
 pub use self::chunk_stream::{ChunkStream, ChunkVote};

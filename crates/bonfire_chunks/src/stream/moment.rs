@@ -14,8 +14,9 @@ use bonfire::{Error, Result};
 use bonfire_store::Handle;
 use bonfire_store::engine::Promise;
 
+use super::leave::SavedParts;
 use super::saving::{Batch, Pin};
-use super::update::{SavedParts, changed};
+use super::update::changed;
 use super::{ChangeReason, ChunkPhase, ChunkStream, StreamedWorld};
 use crate::{ChunkPos, ChunkWorker, CommitHandle, CommitReport};
 
