@@ -30,6 +30,7 @@ chapters! {
     evolving_saves: "evolving-saves.md",
     chunked_worlds: "chunked-worlds.md",
     streaming: "streaming.md",
+    pixel_bodies: "pixel-bodies.md",
     sync: "sync.md",
     sealing: "sealing.md",
     tool: "tool.md",
