@@ -197,7 +197,7 @@
 //! The guide is `docs/book` in the repository. The examples are programs without a window, named by
 //! task: `quicksave`, `filter_and_transient`, `hierarchy_and_references`, `resources_and_states`,
 //! `asset_handles`, `autosave_slots`, `loading_screen`, `rewind`, `evolving_saves`,
-//! `replication_tcp`, `streaming_chunks`.
+//! `replication_tcp`, `streaming_chunks`, `streaming_world`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -289,6 +289,28 @@ fn cells_that_are_dug_are_lost_and_fragments_have_new_ids() {
 }
 
 #[test]
+fn cells_that_the_game_has_taken_itself_are_not_lost_once_more() {
+    let mut game = Game::in_air();
+    game.player([0.0, 0.0]);
+    game.settle();
+    let body = game.body(Streamed, [4.0, 4.0]);
+    game.settle();
+    game.changes();
+    // In one frame, a shot takes a cell of the body, and a digger takes it and its neighbour in the chunk.
+    assert!(game.world().get_mut::<PixelBody>(body).unwrap().remove_cell(0, 0));
+    game.dig_cell((2, 2), 0);
+    game.dig_cell((3, 2), 0);
+    game.frame();
+    assert_eq!(game.changes(), [BodyChange::LostCells(vec![[1, 0]])]);
+    // Nothing is told if the body had lost all of them.
+    assert!(game.world().get_mut::<PixelBody>(body).unwrap().remove_cell(0, 1));
+    game.dig_cell((2, 3), 0);
+    game.frame();
+    assert!(game.changes().is_empty());
+    assert_eq!((game.only_body().1.solid_cells(), game.drawn().len()), (13, 13));
+}
+
+#[test]
 fn ids_of_a_later_session_are_others() {
     let mut game = Game::in_air();
     game.player([0.0, 0.0]);

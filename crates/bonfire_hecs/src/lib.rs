@@ -263,7 +263,7 @@
 //! # More
 //!
 //! The guide is `docs/book` in the repository. The example `headless_server` is a server that
-//! restarts with the ids that its clients have. `streaming_world` has chunks with creatures that
+//! restarts with the ids that its clients have. `streaming_goats` has chunks with creatures that
 //! come and go around a player. `save_slots` has a menu of saves, settings, a
 //! damaged save and a recovery save after a crash.
 

@@ -1,5 +1,5 @@
 //! Goats of a hecs world come and go with the chunks around a player. One crosses a border, and the game returns to a saved
-//! moment: `cargo run -p bonfire_hecs --example streaming_world`
+//! moment: `cargo run -p bonfire_hecs --example streaming_goats`
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
