@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bevy_bonfire::chunks::{
     BodyChange, BodyChanged, BodyId, ChunkCells, ChunkFocus, ChunkPos, ChunkProblem, Chunks, InChunk,
-    PixelBody, Roaming, Streamed,
+    LostCell, PixelBody, Roaming, Streamed,
 };
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::message::Messages;
@@ -301,7 +301,7 @@ fn cells_that_the_game_has_taken_itself_are_not_lost_once_more() {
     game.dig_cell((2, 2), 0);
     game.dig_cell((3, 2), 0);
     game.frame();
-    assert_eq!(game.changes(), [BodyChange::LostCells(vec![[1, 0]])]);
+    assert_eq!(game.changes(), [BodyChange::LostCells(vec![LostCell { at: [1, 0], cell: vec![WOOD] }])]);
     // Nothing is told if the body had lost all of them.
     assert!(game.world().get_mut::<PixelBody>(body).unwrap().remove_cell(0, 1));
     game.dig_cell((2, 3), 0);

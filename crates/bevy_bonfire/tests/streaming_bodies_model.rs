@@ -185,7 +185,10 @@ impl<'t> Life<'t> {
                 BodyChange::LostCells(lost) => {
                     let known = self.model.bodies.get_mut(&id).unwrap();
                     let before = known.cells.len();
-                    known.cells.retain(|(cell, _)| !lost.contains(cell));
+                    let is_lost = |(at, value): &([u32; 2], u8)| {
+                        lost.iter().any(|lost| lost.at == *at && lost.cell == [*value])
+                    };
+                    known.cells.retain(|cell| !is_lost(cell));
                     assert_eq!(known.cells.len() + lost.len(), before, "it had what it has lost");
                     self.tally.lost += lost.len();
                 }

@@ -12,7 +12,6 @@ use bevy_bonfire::chunks::{
 use bevy_bonfire::core::Snapshot;
 use bevy_bonfire::prelude::*;
 use bevy_bonfire::{Result, StandIn};
-use bevy_ecs::entity::EntityHashMap;
 use bevy_ecs::entity_disabling::Disabled;
 use bevy_ecs::prelude::*;
 use bevy_ecs::query::Allow;
@@ -46,27 +45,12 @@ pub(crate) struct Books {
     pub(crate) died: BTreeSet<u64>,
 }
 
-/// The materials of every body. A message of lost cells may come when the body is gone already, so it is asked here.
-#[derive(Resource, Default)]
-pub(crate) struct Materials(EntityHashMap<(u32, Vec<u8>)>);
-
-pub(crate) fn note_body(
-    body: On<Insert<PixelBody>>,
-    bodies: Query<&PixelBody, Allow<Disabled>>,
-    mut materials: ResMut<Materials>,
-) {
-    if let Ok(found) = bodies.get(body.entity) {
-        materials.0.insert(body.entity, (found.width, found.cells.clone()));
-    }
-}
-
 /// Books what has become of a body. It happens in `ChunkSystems`, before the save of the frame.
-pub(crate) fn book_body(changed: On<BodyChanged>, mut books: ResMut<Books>, materials: Res<Materials>) {
+pub(crate) fn book_body(changed: On<BodyChanged>, mut books: ResMut<Books>) {
     match &changed.change {
         BodyChange::LostCells(cells) => {
-            let (width, materials) = &materials.0[&changed.entity];
-            for [x, y] in cells {
-                books.destroyed[usize::from(materials[(y * width + x) as usize])] += 1;
+            for lost in cells {
+                books.destroyed[usize::from(lost.cell[0])] += 1;
             }
         }
         BodyChange::Broke(_) => books.broken += 1,

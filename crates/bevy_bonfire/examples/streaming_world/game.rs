@@ -11,7 +11,7 @@ use bevy_bonfire::store::{DirStore, Slots};
 use bevy_ecs::prelude::*;
 use bevy_transform::components::Transform;
 
-use super::books::{self, Books, Materials, Proof};
+use super::books::{self, Books, Proof};
 use super::script::{self, BEGIN, Plan, Player, Saving};
 use super::{bodies, creatures, sand, terrain};
 
@@ -36,11 +36,9 @@ impl Game {
             .persist_resource::<Books>()
             .insert_resource(Books { seed, ..Books::default() })
             .insert_resource(Plan { until: 0, ..plan })
-            .init_resource::<Materials>()
             .init_resource::<Saving>()
             .add_observer(bodies::populate)
             .add_observer(creatures::populate)
-            .add_observer(books::note_body)
             .add_observer(books::book_body)
             .add_observer(books::note_chunk)
             .add_observer(script::acknowledge)

@@ -58,7 +58,7 @@ pub use bonfire_chunks::{
     Layer, Layers, Persistence, WorldShape,
 };
 
-pub use self::body::{BodyChange, BodyChanged, PixelBody};
+pub use self::body::{BodyChange, BodyChanged, LostCell, PixelBody};
 pub use self::components::{
     AnchoredTo, ChunkAt, ChunkCells, ChunkFocus, ChunkLife, ChunkResidents, InChunk, InDimension, Roaming,
     Streamed, WaitsForGround,

@@ -145,12 +145,21 @@ pub struct BodyChanged {
     pub change: BodyChange,
 }
 
+/// A cell that a body has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostCell {
+    /// Its column and row in the body.
+    pub at: [u32; 2],
+    /// Its bytes.
+    pub cell: Vec<u8>,
+}
+
 /// A change of a body.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BodyChange {
     /// The game has changed what the body had drawn in a chunk, so these cells of the body are gone.
-    LostCells(Vec<[u32; 2]>),
+    LostCells(Vec<LostCell>),
     /// It has fallen apart. The largest part is still this body, and these new bodies are the others. They have a `Transform`,
     /// and are [`Streamed`](super::Streamed) if this one is. Their chunk may have left in the same frame, with them.
     Broke(Vec<Entity>),

@@ -11,7 +11,7 @@ use bonfire_chunks::stream::ChunkStream;
 use bonfire_chunks::{Body, ChunkPos};
 
 use super::table::{note, refuse, unregister};
-use super::{BodyChange, BodyChanged, PixelBody};
+use super::{BodyChange, BodyChanged, LostCell, PixelBody};
 use crate::capture::TickRange;
 use crate::chunks::components::{ChunkAt, ChunkCells, InDimension, Roaming, Streamed};
 use crate::chunks::state::{LiveChunks, News, PreparedChunk, StreamState};
@@ -115,9 +115,18 @@ fn take_overwritten(world: &mut World, live: &mut LiveChunks) {
             if lost.is_empty() {
                 continue;
             }
+            let lost =
+                lost.into_iter().map(|at| LostCell { at, cell: cell_of(&body, at).to_vec() }).collect();
             live.news.push(News::Body(BodyChanged { entity, id, change: BodyChange::LostCells(lost) }));
         }
     }
+}
+
+/// The bytes of a cell, solid or not.
+fn cell_of(body: &Body, [x, y]: [u32; 2]) -> &[u8] {
+    let bytes = body.cells.len() / (body.width as usize * body.height as usize).max(1);
+    let at = (y as usize * body.width as usize + x as usize) * bytes;
+    &body.cells[at..at + bytes]
 }
 
 /// Bodies whose cells have come or gone.
