@@ -129,7 +129,7 @@ impl Chunk {
     }
 
     /// Forgets all drawn cells: empty ones are there again.
-    pub(crate) fn erase_all(&mut self) {
+    pub fn erase_all(&mut self) {
         self.cells = self.saved_cells();
         self.drawn = DrawnCells::default();
     }
