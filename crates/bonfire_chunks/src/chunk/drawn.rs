@@ -129,6 +129,7 @@ impl Chunk {
     }
 
     /// Forgets all drawn cells: empty ones are there again.
+    #[cfg(any(test, not(target_arch = "wasm32")))]
     pub(crate) fn erase_all(&mut self) {
         self.cells = self.saved_cells();
         self.drawn = DrawnCells::default();
