@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bonfire::{Compression, EncodeOptions, Snapshot};
+use bonfire_chunks::{Access, ChunkOptions, ChunkPos, Durability, Layer, Layers, MemoryDisk, Persistence};
 use bonfire_hecs::{Bonfire, LoadMode, Persist, SaveOptions, Saved};
 use bonfire_store::{
     Details, MemoryStore, SaveHandle, Saver, SealKey, Sealed, Slots, Store, Wait, conformance,
@@ -112,6 +114,32 @@ fn what_needs_no_waiting_is_done_at_once() {
     let save = saver.save("quick", bonfire.capture(&world, &SaveOptions::new()).unwrap(), Details::new());
     assert_eq!(save.wait().unwrap().entities, 10);
     assert!(saver.finish(Duration::ZERO));
+}
+
+#[wasm_bindgen_test]
+fn saves_of_other_systems_are_read_with_every_compression() {
+    let packed = include_bytes!("places_zstd.bonfire");
+    let snapshot = Snapshot::open(packed).unwrap();
+    assert!(snapshot.sections().iter().any(|section| section.codec == "zstd"));
+    let (mut world, mut bonfire) = game(3);
+    bonfire.load(&mut world, &snapshot, LoadMode::Replace).unwrap();
+    assert_eq!(sum(&world), (0..2_000).sum::<u32>() as f32);
+    let options = EncodeOptions { compression: Compression::Zstd(3), ..EncodeOptions::default() };
+    assert!(snapshot.encode(&options).unwrap_err().is_unsupported());
+}
+
+#[wasm_bindgen_test]
+fn chunks_are_saved_in_memory() {
+    let layers = || Layers::new().with(Layer::new("material", 1).persistence(Persistence::Always));
+    let disk = MemoryDisk::new();
+    let open =
+        || ChunkOptions::new(layers()).chunk_size(16).open_on(disk.clone(), "world", Access::Write).unwrap();
+    let world = open();
+    let mut cells = vec![0; 16 * 16];
+    cells[17] = 3;
+    world.edit().put((4, -2), cells.clone()).commit(Durability::Synced).unwrap();
+    world.close().unwrap();
+    assert_eq!(open().read(ChunkPos::new(4, -2)).unwrap(), Some(cells));
 }
 
 #[wasm_bindgen_test]
