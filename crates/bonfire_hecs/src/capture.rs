@@ -29,7 +29,7 @@ type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + 
 #[derive(Clone, Default)]
 pub struct SaveOptions {
     pub(crate) selection: Selection,
-    common: CommonSaveOptions,
+    pub(crate) common: CommonSaveOptions,
     resources: Vec<WriteResource>,
 }
 
