@@ -235,6 +235,7 @@ pub use bonfire::__private::Persist;
 pub use bonfire_derive::PersistInBevy as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
+#[cfg(not(target_arch = "wasm32"))]
 pub use bonfire_store::check_schemas;
 pub use bonfire_store::{Details, Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
 /// Messages between worlds, without sockets.

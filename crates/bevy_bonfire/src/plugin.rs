@@ -1,5 +1,7 @@
 //! The plugin.
 
+use std::time::Duration;
+
 use bevy_app::{
     App, First, FixedFirst, FixedLast, FixedPostUpdate, FixedPreUpdate, FixedUpdate, Last, Plugin,
     PostUpdate, PreUpdate, Update,
@@ -8,7 +10,7 @@ use bevy_ecs::schedule::{IntoScheduleConfigs, ScheduleLabel};
 use bonfire::engine::SaveScope;
 use bonfire_store::Slots;
 
-use crate::live::{self, Autosave, ExitOptions, SavePolicy, SaveSystems, Saves, SimulationSet};
+use crate::live::{self, Autosave, ExitOptions, SavePolicy, SaveSystems, Saves, SimulationSet, WORK_BUDGET};
 use crate::registry::{Batches, SaveRegistry};
 #[cfg(any(doc, feature = "reflect"))]
 use crate::selection::Saved;
@@ -22,6 +24,8 @@ pub struct BonfirePlugin {
     autosave: Autosave,
     policy: SavePolicy,
     on_exit: ExitOptions,
+    work_budget: Duration,
+    has_thread: bool,
 }
 
 impl Default for BonfirePlugin {
@@ -33,6 +37,8 @@ impl Default for BonfirePlugin {
             autosave: Autosave::default(),
             policy: SavePolicy::default(),
             on_exit: ExitOptions::default(),
+            work_budget: WORK_BUDGET,
+            has_thread: true,
         }
     }
 }
@@ -67,7 +73,21 @@ impl BonfirePlugin {
         self
     }
 
-    /// What happens when the app exits. Default: it waits up to ten seconds for what was asked for.
+    /// How long a tick works on saves and loads if there is no thread for them, as in browsers. Default: 2 ms. A tick does one
+    /// slice at least, of about 256 KiB.
+    pub fn work_budget(mut self, budget: Duration) -> Self {
+        self.work_budget = budget;
+        self
+    }
+
+    /// Does all work in ticks, within the [budget](Self::work_budget), instead of on a thread. In browsers it is always so.
+    pub fn without_thread(mut self) -> Self {
+        self.has_thread = false;
+        self
+    }
+
+    /// What happens when the app exits. Default: it waits up to ten seconds for what was asked for. In a browser it does what
+    /// needs no waiting: there, save when the page is hidden.
     pub fn on_exit(mut self, on_exit: ExitOptions) -> Self {
         self.on_exit = on_exit;
         self
@@ -98,6 +118,8 @@ impl Plugin for BonfirePlugin {
         saves.autosave = self.autosave.clone();
         saves.policy = self.policy;
         saves.on_exit = self.on_exit.clone();
+        saves.work_budget = self.work_budget;
+        let saves = if self.has_thread { saves } else { saves.without_thread() };
         app.insert_resource(saves).insert_resource(live::HasSaves);
         app.add_systems(First, live::begin_tick.before(SimulationSet))
             .add_systems(Last, live::run.in_set(SaveSystems));

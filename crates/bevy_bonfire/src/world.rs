@@ -1,5 +1,6 @@
 //! What is called to save and load: on a world, and as commands.
 
+#[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,13 +9,22 @@ use bevy_ecs::entity::Entity;
 use bevy_ecs::system::Commands;
 use bevy_ecs::world::{EntityWorldMut, World};
 use bonfire::{Registry, Result, Snapshot};
-use bonfire_store::engine::{CapturedSave, Promise, submit_save};
-use bonfire_store::{Handle, LoadSource, SaveHandle, SaveReport, SaveTarget};
+use bonfire_store::engine::Promise;
+use bonfire_store::{Handle, LoadSource, SaveHandle, SaveTarget};
+#[cfg(not(target_arch = "wasm32"))]
+use bonfire_store::{
+    SaveReport,
+    engine::{CapturedSave, submit_save},
+};
 
-use crate::capture::{CaptureAdditions, CaptureInput, SaveFinished, SaveOptions, Sharing, capture};
+#[cfg(any(doc, not(target_arch = "wasm32")))]
+use crate::capture::SaveFinished;
+use crate::capture::{CaptureAdditions, CaptureInput, SaveOptions, Sharing, capture};
 #[cfg(doc)]
 use crate::capture::{SaveCaptured, SaveStarting};
-use crate::live::{self, LoadHandle, Request, Saves, capture_with_events};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::live::Saves;
+use crate::live::{self, LoadHandle, Request, capture_with_events};
 #[cfg(doc)]
 use crate::load::LoadFinished;
 use crate::load::{LoadOptions, Loaded, load_with_events};
@@ -55,6 +65,7 @@ pub trait WorldSaveExt {
 
     /// Saves to a file, which is replaced as a whole or not at all, and waits for it: in an app, for what was asked for before,
     /// too. [`SaveFinished`] tells observers how it went. The report has the [snapshot](SaveReport::snapshot).
+    #[cfg(not(target_arch = "wasm32"))]
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport>;
 
     /// Loads a snapshot. If this fails, the world is as it was. [`LoadFinished`] tells observers how it went. A
@@ -62,6 +73,7 @@ pub trait WorldSaveExt {
     fn load(&mut self, snapshot: &Snapshot, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>>;
 
     /// Loads a file: see [`load`](Self::load).
+    #[cfg(not(target_arch = "wasm32"))]
     fn load_from(&mut self, path: impl AsRef<Path>, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>>;
 
     /// Removes entities that may come back, such as those of a chunk, after they were saved. Each entity with a
@@ -97,6 +109,7 @@ impl WorldSaveExt for World {
         capture_with_events(self, options, None, None, None).map(|(snapshot, _)| snapshot)
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     fn save_to(&mut self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<SaveReport> {
         let target = SaveTarget::from(path.as_ref());
         let mut options = options.clone();
@@ -127,6 +140,7 @@ impl WorldSaveExt for World {
         load_with_events(self, None, Ok(snapshot), options.into())
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     fn load_from(&mut self, path: impl AsRef<Path>, options: impl Into<LoadOptions>) -> Result<Arc<Loaded>> {
         let (path, options) = (path.as_ref(), options.into());
         let snapshot = bonfire_store::read(path, &options.limits.clone().unwrap_or_default());
@@ -160,6 +174,7 @@ pub trait CommandsSaveExt {
     /// The same, with options.
     fn save_with(&mut self, target: impl Into<SaveTarget>, options: SaveOptions) -> SaveHandle;
     /// Saves to a file, which is replaced as a whole or not at all.
+    #[cfg(not(target_arch = "wasm32"))]
     fn save_to(&mut self, path: impl Into<PathBuf>) -> SaveHandle {
         self.save(path.into())
     }
@@ -170,6 +185,7 @@ pub trait CommandsSaveExt {
     /// The same, with a choice of how.
     fn load_with(&mut self, source: impl Into<LoadSource>, options: impl Into<LoadOptions>) -> LoadHandle;
     /// Loads a file in the place of what is there.
+    #[cfg(not(target_arch = "wasm32"))]
     fn load_from(&mut self, path: impl Into<PathBuf>) -> LoadHandle {
         self.load(path.into())
     }

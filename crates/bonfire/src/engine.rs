@@ -60,6 +60,7 @@ pub use crate::load::{
 pub use crate::row::RowLayout;
 pub use crate::save_options::{CommonSaveOptions, check_game_key, game_data};
 pub use crate::selection::{FromPredicate, FromQuery, Predicate, SaveScope, Selection};
+pub use crate::slices::Slices;
 pub use crate::snapshot::{Carry, MOMENT_KEY, OUTSIDE_KEY, OutsideTarget, RESERVED_PREFIX};
 pub use crate::stable_id::{StableIdIndex, new_stable_id};
 pub use crate::storage::crc::{append as checksum_append, checksum};

@@ -102,6 +102,7 @@ mod save_options;
 pub mod schema;
 mod selection;
 mod single_value;
+mod slices;
 mod snapshot;
 mod stable_id;
 mod storage;

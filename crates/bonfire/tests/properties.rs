@@ -5,6 +5,8 @@ use bonfire::*;
 use bonfire_testkit::{CaptureOptions, Mode, ModelWorld, scale, schema_and_values};
 use proptest::collection::vec;
 use proptest::prelude::*;
+#[cfg(target_arch = "wasm32")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases: cases * scale(), failure_persistence: None, ..ProptestConfig::default() }

@@ -1,13 +1,7 @@
 //! The same work for many things, on several threads where there are any.
 
-use bonfire_store::backend::{MaybeSend, MaybeSync};
-
 /// Does `work` for each item, in any order, and returns the results in order.
-pub(crate) fn map<T: MaybeSync, R: MaybeSend>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> R + MaybeSync,
-) -> Vec<R> {
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     #[cfg(not(target_arch = "wasm32"))]
     if threads.min(items.len()) > 1 {
         use std::sync::atomic::{AtomicUsize, Ordering};

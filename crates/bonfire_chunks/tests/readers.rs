@@ -62,7 +62,7 @@ fn save(world: &ChunkWorld, number: u64, random: &mut Random) {
 
 /// Runs a writer, and readers until it is done. `begun` and `done` are the numbers of its saves.
 fn beside_a_writer(
-    disk: impl Disk + Clone + Send + Sync + 'static,
+    disk: impl Disk + Clone + 'static,
     saves: u64,
     read: impl Fn(&ChunkWorld, &AtomicU64, &AtomicU64, &AtomicBool) + Sync,
 ) {
@@ -158,7 +158,7 @@ fn look(reader: &ChunkWorld) -> Option<u64> {
     Some(numbers[0])
 }
 
-fn other_processes(disk: impl Disk + Clone + Send + Sync + 'static, saves: u64) {
+fn other_processes(disk: impl Disk + Clone + 'static, saves: u64) {
     let (opened, moved) = (AtomicU64::new(0), AtomicU64::new(0));
     let again = disk.clone();
     beside_a_writer(disk, saves, |_, begun, done, is_over| {

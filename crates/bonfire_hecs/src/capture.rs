@@ -1,11 +1,9 @@
 //! World to snapshot, from `&World`: archetype by archetype, column by column.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::engine::{Carry, CommonSaveOptions, OutsideTarget, SnapshotWriter, check_game_key};
 use bonfire::{DataEntry, Result, Snapshot};
-use bonfire_store::{SaveReport, SaveTarget};
 use hecs::{Component, Entity, Query, World};
 
 use crate::free_ids;
@@ -31,7 +29,7 @@ type WriteResource = Arc<dyn Fn(&mut SnapshotWriter<'_>) -> Result<()> + Send + 
 #[derive(Clone, Default)]
 pub struct SaveOptions {
     pub(crate) selection: Selection,
-    common: CommonSaveOptions,
+    pub(crate) common: CommonSaveOptions,
     resources: Vec<WriteResource>,
 }
 
@@ -102,26 +100,6 @@ impl Bonfire {
             let captured = bonfire.capture_with(bonfire.saves(), world, options, added, Sharing::Alone)?;
             Ok(captured.snapshot)
         })
-    }
-
-    /// Saves to a file, which is replaced as a whole or not at all. Hooks run as for
-    /// [`capture_with_hooks`](Self::capture_with_hooks).
-    pub fn save_to(
-        &mut self,
-        world: &World,
-        path: impl AsRef<Path>,
-        options: &SaveOptions,
-    ) -> Result<SaveReport> {
-        let path = path.as_ref();
-        let mut options = options.clone();
-        let encode = options.common.prepare_file();
-        let snapshot = self.capture_with_hooks(world, &options)?;
-        let rope = snapshot.encode(&encode)?;
-        bonfire_store::write(path, &rope)?;
-        let mut report = SaveReport::new(SaveTarget::from(path), rope.len() as u64, snapshot.entity_count());
-        report.notes = snapshot.notes().to_vec();
-        report.snapshot = Some(snapshot);
-        Ok(report)
     }
 
     /// Everything that is saved.

@@ -273,6 +273,8 @@ mod capture;
 mod checkpoint;
 mod column;
 mod delta;
+#[cfg(not(target_arch = "wasm32"))]
+mod file;
 mod free_ids;
 mod identity;
 mod incremental;
@@ -302,7 +304,9 @@ pub use bonfire::engine::{Carry, DataCallbacks, FinishedLoad, Hooks, Key, SaveEx
 pub use bonfire_derive::PersistInHecs as Persist;
 /// Where saves lie: slots, directories, sealing.
 pub use bonfire_store as store;
-pub use bonfire_store::{SaveReport, SaveTarget, check_schemas};
+#[cfg(not(target_arch = "wasm32"))]
+pub use bonfire_store::check_schemas;
+pub use bonfire_store::{SaveReport, SaveTarget};
 /// Messages between worlds, without sockets.
 pub use bonfire_sync as sync;
 pub use capture::SaveOptions;

@@ -5,4 +5,3 @@
 
 pub use crate::portable_name::check_name;
 pub use crate::store::{Change, Expectation, StoreFuture, is_sealed};
-pub use crate::thread_bounds::{MaybeSend, MaybeSync};

@@ -23,6 +23,7 @@
 //! |---|---|---|
 //! | `seal` | no | `Sealed`: encryption, tamper evidence, signatures, rollback protection |
 //! | `conformance` | no | the tests that every `Store` must pass, for your own backend |
+//! | `web` | no | on wasm32: the clocks of the browser |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -30,6 +31,7 @@
 mod app_directory;
 pub mod backend;
 mod blocking;
+mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
@@ -49,7 +51,6 @@ mod schema_lock;
 mod sealed;
 mod slots;
 mod store;
-mod thread_bounds;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use app_directory::app_directory;

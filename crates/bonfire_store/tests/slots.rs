@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bonfire::{Error, Persist, Snapshot, Value};
 use bonfire_store::disk::MemoryDisk;
-use bonfire_store::{
-    Details, DirStore, Keep, LoadSource, MemoryStore, Payload, Precondition, Saver, Slots, Store, Wait,
-};
+use bonfire_store::{Details, DirStore, Keep, MemoryStore, Payload, Precondition, Saver, Slots, Store, Wait};
 use common::{day, number, sized_world, world};
+#[cfg(target_arch = "wasm32")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
 
 fn slots() -> (Slots, MemoryStore) {
     let store = MemoryStore::new();
@@ -133,6 +133,7 @@ fn details_can_be_read_and_those_of_the_caller_win() {
 }
 
 #[test]
+#[cfg(not(target_arch = "wasm32"))]
 fn messages_say_where_the_saves_lie() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().display().to_string();
@@ -174,7 +175,8 @@ fn messages_say_where_the_saves_lie() {
     named(bonfire_store::read(&path, &bonfire::Limits::default()).unwrap_err(), "quick.00000001.bonfire");
     let saver = Saver::new(slots.clone());
     named(saver.load(path.as_path()).wait().unwrap_err(), "quick.00000001.bonfire");
-    let blob = LoadSource::blob(DirStore::open(directory.path()).unwrap(), "quick.00000001.bonfire");
+    let blob =
+        bonfire_store::LoadSource::blob(DirStore::open(directory.path()).unwrap(), "quick.00000001.bonfire");
     named(saver.load(blob).wait().unwrap_err(), "quick.00000001.bonfire");
 }
 

@@ -9,6 +9,7 @@ pub mod edit;
 pub mod fixture;
 mod generate;
 mod hostile;
+pub mod later_store;
 pub mod life;
 mod link;
 mod mirror;

@@ -42,5 +42,5 @@ pub(crate) use self::moment::{
 pub(crate) use self::request::Request;
 pub use self::rewindable::RewindExt;
 pub(crate) use self::run::{HasSaves, begin_tick, request, run};
-pub(crate) use self::saves::simulation_runs;
 pub use self::saves::{LoadHandle, SavePolicy, SaveSystems, Saves, SimulationSet};
+pub(crate) use self::saves::{WORK_BUDGET, simulation_runs};

@@ -30,17 +30,23 @@ pub(crate) fn begin_tick(world: &mut World) {
     }
 }
 
-/// Tells of what is done, goes on with a load, and begins what was asked for.
+/// Does its share of the work, tells of what is done, goes on with a load, and begins what was asked for.
 pub(crate) fn run(world: &mut World) {
     // What loads that were given up have left.
     reclaim(world);
     // Observers may take `Saves` out of the world: then nobody saves any more.
-    for step in [finish_saves, advance_load, autosave::run, begin_all, exit::run] {
+    for step in [work, finish_saves, advance_load, autosave::run, begin_all, exit::run] {
         if !world.contains_resource::<Saves>() {
             return;
         }
         step(world);
     }
+}
+
+/// Works on what was handed in before, if there is no thread for it.
+fn work(world: &mut World) {
+    let saves = world.resource::<Saves>();
+    saves.saver.poll(saves.work_budget);
 }
 
 fn advance_load(world: &mut World) {

@@ -1,7 +1,9 @@
 //! What is asked for, and how saving is set up.
 
+#[cfg(not(target_arch = "wasm32"))]
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bevy_ecs::resource::Resource;
 use bevy_ecs::schedule::SystemSet;
@@ -94,6 +96,8 @@ pub struct Saves {
     pub policy: SavePolicy,
     /// What happens when the app exits.
     pub on_exit: ExitOptions,
+    /// How long a tick works on saves and loads if there is no thread for them, as in browsers. Default: 2 ms.
+    pub work_budget: Duration,
     pub(super) saver: Saver,
     has_slots: bool,
     enabled: bool,
@@ -115,6 +119,9 @@ pub struct Saves {
     pub(super) moments: Moments,
 }
 
+/// How long a tick works on saves and loads, unless the game says otherwise.
+pub(crate) const WORK_BUDGET: Duration = Duration::from_millis(2);
+
 /// A save that was asked for.
 pub(super) struct Saving {
     pub(super) target: SaveTarget,
@@ -133,6 +140,7 @@ impl Saves {
             autosave: Autosave::default(),
             policy: SavePolicy::default(),
             on_exit: ExitOptions::default(),
+            work_budget: WORK_BUDGET,
             saver: Saver::new(slots.unwrap_or_else(|| Slots::new(MemoryStore::new()))),
             has_slots,
             enabled: true,
@@ -149,6 +157,12 @@ impl Saves {
             timer: Timer::default(),
             moments: Moments::default(),
         }
+    }
+
+    /// Does the work in ticks from now on instead of on a thread.
+    pub(crate) fn without_thread(mut self) -> Self {
+        self.saver = Saver::without_thread(self.saver.slots().clone());
+        self
     }
 
     /// Saves at the end of this tick: into a slot, to a path, or into a store.
@@ -178,6 +192,7 @@ impl Saves {
     }
 
     /// Saves to a file, which is replaced as a whole or not at all.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn save_to(&mut self, path: impl Into<PathBuf>) -> SaveHandle {
         self.save(path.into())
     }
@@ -265,7 +280,8 @@ impl Saves {
         if self.is_busy() {
             return Err(Error::misuse("something is being saved or loaded: set the slots when that is done"));
         }
-        (self.saver, self.has_slots) = (Saver::new(slots), true);
+        let saver = if self.saver.has_thread() { Saver::new(slots) } else { Saver::without_thread(slots) };
+        (self.saver, self.has_slots) = (saver, true);
         self.journal.forget();
         Ok(())
     }

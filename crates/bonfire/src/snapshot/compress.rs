@@ -11,7 +11,7 @@ pub enum Compression {
     None,
     /// LZ4: fast both ways (feature `lz4`, on by default).
     Lz4,
-    /// Zstandard, smaller and slower, with its level (feature `zstd`).
+    /// Zstandard, smaller and slower, with its level (feature `zstd`). On wasm32 it is read and not written.
     Zstd(i32),
 }
 
@@ -34,7 +34,11 @@ impl Compression {
             Self::None => Ok(None),
             #[cfg(feature = "lz4")]
             Self::Lz4 => Ok(Some(lz4_flex::block::compress(block))),
-            #[cfg(feature = "zstd")]
+            #[cfg(all(feature = "zstd", target_arch = "wasm32"))]
+            Self::Zstd(_) => {
+                Err(Error::unsupported("zstd cannot compress on wasm32: choose another compression"))
+            }
+            #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
             Self::Zstd(level) => zstd::bulk::compress(block, level)
                 .map(Some)
                 .map_err(|error| Error::unsupported(format!("zstd cannot compress: {error}"))),
@@ -51,7 +55,9 @@ pub(super) fn decompress(codec: u8, packed: &[u8], out: &mut [u8]) -> Result<()>
         #[cfg(feature = "lz4")]
         CODEC_LZ4 => lz4_flex::block::decompress_into(packed, out)
             .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}"))),
-        #[cfg(feature = "zstd")]
+        #[cfg(all(feature = "zstd", target_arch = "wasm32"))]
+        CODEC_ZSTD => super::unpack_zstd::unpack_zstd(packed, out),
+        #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
         CODEC_ZSTD => zstd::bulk::decompress_to_buffer(packed, out)
             .map_err(|error| Error::corrupt(format!("a block cannot be decompressed: {error}"))),
         codec => {

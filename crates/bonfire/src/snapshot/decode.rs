@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
 use crate::schema::{Fingerprint, Schema};
+use crate::slices::{Slices, run_whole};
 use crate::storage::AlignedBuf;
 use crate::value::Value;
 use crate::watch::Watch;
@@ -73,12 +74,17 @@ impl<'a> OpenOptions<'a> {
     /// Checks and opens bytes where they are: columns are parts of them. They should be aligned to 64 bytes; if they
     /// are not, columns are copied when they are loaded. Memory that is mapped from a file must not change meanwhile.
     pub fn open_shared(&self, bytes: Bytes) -> Result<Snapshot> {
+        run_whole(self.open_in_slices(bytes, &mut Slices::whole()))
+    }
+
+    /// [`open_shared`](Self::open_shared) in slices, for programs with one thread.
+    pub async fn open_in_slices(&self, bytes: Bytes, slices: &mut Slices) -> Result<Snapshot> {
         if let Some(watch) = &self.limits.watch {
             watch.expect(bytes.len() as u64);
             watch.step(0)?;
         }
         let mut file = FileReader::new(bytes, &self.limits, self.salvage);
-        let (sections, version, footer) = file.read()?;
+        let (sections, version, footer) = file.read(slices).await?;
         Assembler { options: self, sections, version, footer, known: OnceCell::new() }.snapshot(file)
     }
 
@@ -86,7 +92,8 @@ impl<'a> OpenOptions<'a> {
     pub fn head(&self, bytes: &[u8]) -> Result<FileHead> {
         let header = Header::decode(bytes)?;
         let mut file = FileReader::new(Bytes::copy_from_slice(bytes), &self.limits, false);
-        let (section, end) = file.section(HEADER_BYTES as u64, &Footer::default())?;
+        let footer = Footer::default();
+        let (section, end) = run_whole(file.section(HEADER_BYTES as u64, &footer, &mut Slices::whole()))?;
         if section.header.kind != kind::METADATA {
             return Err(Error::corrupt("the first section is not the metadata").at(HEADER_BYTES));
         }

@@ -12,6 +12,7 @@ use super::{FORMAT_VERSION, Snapshot};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::persist::Persist;
+use crate::slices::{Slices, run_whole};
 use crate::storage::{BLOCK_BYTES, Rope};
 use crate::wire::Writer;
 
@@ -57,6 +58,32 @@ impl Snapshot {
 
     /// The bytes of the snapshot, in pieces that share memory with it.
     pub fn encode(&self, options: &EncodeOptions) -> Result<Rope> {
+        run_whole(self.encode_in_slices(options, &mut Slices::whole()))
+    }
+
+    /// [`encode`](Self::encode) in slices, for programs with one thread. The bytes are the same.
+    pub async fn encode_in_slices(&self, options: &EncodeOptions, slices: &mut Slices) -> Result<Rope> {
+        let Content { described, columns } = self.content(options)?;
+        let mut file = File { rope: Rope::default(), sections: Vec::new(), tables: Vec::new() };
+        for (kind, content, critical) in &described {
+            file.small(*kind, content, if *critical { FLAG_CRITICAL } else { 0 }, slices).await?;
+        }
+        file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression, true, slices).await?;
+        if !self.data.is_empty() {
+            let data = self.encode_data(options.compression);
+            file.section(kind::DATA, 0, data, options.compression, true, slices).await?;
+        }
+        if options.copies {
+            for (kind, content, _) in &described {
+                file.small(*kind, content, FLAG_COPY, slices).await?;
+            }
+            file.block_tables(slices).await?;
+        }
+        file.finish(options.root_hash, slices).await
+    }
+
+    /// The parts of a file, before they become sections.
+    fn content(&self, options: &EncodeOptions) -> Result<Content> {
         self.check_limits(&options.limits)?;
         let carried: HashSet<u32> = self.carried.iter().map(|record| record.column.component).collect();
         // A schema that only the file knows is always written, or nobody could read it.
@@ -83,27 +110,13 @@ impl Snapshot {
             )));
         }
 
-        let mut file = File { rope: Rope::default(), sections: Vec::new(), tables: Vec::new() };
         let described = [
             (kind::METADATA, metadata, false),
             (kind::PRELUDE, prelude, true),
             (kind::SCHEMAS, schemas, true),
             (kind::CARRY, carry, false),
         ];
-        for (kind, content, critical) in &described {
-            file.small(*kind, content, if *critical { FLAG_CRITICAL } else { 0 })?;
-        }
-        file.section(kind::COLUMNS, FLAG_CRITICAL, columns, options.compression, true)?;
-        if !self.data.is_empty() {
-            file.section(kind::DATA, 0, self.encode_data(options.compression), options.compression, true)?;
-        }
-        if options.copies {
-            for (kind, content, _) in &described {
-                file.small(*kind, content, FLAG_COPY)?;
-            }
-            file.block_tables()?;
-        }
-        file.finish(options.root_hash)
+        Ok(Content { described, columns })
     }
 
     fn check_limits(&self, limits: &Limits) -> Result<()> {
@@ -158,6 +171,13 @@ impl Snapshot {
     }
 }
 
+/// The parts of a file.
+struct Content {
+    /// Small sections: their kinds, their bytes, and whether a reader must know them.
+    described: [(u16, Bytes, bool); 4],
+    columns: SectionPieces,
+}
+
 struct File {
     rope: Rope,
     sections: Vec<(u64, SectionHeader)>,
@@ -166,25 +186,26 @@ struct File {
 }
 
 impl File {
-    fn small(&mut self, kind: u16, content: &Bytes, flags: u8) -> Result<()> {
+    async fn small(&mut self, kind: u16, content: &Bytes, flags: u8, slices: &mut Slices) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }
         let mut pieces = SectionPieces::default();
         pieces.push(content.clone());
-        self.section(kind, flags, pieces, Compression::None, false)
+        self.section(kind, flags, pieces, Compression::None, false, slices).await
     }
 
-    fn section(
+    async fn section(
         &mut self,
         kind: u16,
         flags: u8,
         pieces: SectionPieces,
         compression: Compression,
         copy_table: bool,
+        slices: &mut Slices,
     ) -> Result<()> {
         let offset = (HEADER_BYTES + self.rope.len()) as u64;
-        let (header, table) = pieces.write(kind, flags, compression, &mut self.rope)?;
+        let (header, table) = pieces.write(kind, flags, compression, &mut self.rope, slices).await?;
         self.sections.push((offset, header));
         if copy_table {
             self.tables.push((offset, table));
@@ -192,17 +213,17 @@ impl File {
         Ok(())
     }
 
-    fn block_tables(&mut self) -> Result<()> {
+    async fn block_tables(&mut self, slices: &mut Slices) -> Result<()> {
         let mut out = Writer::new();
         out.varint(self.tables.len() as u64);
         for (offset, table) in &self.tables {
             out.u64(*offset);
             out.blob(table);
         }
-        self.small(kind::BLOCK_TABLES, &Bytes::from(out.into_memory()), 0)
+        self.small(kind::BLOCK_TABLES, &Bytes::from(out.into_memory()), 0, slices).await
     }
 
-    fn finish(mut self, root_hash: bool) -> Result<Rope> {
+    async fn finish(mut self, root_hash: bool, slices: &mut Slices) -> Result<Rope> {
         let mut out = Writer::new();
         out.u32(self.sections.len() as u32);
         for (offset, section) in &self.sections {
@@ -232,16 +253,17 @@ impl File {
         if root_hash {
             let mut hasher = blake3::Hasher::new();
             hasher.update(&header);
-            self.rope.parts().iter().for_each(|part| {
+            for part in self.rope.parts() {
                 hasher.update(part);
-            });
+                slices.advance(part.len()).await;
+            }
             out.u8(1);
             out.raw(hasher.finalize().as_bytes());
         } else {
             out.u8(0);
         }
         out.varint(0);
-        self.small(kind::FOOTER, &Bytes::from(out.into_memory()), FLAG_CRITICAL)?;
+        self.small(kind::FOOTER, &Bytes::from(out.into_memory()), FLAG_CRITICAL, slices).await?;
         let mut file = Rope::from(Bytes::copy_from_slice(&header));
         self.rope.parts().iter().for_each(|part| file.push(part.clone()));
         debug_assert_eq!(file.len() as u64, file_len);

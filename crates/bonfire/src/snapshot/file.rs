@@ -20,7 +20,8 @@ use super::section::{
 use crate::context::LoadContext;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::storage::{AlignedBuf, COLUMN_ALIGN, crc};
+use crate::slices::Slices;
+use crate::storage::{AlignedBuf, BLOCK_BYTES, COLUMN_ALIGN, crc};
 use crate::wire::Reader;
 
 /// A section whose blocks were checked and decompressed.
@@ -37,6 +38,8 @@ pub(super) struct Footer {
     pub(super) sections: BTreeMap<u64, SectionHeader>,
     /// Copies of block tables, by the offset of their section.
     tables: HashMap<u64, Vec<u8>>,
+    /// A hash over everything before it.
+    root: Option<[u8; 32]>,
 }
 
 pub(super) struct FileReader<'l> {
@@ -59,12 +62,16 @@ impl<'l> FileReader<'l> {
     }
 
     /// All sections in file order, the version of the file if its header is whole, and what the footer says.
-    pub(super) fn read(&mut self) -> Result<(Vec<Section>, Option<u16>, Footer)> {
+    pub(super) async fn read(&mut self, slices: &mut Slices) -> Result<(Vec<Section>, Option<u16>, Footer)> {
         let file_len = self.bytes.len() as u64;
         let header = self.header()?;
-        let footer = match header.as_ref().map(|header| self.footer(header.footer_offset)).transpose() {
+        let footer = match &header {
+            Some(header) => self.footer(header.footer_offset, slices).await,
+            None => Ok(Footer::default()),
+        };
+        let footer = match footer {
             Err(error) if !self.salvage || !error.is_corrupt() => return Err(error),
-            footer => footer.ok().flatten().unwrap_or_default(),
+            footer => footer.unwrap_or_default(),
         };
         let mut sections = Vec::new();
         let mut offset = HEADER_BYTES as u64;
@@ -74,7 +81,7 @@ impl<'l> FileReader<'l> {
                 let max = self.limits.sections_max;
                 return Err(Error::limit(format!("more than {max} sections")).at(offset as usize));
             }
-            match self.section(offset, &footer) {
+            match self.section(offset, &footer, slices).await {
                 Ok((section, end)) => {
                     done = section.header.kind == kind::FOOTER;
                     if !self.salvage && !done && footer.sections.get(&offset) != Some(&section.header) {
@@ -140,7 +147,12 @@ impl<'l> FileReader<'l> {
     }
 
     /// Reads one section and says where the next begins.
-    pub(super) fn section(&mut self, offset: u64, footer: &Footer) -> Result<(Section, u64)> {
+    pub(super) async fn section(
+        &mut self,
+        offset: u64,
+        footer: &Footer,
+        slices: &mut Slices,
+    ) -> Result<(Section, u64)> {
         let known = footer.sections.get(&offset).filter(|_| self.salvage);
         // The table of a section that the footer knows is no longer than the footer says: sections that the footer has one
         // behind the other are not each read up to the end of the file.
@@ -185,19 +197,20 @@ impl<'l> FileReader<'l> {
             ))
             .at(offset as usize));
         }
-        let (bytes, damaged) = self.payload(&header, &blocks, offset, known_kind)?;
+        let (bytes, damaged) = self.payload(&header, &blocks, offset, known_kind, slices).await?;
         info.damaged_blocks = damaged.len() as u32;
         self.infos.push(info);
         Ok((Section { header, bytes, damaged }, end.unwrap_or(self.bytes.len() as u64)))
     }
 
     /// Checks and decompresses the blocks.
-    fn payload(
+    async fn payload(
         &mut self,
         header: &SectionHeader,
         blocks: &[Block],
         offset: u64,
         unpack: bool,
+        slices: &mut Slices,
     ) -> Result<(Bytes, Vec<Range<u64>>)> {
         let name = kind_name(header.kind);
         let start = ((offset + header.head_bytes()) as usize).min(self.bytes.len());
@@ -233,6 +246,7 @@ impl<'l> FileReader<'l> {
             }
             at += len;
             raw_at += raw_len;
+            slices.advance(raw_len).await;
         }
         self.check_padding(name, offset, blocks.len(), start, start + at)?;
         // A block of raw bytes that is damaged must not be read even by accident.
@@ -268,27 +282,44 @@ impl<'l> FileReader<'l> {
         Ok(())
     }
 
-    fn footer(&mut self, offset: u64) -> Result<Footer> {
+    async fn footer(&mut self, offset: u64, slices: &mut Slices) -> Result<Footer> {
         if !offset.is_multiple_of(COLUMN_ALIGN as u64) {
             return Err(Error::corrupt("the footer is not aligned").at(24));
         }
         let mut probe = FileReader::new(self.bytes.clone(), self.limits, false);
-        let section = probe.section(offset, &Footer::default())?.0;
+        let section = probe.section(offset, &Footer::default(), slices).await?.0;
         if section.header.kind != kind::FOOTER {
             return Err(Error::corrupt("there is no footer where the header says").at(offset as usize));
         }
         let read = self.decode_footer(&section.bytes, offset);
         let mut footer = read.map_err(|error| error.in_section("footer"))?;
+        self.check_root(&footer, offset, slices).await.map_err(|error| error.in_section("footer"))?;
         let copies = footer.sections.iter().find(|(_, section)| section.kind == kind::BLOCK_TABLES);
         if let (true, Some((&offset, _))) = (self.salvage, copies)
-            && let Ok((section, _)) = probe.section(offset, &Footer::default())
+            && let Ok((section, _)) = probe.section(offset, &Footer::default(), slices).await
         {
             footer.tables = decode_tables(&section.bytes, self.limits).unwrap_or_default();
         }
         Ok(footer)
     }
 
-    fn decode_footer(&mut self, bytes: &[u8], footer_offset: u64) -> Result<Footer> {
+    /// For salvage the blocks have their own checksums: the root only says that something is damaged.
+    async fn check_root(&self, footer: &Footer, footer_offset: u64, slices: &mut Slices) -> Result<()> {
+        let Some(root) = footer.root.filter(|_| !self.salvage) else { return Ok(()) };
+        let mut hasher = blake3::Hasher::new();
+        for part in self.bytes[..footer_offset as usize].chunks(4 * BLOCK_BYTES) {
+            hasher.update(part);
+            slices.advance(part.len()).await;
+        }
+        match hasher.finalize() == root {
+            true => Ok(()),
+            false => {
+                Err(Error::corrupt("the root hash does not match: something before the footer was changed"))
+            }
+        }
+    }
+
+    fn decode_footer(&self, bytes: &[u8], footer_offset: u64) -> Result<Footer> {
         let context = LoadContext::new(self.limits);
         let mut input = Reader::new(bytes, &context);
         let count = input.u32()?;
@@ -314,12 +345,7 @@ impl<'l> FileReader<'l> {
         match input.u8()? {
             0 => {}
             1 => {
-                let root: [u8; 32] = input.array()?;
-                // For salvage the blocks have their own checksums: the root only says that something is damaged.
-                if !self.salvage && blake3::hash(&self.bytes[..footer_offset as usize]) != root {
-                    let message = "the root hash does not match: something before the footer was changed";
-                    return Err(Error::corrupt(message));
-                }
+                footer.root = Some(input.array()?);
             }
             kind => return Err(Error::newer_format(format!("a root hash of kind {kind} is not known"))),
         }

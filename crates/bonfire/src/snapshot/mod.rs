@@ -30,6 +30,8 @@ mod rebuild;
 mod salvage;
 mod section;
 mod track;
+#[cfg(all(feature = "zstd", any(test, target_arch = "wasm32")))]
+mod unpack_zstd;
 mod view;
 
 use std::borrow::Cow;

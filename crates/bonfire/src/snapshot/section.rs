@@ -9,6 +9,7 @@ use super::compress::{CODEC_NONE, Compression, codec_name};
 use super::encode::METADATA_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::slices::Slices;
 use crate::storage::{BLOCK_BYTES, COLUMN_ALIGN, Checksums, PageLayout, Rope, crc};
 
 pub(super) const SECTION_MAGIC: [u8; 4] = *b"BSEC";
@@ -351,12 +352,13 @@ impl SectionPieces {
     }
 
     /// Appends the section to a file: header, block table, blocks, padding.
-    pub(super) fn write(
+    pub(super) async fn write(
         self,
         kind: u16,
         flags: u8,
         compression: Compression,
         file: &mut Rope,
+        slices: &mut Slices,
     ) -> Result<(SectionHeader, Vec<u8>)> {
         let raw_len = self.len;
         let mut table = Vec::new();
@@ -373,6 +375,7 @@ impl SectionPieces {
             let (crc, stored_len) = (stored.checksum(), stored.parts.iter().map(Bytes::len).sum::<usize>());
             payload.extend(stored.parts);
             table.push(Block { raw_len: raw as u32, stored_len: stored_len as u32, crc });
+            slices.advance(raw).await;
         }
         let stored_len: u64 = table.iter().map(|block| u64::from(block.stored_len)).sum();
         let codec = if stored_len == raw_len { CODEC_NONE } else { compression.codec() };

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use bonfire::{Error, Result};
 
 /// Of 1 (fast) to 22 (small). What is gained above it is small for cells.
-#[cfg(feature = "zstd")]
+#[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
 const ZSTD_LEVEL: i32 = 3;
 
 /// One byte of an LZ4 block stands for at most this many bytes.
@@ -67,14 +67,14 @@ pub(super) fn pack(packer: BlockCodec, raw: &[u8], room: &mut Vec<u8>, out: &mut
             let size = lz4_flex::block::compress_into(raw, room).expect("there is room for the worst case");
             out.extend_from_slice(&room[..size]);
         }
-        #[cfg(feature = "zstd")]
+        #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
         BlockCodec::Zstd => {
             let room = slice(room, zstd::compress_bound(raw.len()));
             let size = zstd::bulk::compress_to_buffer(raw, room, ZSTD_LEVEL)
                 .expect("there is room for the worst case");
             out.extend_from_slice(&room[..size]);
         }
-        #[cfg(not(feature = "zstd"))]
+        #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
         BlockCodec::Zstd => unreachable!("nothing chooses zstd in a build without it"),
     }
 }
@@ -103,13 +103,13 @@ pub(super) fn unpack(packer: BlockCodec, block: &[u8], out: &mut [u8]) -> Result
     let size = match packer {
         BlockCodec::Lz4 => lz4_flex::block::decompress_into(block, out)
             .map_err(|error| Error::corrupt(format_args!("an LZ4 block: {error}")))?,
-        #[cfg(feature = "zstd")]
+        #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
         BlockCodec::Zstd => zstd::bulk::decompress_to_buffer(block, out)
             .map_err(|error| Error::corrupt(format_args!("a zstd block: {error}")))?,
-        #[cfg(not(feature = "zstd"))]
+        #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
         BlockCodec::Zstd => {
             return Err(Error::unsupported(
-                "this chunk is packed with zstd: build bonfire_chunks with the feature `zstd`",
+                "this chunk is packed with zstd: build bonfire_chunks with the feature `zstd`, which wasm32 lacks",
             ));
         }
     };

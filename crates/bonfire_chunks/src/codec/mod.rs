@@ -80,7 +80,8 @@ impl Codec {
 
     /// Whether this build has it: those with zstd need the feature `zstd`.
     pub const fn is_supported(self) -> bool {
-        cfg!(feature = "zstd") || !matches!(self, Self::Zstd | Self::PaletteZstd | Self::RunsPlanesZstd)
+        cfg!(all(feature = "zstd", not(target_arch = "wasm32")))
+            || !matches!(self, Self::Zstd | Self::PaletteZstd | Self::RunsPlanesZstd)
     }
 }
 

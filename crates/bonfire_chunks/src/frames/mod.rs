@@ -11,7 +11,6 @@ pub mod conformance;
 mod memory;
 
 use bonfire::{Error, Result};
-use bonfire_store::backend::{MaybeSend, MaybeSync};
 
 pub use self::memory::MemoryFrames;
 use crate::format::Version;
@@ -93,7 +92,7 @@ pub struct FrameStats {
 ///
 /// A store sees the kinds of [`FrameKind::CONTENT`] and no others. It knows at any time which frames there are, so that asking
 /// for that costs no access: a store elsewhere reads its keys when it is opened.
-pub trait FrameStore: MaybeSend + MaybeSync {
+pub trait FrameStore: Send + Sync {
     /// Hands a frame to `use_it`. Returns false if there is none. A frame that is there and cannot be read is an error with
     /// [`is_corrupt`](Error::is_corrupt). An error of `use_it` is returned as it is.
     ///

@@ -7,7 +7,6 @@ mod row_order;
 mod staged_rows;
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use bonfire::engine::{EntityMap, LoadPlan, Resources, Staged, WorldNumber};
@@ -37,18 +36,6 @@ impl Bonfire {
         options: impl Into<LoadOptions>,
     ) -> Result<Loaded> {
         load(self, world, snapshot, options.into(), RespawnedIds::New)
-    }
-
-    /// Loads a file: see [`load`](Self::load).
-    pub fn load_from(
-        &mut self,
-        world: &mut World,
-        path: impl AsRef<Path>,
-        options: impl Into<LoadOptions>,
-    ) -> Result<Loaded> {
-        let options = options.into();
-        let snapshot = bonfire_store::read(path.as_ref(), &options.limits.clone().unwrap_or_default())?;
-        load(self, world, &snapshot, options, RespawnedIds::New)
     }
 }
 

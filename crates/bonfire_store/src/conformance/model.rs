@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bonfire::Error;
 
 use super::{bytes, refused};
-use crate::blocking::Wait;
 use crate::store::{Payload, Precondition, Store, Version};
 
 const NAMES: [&str; 4] = ["a", "b", "a.b", "long-name_1.part"];
@@ -22,22 +21,22 @@ impl Random {
     }
 }
 
-pub(super) fn random_calls(store: &dyn Store) {
+pub(super) async fn random_calls(store: &dyn Store) {
     let mut random = Random(7);
     let mut model: BTreeMap<&str, (Vec<u8>, Option<Version>)> = BTreeMap::new();
     for step in 0..200 {
         let name = random.name();
         match random.below(8) {
-            0..=2 => put(store, &mut model, name, step, &mut random),
+            0..=2 => put(store, &mut model, name, step, &mut random).await,
             3 => {
-                let removed = store.remove(name).wait().unwrap();
+                let removed = store.remove(name).await.unwrap();
                 assert_eq!(removed, model.remove(name).is_some());
             }
-            4 => rename(store, &mut model, name, random.name()),
+            4 => rename(store, &mut model, name, random.name()).await,
             5 => {
                 let end = model.get(name).map_or(0, |(bytes, _)| bytes.len()) as u64;
                 let extra = bytes(random.below(500) as usize, step);
-                match store.append(name, end, Payload::from(extra.clone())).wait() {
+                match store.append(name, end, Payload::from(extra.clone())).await {
                     Ok(len) => {
                         let (bytes, version) = model.entry(name).or_default();
                         bytes.extend(extra);
@@ -50,7 +49,7 @@ pub(super) fn random_calls(store: &dyn Store) {
             _ => {
                 let start = random.below(3000);
                 let range = start..start + random.below(3000);
-                match (model.get(name), store.get_range(name, range.clone()).wait()) {
+                match (model.get(name), store.get_range(name, range.clone()).await) {
                     (Some((bytes, _)), Ok(found)) => {
                         let clamp = |at: u64| (at as usize).min(bytes.len());
                         assert_eq!(found, bytes[clamp(range.start)..clamp(range.end)]);
@@ -60,17 +59,23 @@ pub(super) fn random_calls(store: &dyn Store) {
                 }
             }
         }
-        assert_eq!(store.list("").wait().unwrap(), model.keys().copied().collect::<Vec<_>>());
+        assert_eq!(store.list("").await.unwrap(), model.keys().copied().collect::<Vec<_>>());
         for (name, (bytes, _)) in &model {
-            assert_eq!(store.get(name).wait().unwrap(), bytes, "{name}");
-            assert_eq!(store.head(name).wait().unwrap().unwrap().len, bytes.len() as u64);
+            assert_eq!(store.get(name).await.unwrap(), bytes, "{name}");
+            assert_eq!(store.head(name).await.unwrap().unwrap().len, bytes.len() as u64);
         }
     }
 }
 
 type Model<'m> = BTreeMap<&'m str, (Vec<u8>, Option<Version>)>;
 
-fn put(store: &dyn Store, model: &mut Model<'static>, name: &'static str, step: u64, random: &mut Random) {
+async fn put(
+    store: &dyn Store,
+    model: &mut Model<'static>,
+    name: &'static str,
+    step: u64,
+    random: &mut Random,
+) {
     let contents = bytes(random.below(5000) as usize, step);
     let known = model.get(name).and_then(|(_, version)| version.clone());
     let (when, allowed) = match (random.below(3), known) {
@@ -78,7 +83,7 @@ fn put(store: &dyn Store, model: &mut Model<'static>, name: &'static str, step: 
         (1, Some(version)) => (Precondition::Version(version), true),
         _ => (Precondition::None, true),
     };
-    match store.put(name, Payload::from(contents.clone()), when).wait() {
+    match store.put(name, Payload::from(contents.clone()), when).await {
         Ok(version) => {
             assert!(allowed, "{name} was put in spite of its precondition");
             model.insert(name, (contents, Some(version)));
@@ -87,8 +92,8 @@ fn put(store: &dyn Store, model: &mut Model<'static>, name: &'static str, step: 
     }
 }
 
-fn rename(store: &dyn Store, model: &mut Model<'static>, from: &'static str, to: &'static str) {
-    let result = store.rename(from, to).wait();
+async fn rename(store: &dyn Store, model: &mut Model<'static>, from: &'static str, to: &'static str) {
+    let result = store.rename(from, to).await;
     if !model.contains_key(from) {
         return refused(result, Error::is_not_found, from);
     }

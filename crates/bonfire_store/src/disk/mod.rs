@@ -19,7 +19,6 @@ pub use self::os::OsDisk;
 pub(crate) use self::publish::publish_part;
 pub(crate) use self::publish::{TEMPORARY, WriteCheck, prepare, publish, write_parts};
 pub use self::publish::{WRITE_BORDER_BYTES, bytes_to_border};
-use crate::thread_bounds::{MaybeSend, MaybeSync};
 
 /// One directory. Names are names of files in it, never paths.
 ///
@@ -28,7 +27,7 @@ use crate::thread_bounds::{MaybeSend, MaybeSync};
 ///
 /// A call that a signal interrupts is made again by the disk. Only [`DiskFile::read_at`] and [`DiskFile::write_at`] may
 /// return `Interrupted`.
-pub trait Disk: MaybeSend + MaybeSync {
+pub trait Disk: Send + Sync {
     /// Opens a file that is there. Links are not followed: what is not a regular file is refused with
     /// `InvalidInput`.
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn DiskFile>>;
@@ -73,7 +72,7 @@ pub enum Access {
 }
 
 /// An open file. Calls may be made from several threads.
-pub trait DiskFile: MaybeSend + MaybeSync {
+pub trait DiskFile: Send + Sync {
     /// The number of bytes.
     fn len(&self) -> io::Result<u64>;
 
@@ -160,15 +159,12 @@ pub trait DiskFile: MaybeSend + MaybeSync {
 
 /// Holds a lock until it is dropped.
 pub struct DiskLock {
-    #[cfg(not(target_arch = "wasm32"))]
     _guard: Box<dyn Any + Send + Sync>,
-    #[cfg(target_arch = "wasm32")]
-    _guard: Box<dyn Any>,
 }
 
 impl DiskLock {
     /// A lock that ends when `guard` is dropped.
-    pub fn new(guard: impl Any + MaybeSend + MaybeSync) -> Self {
+    pub fn new(guard: impl Any + Send + Sync) -> Self {
         Self { _guard: Box::new(guard) }
     }
 }

@@ -1,15 +1,16 @@
 //! A delta on its way to the journal of a save.
 
+use std::sync::Arc;
+
 use bonfire::{Delta, Error, Result};
-use tracing::debug_span;
+use tracing::{Instrument, debug_span};
 
 use super::handle::{Handle, Promise, SaveHandle};
 use super::job::{Job, Work};
 use super::queue::JobTarget;
 use super::status::SaveReport;
 use super::target::SaveTarget;
-use super::worker::SaverId;
-use crate::blocking::block_on;
+use super::worker::Shared;
 use crate::journal::{AppendReport, JournalBase};
 use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::Slots;
@@ -64,7 +65,7 @@ impl AppendTo {
     }
 
     /// Appends a delta to the journal of the save.
-    pub(super) fn append(
+    pub(super) async fn append(
         self,
         delta: &Delta,
         slots: &Slots,
@@ -72,15 +73,14 @@ impl AppendTo {
     ) -> Result<AppendReport> {
         let span =
             debug_span!("bonfire.append", slot = self.slot(), since = delta.since(), now = delta.now());
-        let _in_span = span.enter();
         reporter.set(Progress::new(Phase::Writing, 0, 0));
-        block_on(slots.append(&self.base()?, delta))
+        async { slots.append(&self.base()?, delta).await }.instrument(span).await
     }
 }
 
 /// The job that appends a delta. It also completes saves for which the delta is enough.
 pub(super) fn append_job(
-    saver: SaverId,
+    saver: &Arc<Shared>,
     base: AppendTo,
     delta: Delta,
     saves: Vec<Promise<SaveReport>>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ struct State<T> {
     can_stop: bool,
     /// Whose queue it is in.
     saver: Option<worker::SaverId>,
+    /// That saver, if it has no thread.
+    turns: Option<Weak<worker::Shared>>,
     reporter: ProgressReporter,
     wakers: BTreeMap<u64, Waker>,
     /// The threads that sleep until there is a result. Without one, nothing is woken: that would be a call of the system.
@@ -67,10 +69,15 @@ impl<T> State<T> {
         if self.saver.is_some() && self.saver == worker::current() {
             return Some(Error::misuse("a job of a saver cannot wait for a later job of the same one"));
         }
-        if cfg!(target_arch = "wasm32") {
-            return Some(Error::misuse("nothing else happens here while this is waited for"));
+        if cfg!(target_arch = "wasm32") && self.turns.is_none() {
+            return Some(cannot_wait());
         }
         None
+    }
+
+    /// The saver that does this, if it has no thread.
+    fn turns(&self) -> Option<Arc<worker::Shared>> {
+        self.turns.as_ref()?.upgrade()
     }
 }
 
@@ -96,7 +103,10 @@ impl<T: Clone> Handle<T> {
     }
 
     /// Blocks until the outcome is final. An error at once if nobody has [started](Promise::start) it: whoever would is
-    /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue, and on wasm32.
+    /// perhaps the one who waits. The same inside of a job of the saver that has it in its queue.
+    ///
+    /// If the saver has no thread, this call does its jobs, up to this one. In a browser nothing can be waited for: the
+    /// result is an error if a store answers later. There, `.await` the handle or look at it every frame.
     pub fn wait(&self) -> Result<T> {
         let mut state = self.shared.lock();
         if let Some(result) = &state.result {
@@ -104,6 +114,11 @@ impl<T: Clone> Handle<T> {
         }
         if let Some(error) = state.hopeless() {
             return Err(error);
+        }
+        if let Some(saver) = state.turns() {
+            drop(state);
+            saver.drive(Duration::MAX, || self.is_complete());
+            return self.result().unwrap_or_else(|| Err(cannot_wait()));
         }
         let pending = |state: &mut State<T>| state.result.is_none();
         state.sleeping += 1;
@@ -119,6 +134,11 @@ impl<T: Clone> Handle<T> {
         let mut state = self.shared.lock();
         if state.result.is_some() || state.hopeless().is_some() {
             return state.result.clone();
+        }
+        if let Some(saver) = state.turns() {
+            drop(state);
+            saver.drive(time, || self.is_complete());
+            return self.result();
         }
         let pending = |state: &mut State<T>| state.result.is_none();
         state.sleeping += 1;
@@ -249,6 +269,7 @@ impl<T> Promise<T> {
             started: false,
             can_stop: false,
             saver: None,
+            turns: None,
             reporter: ProgressReporter::default(),
             wakers: BTreeMap::new(),
             sleeping: 0,
@@ -313,8 +334,9 @@ impl<T> Promise<T> {
     }
 
     /// Starts it as a job of a saver.
-    pub(super) fn enter_queue(&self, saver: worker::SaverId) {
-        self.edit(|state| (state.started, state.saver) = (true, Some(saver)));
+    pub(super) fn enter_queue(&self, saver: &Arc<worker::Shared>) {
+        let turns = saver.turns().map(|_| Arc::downgrade(saver));
+        self.edit(|state| (state.started, state.saver, state.turns) = (true, Some(saver.id), turns));
     }
 
     fn edit<R>(&self, edit: impl FnOnce(&mut State<T>) -> R) -> Option<R> {
@@ -356,4 +378,8 @@ impl<T> fmt::Debug for Promise<T> {
 
 fn given_up() -> Error {
     Error::custom("given up: whoever was to do this did not")
+}
+
+fn cannot_wait() -> Error {
+    Error::misuse("a browser cannot wait: use `.await`, or look at the handle every frame")
 }

@@ -1,6 +1,9 @@
 //! One request, and how it is done. Whatever happens, its handles are completed.
 
 use std::any::Any;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
 
 use bonfire::engine::catch_panic;
 use bonfire::{Error, Note, Result};
@@ -9,11 +12,10 @@ use super::append::AppendJob;
 use super::handle::{CompletedPromise, Promise};
 use super::save::{CapturedSave, DurableSave};
 use super::status::SaveReport;
-use super::worker::SaverId;
+use super::worker::Shared;
 use crate::journal::AppendReport;
 use crate::progress::ProgressReporter;
 use crate::slots::Slots;
-use crate::thread_bounds::MaybeSend;
 
 /// A request.
 pub(super) struct Job {
@@ -27,11 +29,7 @@ pub(super) struct Job {
 }
 
 /// Waits until a save may be written: another part of it, in another file, is durable. An error fails the save.
-#[cfg(not(target_arch = "wasm32"))]
 pub type Requirement = Box<dyn FnOnce() -> Result<()> + Send>;
-/// Waits until a save may be written: another part of it, in another file, is durable. An error fails the save.
-#[cfg(target_arch = "wasm32")]
-pub type Requirement = Box<dyn FnOnce() -> Result<()>>;
 
 pub(super) enum Work {
     /// The front end's part comes first. This is what it needs for that.
@@ -42,10 +40,10 @@ pub(super) enum Work {
 }
 
 /// Work that is not looked into. It is given the slots, or why it is not to be done.
-#[cfg(not(target_arch = "wasm32"))]
-pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob + Send>;
-#[cfg(target_arch = "wasm32")]
-pub(super) type Step = Box<dyn FnOnce(Result<&Slots>) -> FinishedJob>;
+pub(super) type Step = Box<dyn FnOnce(Result<Arc<Slots>>) -> JobFuture + Send>;
+
+/// A job that is being done.
+pub(super) type JobFuture = Pin<Box<dyn Future<Output = FinishedJob> + Send>>;
 
 /// Completes all handles of a job. What it returns wakes those who sleep, outside of all locks.
 pub(super) type CompleteFn = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
@@ -74,7 +72,7 @@ impl Outcome {
 
 impl Job {
     /// Does it, or ends it with an error.
-    pub(super) fn run(self, slots: Result<&Slots>) -> FinishedJob {
+    pub(super) async fn run(self, slots: Result<Arc<Slots>>) -> FinishedJob {
         let Self { saves, requirement, work, .. } = self;
         let slots = match requirement {
             Some(requirement) if slots.is_ok() && !are_cancelled(&saves) => {
@@ -90,16 +88,19 @@ impl Job {
             Work::Save(save) => {
                 let is_cancelled = are_cancelled(&saves);
                 let reporter = saves.last().map(Promise::reporter).unwrap_or_default();
-                finish_saves(saves, attempt(slots, is_cancelled, |slots| save.save(slots, &reporter)))
+                let work = |slots: Arc<Slots>| async move { save.save(&slots, &reporter).await };
+                let saved = attempt(slots, is_cancelled, work).await;
+                finish_saves(saves, saved)
             }
             Work::Append(append) => {
                 let AppendJob { base, delta, promise } = *append;
                 let reporter = promise.reporter();
-                let result =
-                    attempt(slots, promise.is_cancelled(), |slots| base.append(&delta, slots, &reporter));
+                let (delta, append) = (&delta, &reporter);
+                let work = |slots: Arc<Slots>| async move { base.append(delta, &slots, append).await };
+                let result = attempt(slots, promise.is_cancelled(), work).await;
                 finish_append(promise, saves, result, delta.notes().to_vec())
             }
-            Work::Other(step) => step(slots),
+            Work::Other(step) => step(slots).await,
         }
     }
 
@@ -118,16 +119,22 @@ pub(super) fn are_cancelled(saves: &[Promise<SaveReport>]) -> bool {
 
 /// Does the work of a job, unless there is a reason not to. A panic of a store, a codec or the game's own code is an error of
 /// the one job.
-fn attempt<T>(
-    slots: Result<&Slots>,
+async fn attempt<T, F: Future<Output = Result<T>>>(
+    slots: Result<Arc<Slots>>,
     is_cancelled: bool,
-    work: impl FnOnce(&Slots) -> Result<T>,
+    work: impl FnOnce(Arc<Slots>) -> F,
 ) -> Result<T> {
     let slots = slots?;
     if is_cancelled {
         return Err(Error::cancelled("cancelled before it began"));
     }
-    catch_panic("this request panicked", || work(slots))
+    let what = "this request panicked";
+    let mut work = pin!(catch_panic(what, || Ok(work(slots)))?);
+    std::future::poll_fn(|context| {
+        let polled = catch_panic(what, || Ok(work.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panic)))
+    })
+    .await
 }
 
 fn finish_saves(
@@ -174,23 +181,33 @@ fn finish_append(
 }
 
 /// Work for a promise, which enters the queue of a saver.
-pub(super) fn step<T: Clone + Send + 'static>(
-    saver: SaverId,
+pub(super) fn step<T, F>(
+    saver: &Arc<Shared>,
     promise: Promise<T>,
-    work: impl FnOnce(&Slots, &ProgressReporter) -> Result<T> + MaybeSend + 'static,
-) -> Step {
+    work: impl FnOnce(Arc<Slots>, ProgressReporter) -> F + Send + 'static,
+) -> Step
+where
+    T: Clone + Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
     promise.enter_queue(saver);
     Box::new(move |slots| {
-        let reporter = promise.reporter();
-        let result = attempt(slots, promise.is_cancelled(), |slots| work(slots, &reporter));
-        let outcome = match &result {
-            Err(error) if error.is_cancelled() => Outcome::Cancelled,
-            _ => Outcome::Other,
-        };
-        let complete = move || {
-            let completed = promise.settle(result);
-            Box::new(move || completed.wake()) as Box<dyn FnOnce()>
-        };
-        FinishedJob { complete: Box::new(complete), outcome }
+        Box::pin(async move {
+            let reporter = promise.reporter();
+            let result = attempt(slots, promise.is_cancelled(), |slots| work(slots, reporter)).await;
+            finish_step(promise, result)
+        })
     })
+}
+
+fn finish_step<T: Clone + Send + 'static>(promise: Promise<T>, result: Result<T>) -> FinishedJob {
+    let outcome = match &result {
+        Err(error) if error.is_cancelled() => Outcome::Cancelled,
+        _ => Outcome::Other,
+    };
+    let complete = move || {
+        let completed = promise.settle(result);
+        Box::new(move || completed.wake()) as Box<dyn FnOnce()>
+    };
+    FinishedJob { complete: Box::new(complete), outcome }
 }

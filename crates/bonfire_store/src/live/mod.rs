@@ -1,4 +1,4 @@
-//! Saving off the game's thread.
+//! Saving off the game's thread, or a slice at a time on it.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `request` | the calls of a front end: requests that wait for the end of a frame |
 //! | `queue` | the requests that wait, for the front end or for the thread: plain data |
 //! | `worker` | the one thread, and what it shares with its callers |
+//! | `turns` | the same without a thread: jobs are done in turns of a caller |
 //! | `job` | one request, and how it is done |
 //! | `save`, `append`, `load` | the work: a captured world, a delta for a journal, a save that is opened |
 //! | `handle` | how requests are followed: a [`Handle`] and its other end, a [`Promise`] |
@@ -25,6 +26,7 @@ mod save;
 mod saver;
 mod status;
 mod target;
+mod turns;
 mod worker;
 
 pub use self::append::RequestedSave;

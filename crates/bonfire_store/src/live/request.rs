@@ -185,7 +185,7 @@ impl<S> SaveTurn<S> {
     /// Appends a delta to the journal of an earlier save, in the place of this one. If that save fails, this one does.
     pub fn append(self, base: RequestedSave, delta: Delta) -> Handle<AppendReport> {
         let shared = self.saver.shared();
-        let (target, mut job, handle) = append_job(shared.id, AppendTo::Requested(base), delta, self.saves);
+        let (target, mut job, handle) = append_job(shared, AppendTo::Requested(base), delta, self.saves);
         job.requirement = self.requirement;
         shared.submit(target, job, Admission::Granted);
         handle

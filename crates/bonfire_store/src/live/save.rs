@@ -3,14 +3,14 @@
 use std::time::SystemTime;
 
 use bonfire::{EncodeOptions, Result, Snapshot};
-use tracing::{debug_span, field, info_span, warn};
+use tracing::{Instrument, debug_span, field, info_span, warn};
 
 use super::handle::Promise;
 use super::job::{Job, Work};
 use super::queue::JobTarget;
 use super::status::SaveReport;
 use super::target::SaveTarget;
-use crate::blocking::block_on;
+use crate::clock::{Stopwatch, system_time};
 use crate::progress::{Phase, Progress, ProgressReporter};
 use crate::slots::{Details, EncodedSave, Slots};
 use crate::store::{Precondition, Store};
@@ -45,23 +45,27 @@ impl CapturedSave {
     }
 
     /// Encodes the world and writes it to its target. When this returns, it is durable.
-    pub(super) fn save(
+    pub(super) async fn save(
         &self,
         slots: &Slots,
         reporter: &ProgressReporter,
     ) -> Result<(SaveReport, DurableSave)> {
-        let entities = self.snapshot.entity_count();
-        let span = info_span!("bonfire.save", target = %self.target, entities);
-        let _in_span = span.enter();
+        let span = info_span!("bonfire.save", target = %self.target, entities = self.snapshot.entity_count());
+        self.encode_and_write(slots, reporter).instrument(span).await
+    }
+
+    async fn encode_and_write(
+        &self,
+        slots: &Slots,
+        reporter: &ProgressReporter,
+    ) -> Result<(SaveReport, DurableSave)> {
         let stopwatch = Stopwatch::start();
         reporter.set(Progress::new(Phase::Encoding, 0, 0));
-        let EncodedSave { payload, dropped_thumbnail } = {
-            let span = debug_span!("bonfire.encode", bytes = field::Empty);
-            let _in_span = span.enter();
-            let encoded = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref())?;
-            span.record("bytes", encoded.payload.len());
-            encoded
-        };
+        let encoding = debug_span!("bonfire.encode", bytes = field::Empty);
+        let encode = slots.encode_save(&self.snapshot, &self.details, self.encode.as_ref());
+        let EncodedSave { payload, dropped_thumbnail } = encode.instrument(encoding.clone()).await?;
+        encoding.record("bytes", payload.len());
+        drop(encoding);
         if let Some(bytes) = dropped_thumbnail {
             warn!(
                 "the thumbnail of {} was left out: it has {bytes} bytes, and all details together have at most 60 KiB. \
@@ -72,15 +76,15 @@ impl CapturedSave {
         let bytes = payload.len();
         reporter.set(Progress::new(Phase::Writing, 0, bytes));
         let payload = payload.watched(reporter.watch());
-        let mut report = SaveReport::new(self.target.clone(), bytes, entities);
+        let mut report = SaveReport::new(self.target.clone(), bytes, self.snapshot.entity_count());
         report.notes = self.snapshot.notes().to_vec();
         report.dropped_thumbnail = dropped_thumbnail;
         let writing = debug_span!("bonfire.write");
         let durable = match &self.target {
             SaveTarget::Slot(slot) => {
-                let placed = writing.in_scope(|| block_on(slots.place(slot, payload)))?;
-                let durable = stopwatch.durable(bytes);
-                let saved = block_on(async { Ok(slots.finish_save(slot, placed, bytes).await) })?;
+                let placed = slots.place(slot, payload).instrument(writing).await?;
+                let durable = DurableSave::timed(bytes, stopwatch);
+                let saved = slots.finish_save(slot, placed, bytes).await;
                 report.generation = Some(saved.generation);
                 report.pruned = saved.pruned;
                 report.prune_error = saved.prune_error;
@@ -90,11 +94,11 @@ impl CapturedSave {
             SaveTarget::Path(path) => {
                 let written = |bytes| payload.add_written(bytes);
                 writing.in_scope(|| crate::file::replace(path, payload.parts(), &written))?;
-                stopwatch.durable(bytes)
+                DurableSave::timed(bytes, stopwatch)
             }
             SaveTarget::Blob { store, name } => {
-                writing.in_scope(|| block_on(store.put(name, payload, Precondition::None)))?;
-                stopwatch.durable(bytes)
+                store.put(name, payload, Precondition::None).instrument(writing).await?;
+                DurableSave::timed(bytes, stopwatch)
             }
         };
         Ok((report, durable))
@@ -104,36 +108,11 @@ impl CapturedSave {
 impl DurableSave {
     /// Durable since a moment ago, however long it took.
     pub(super) fn now(bytes: u64) -> Self {
-        #[cfg(not(target_arch = "wasm32"))]
-        let at = Some(SystemTime::now());
-        #[cfg(target_arch = "wasm32")]
-        let at = None;
-        Self { bytes, seconds: None, at }
-    }
-}
-
-/// Measures a save, where there is a clock.
-struct Stopwatch {
-    #[cfg(not(target_arch = "wasm32"))]
-    start: std::time::Instant,
-}
-
-impl Stopwatch {
-    #[cfg(not(target_arch = "wasm32"))]
-    fn start() -> Self {
-        Self { start: std::time::Instant::now() }
-    }
-    #[cfg(not(target_arch = "wasm32"))]
-    fn durable(&self, bytes: u64) -> DurableSave {
-        DurableSave { seconds: Some(self.start.elapsed().as_secs_f64()), ..DurableSave::now(bytes) }
+        Self { bytes, seconds: None, at: system_time() }
     }
 
-    #[cfg(target_arch = "wasm32")]
-    fn start() -> Self {
-        Self {}
-    }
-    #[cfg(target_arch = "wasm32")]
-    fn durable(&self, bytes: u64) -> DurableSave {
-        DurableSave::now(bytes)
+    /// Durable since a moment ago, and begun with the stopwatch.
+    fn timed(bytes: u64, stopwatch: Stopwatch) -> Self {
+        Self { seconds: stopwatch.elapsed().map(|time| time.as_secs_f64()), ..Self::now(bytes) }
     }
 }

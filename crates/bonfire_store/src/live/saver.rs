@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bonfire::{Delta, OpenOptions, Result, Snapshot};
+use tracing::Instrument;
 
 use super::append::{AppendTo, append_job};
 use super::handle::{Handle, LoadHandle, Promise, SaveHandle};
@@ -14,8 +15,8 @@ use super::queue::JobTarget;
 use super::save::CapturedSave;
 use super::status::SaverStatus;
 use super::target::{LoadSource, SaveTarget};
-use super::worker::{Admission, Shared};
-use crate::blocking::block_on;
+use super::turns::Turns;
+use super::worker::{Admission, Shared, Workforce};
 use crate::journal::{AppendReport, JournalBase};
 use crate::progress::ProgressReporter;
 use crate::slots::{Details, LoadedSave, Slots};
@@ -36,8 +37,8 @@ use crate::slots::{Details, LoadedSave, Slots};
 /// **The end.** When the last clone is dropped, it waits until everything that was asked for is done: a game that just ends
 /// does not lose its last save. [`finish`](Self::finish) does so with a deadline.
 ///
-/// **wasm32** has no threads: there every request is done inside the call, or after the one that it was made in. Stores
-/// that answer later are an error.
+/// **Without a thread**, as in browsers, the engine calls [`poll`](Self::poll) once a frame, with a budget. Bevy's plugin does
+/// so by itself. On wasm32 every saver is like that; elsewhere those made by [`without_thread`](Self::without_thread) are.
 ///
 /// ```
 /// # use bonfire::Registry;
@@ -81,14 +82,53 @@ impl Drop for Owner {
 }
 
 impl Saver {
-    /// Saves into these slots, and loads from them. At most 64 requests wait.
+    /// Saves into these slots, and loads from them. At most 64 requests wait. On wasm32 it has no thread.
     pub fn new(slots: Slots) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
-        let shared = Shared::new(slots, super::worker::spawn);
+        return Self::with_workforce(slots, Workforce::Thread(super::worker::spawn));
         #[cfg(target_arch = "wasm32")]
-        let shared = Shared::new(slots);
-        let shared = Arc::new(shared);
-        Self { owner: Arc::new(Owner { shared }) }
+        Self::without_thread(slots)
+    }
+
+    /// A saver that works only while it is [polled](Self::poll), for programs with one thread. Encoding and opening are cut
+    /// into slices of about 256 KiB.
+    ///
+    /// ```
+    /// # use bonfire::Registry;
+    /// # use bonfire::engine::SnapshotWriter;
+    /// use bonfire_store::{Details, MemoryStore, Saver, Slots};
+    /// use std::time::Duration;
+    ///
+    /// # let registry = Registry::new();
+    /// # let capture = || SnapshotWriter::new(&registry).finish();
+    /// let saver = Saver::without_thread(Slots::new(MemoryStore::new()));
+    /// let save = saver.save("quick", capture()?, Details::new());
+    /// while !save.is_complete() {
+    ///     // A frame of the game, and then:
+    ///     saver.poll(Duration::from_millis(2));
+    /// }
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub fn without_thread(slots: Slots) -> Self {
+        Self::with_workforce(slots, Workforce::Turns(Turns::default()))
+    }
+
+    fn with_workforce(slots: Slots, workforce: Workforce) -> Self {
+        Self { owner: Arc::new(Owner { shared: Arc::new(Shared::new(slots, workforce)) }) }
+    }
+
+    /// Returns true if requests are done by a thread. Otherwise [`poll`](Self::poll) does them.
+    pub fn has_thread(&self) -> bool {
+        self.owner.shared.turns().is_none()
+    }
+
+    /// Goes on with the requests, and begins the next ones, until the budget is used up or until all wait for a store. One
+    /// slice is done at least. Call it once a frame. If the saver has a thread, this does nothing.
+    ///
+    /// A store that answers between two calls is noticed by the next one. Without a clock, as on wasm32 without the feature
+    /// `web`, a call does one slice, or all of them with [`Duration::MAX`].
+    pub fn poll(&self, budget: Duration) {
+        self.owner.shared.poll(budget);
     }
 
     /// How many requests may wait, for a front end or for the thread; the one that is being done does not count. Default: 64.
@@ -131,7 +171,7 @@ impl Saver {
 
     /// See [`engine::submit_append_after`](crate::engine::submit_append_after).
     pub(super) fn submit_append(&self, base: AppendTo, delta: Delta) -> Handle<AppendReport> {
-        let (target, job, handle) = append_job(self.owner.shared.id, base, delta, Vec::new());
+        let (target, job, handle) = append_job(&self.owner.shared, base, delta, Vec::new());
         self.owner.shared.submit(target, job, Admission::Needed);
         handle
     }
@@ -154,10 +194,9 @@ impl Saver {
         promise.allow_stop();
         let description = format!("load {source}");
         let target = JobTarget::Other(source.target());
-        let work = step(self.owner.shared.id, promise, move |slots, reporter| {
+        let work = step(&self.owner.shared, promise, move |slots, reporter| {
             let span = tracing::info_span!("bonfire.load", target = %source);
-            let _in_span = span.enter();
-            then(load(slots, &source, options, reporter)?, reporter)
+            async move { then(load(&slots, &source, options, &reporter).await?, &reporter) }.instrument(span)
         });
         self.submit(description, target, work, admission);
         handle
@@ -176,7 +215,7 @@ impl Saver {
         let slot = slot.to_owned();
         let (description, target) =
             (format!("delete slot `{slot}`"), JobTarget::Other(SaveTarget::Slot(slot.clone())));
-        let work = step(self.owner.shared.id, promise, move |slots, _| block_on(slots.delete_saves(&slot)));
+        let work = step(&self.owner.shared, promise, async move |slots, _| slots.delete_saves(&slot).await);
         self.submit(description, target, work, admission);
     }
 
@@ -196,8 +235,36 @@ impl Saver {
         &self,
         work: impl FnOnce(&Slots) -> Result<T> + Send + 'static,
     ) -> Handle<T> {
+        self.run_step(async move |slots, _| work(&slots))
+    }
+
+    /// [`run`](Self::run) for work that awaits the store, as it must in a browser.
+    ///
+    /// ```
+    /// # use bonfire_store::{MemoryStore, Saver, Slots};
+    /// # let saver = Saver::new(Slots::new(MemoryStore::new()));
+    /// let list = saver.run_async(async |slots| slots.list().await);
+    /// assert!(list.wait()?.is_empty());
+    /// # Ok::<(), bonfire::Error>(())
+    /// ```
+    pub fn run_async<T, F>(&self, work: impl FnOnce(Slots) -> F + Send + 'static) -> Handle<T>
+    where
+        T: Clone + Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.run_step(move |slots, _| work(Slots::clone(&slots)))
+    }
+
+    fn run_step<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Slots>, ProgressReporter) -> F + Send + 'static,
+    ) -> Handle<T>
+    where
+        T: Clone + Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
         let (promise, handle) = Promise::new();
-        let work = step(self.owner.shared.id, promise, move |slots, _| work(slots));
+        let work = step(&self.owner.shared, promise, work);
         self.submit("run".to_owned(), JobTarget::Everything, work, Admission::Needed);
         handle
     }
@@ -222,9 +289,12 @@ impl Saver {
         self.owner.shared.is_idle()
     }
 
-    /// Blocks until nothing waits for the thread and nothing is being done; false if that takes longer than `deadline`. Then the drop of the
-    /// last clone does not wait either, and what is not done when the process ends is lost. Inside of a job this does not
-    /// wait.
+    /// Blocks until nothing waits for the thread and nothing is being done; false if that takes longer than `deadline`. Then
+    /// the drop of the last clone does not wait either, and what is not done when the process ends is lost. Inside of a job
+    /// this does not wait.
+    ///
+    /// A saver without a thread does its jobs meanwhile. In a browser it does what needs no waiting: false if a store answers
+    /// later.
     pub fn finish(&self, deadline: Duration) -> bool {
         self.owner.shared.finish(deadline)
     }
@@ -247,7 +317,7 @@ mod tests {
     #[test]
     fn without_a_thread_every_request_fails_and_says_why() {
         let none = |_| Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory));
-        let shared = Arc::new(Shared::new(Slots::new(MemoryStore::new()), none));
+        let shared = Arc::new(Shared::new(Slots::new(MemoryStore::new()), Workforce::Thread(none)));
         let saver = Saver { owner: Arc::new(Owner { shared }) };
         let snapshot = SnapshotWriter::new(&Registry::new()).finish().expect("an empty world");
         let save = saver.save("quick", snapshot, Details::new());

@@ -3,7 +3,7 @@
 //! The outcome of a job becomes known in one step: who sees that a handle is complete sees it counted, and sees that the
 //! thread is at the next job; who sees that nothing is left sees all handles complete.
 //!
-//! On wasm32 there are no threads: a job is done by the one who hands it in.
+//! A saver without a thread has `turns` instead.
 
 use std::cell::Cell;
 use std::io;
@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use bonfire::Error;
 
-use super::job::{Job, Outcome};
+use super::job::{FinishedJob, Job, Outcome};
 use super::queue::{JobTarget, Queue, WaitsFor};
 use super::status::SaverStatus;
+use super::turns::{SLICE_BYTES, Turns};
+use crate::blocking::Wait;
 use crate::slots::Slots;
 
 /// Tells savers apart.
@@ -32,6 +34,30 @@ thread_local! {
 /// The saver whose jobs this thread does.
 pub(super) fn current() -> Option<SaverId> {
     CURRENT.get()
+}
+
+/// Marks this thread as one that does jobs of a saver, until it is dropped.
+pub(super) struct Current(Option<SaverId>);
+
+impl Current {
+    pub(super) fn enter(saver: SaverId) -> Self {
+        Self(CURRENT.replace(Some(saver)))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Who does the jobs.
+pub(super) enum Workforce {
+    /// A thread, which is started with the first job.
+    #[cfg(not(target_arch = "wasm32"))]
+    Thread(Spawn),
+    /// Whoever polls the saver.
+    Turns(Turns),
 }
 
 /// How the thread is started.
@@ -56,11 +82,10 @@ pub(super) enum Admission {
 
 pub(super) struct Shared {
     pub(super) id: SaverId,
-    pub(super) slots: Slots,
+    pub(super) slots: Arc<Slots>,
     state: Mutex<State>,
     changed: Condvar,
-    #[cfg(not(target_arch = "wasm32"))]
-    spawn: Spawn,
+    workforce: Workforce,
 }
 
 pub(super) struct State {
@@ -98,7 +123,7 @@ impl State {
         older
     }
 
-    fn next(&mut self) -> Option<Job> {
+    pub(super) fn next(&mut self) -> Option<Job> {
         let job = self.queue.pop()?;
         self.running = Some(job.description.clone());
         Some(job)
@@ -137,7 +162,7 @@ fn drop_replaced(older: Option<Job>) {
 }
 
 impl Shared {
-    pub(super) fn new(slots: Slots, #[cfg(not(target_arch = "wasm32"))] spawn: Spawn) -> Self {
+    pub(super) fn new(slots: Slots, workforce: Workforce) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let state = State {
             queue: Queue::new(QUEUE_MAX),
@@ -148,13 +173,26 @@ impl Shared {
             #[cfg(not(target_arch = "wasm32"))]
             thread: None,
         };
+        let slots = match &workforce {
+            Workforce::Turns(_) => slots.in_slices(SLICE_BYTES),
+            #[cfg(not(target_arch = "wasm32"))]
+            Workforce::Thread(_) => slots,
+        };
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            slots,
+            slots: Arc::new(slots),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            workforce,
+        }
+    }
+
+    /// The turns of a saver without a thread.
+    pub(super) fn turns(&self) -> Option<&Turns> {
+        match &self.workforce {
+            Workforce::Turns(turns) => Some(turns),
             #[cfg(not(target_arch = "wasm32"))]
-            spawn,
+            Workforce::Thread(_) => None,
         }
     }
 
@@ -194,7 +232,7 @@ impl Shared {
 
     /// Adds a job for the thread. It is never waited for. If it cannot be done, its handles say why.
     pub(super) fn submit(self: &Arc<Self>, target: JobTarget, job: Job, admission: Admission) {
-        job.saves.iter().for_each(|promise| promise.enter_queue(self.id));
+        job.saves.iter().for_each(|promise| promise.enter_queue(self));
         let mut state = self.lock();
         if let Err(error) = self.start(&mut state) {
             drop(state);
@@ -209,25 +247,12 @@ impl Shared {
             drop(state);
             return self.end(job, &error, |_, _| {});
         }
-        let is_working = state.running.is_some();
         let older = state.push(WaitsFor::Thread, target, job);
         drop(state);
         drop_replaced(older);
-        if cfg!(target_arch = "wasm32") {
-            // A job that is handed in by a job is done after it.
-            if !is_working {
-                self.work_off();
-            }
-            return;
-        }
-        self.changed.notify_all();
-    }
-
-    /// Does what waits, on this thread.
-    fn work_off(&self) {
-        loop {
-            let Some(job) = self.lock().next() else { return };
-            self.perform(job);
+        match self.turns() {
+            Some(turns) => turns.alarm.ring(),
+            None => self.changed.notify_all(),
         }
     }
 
@@ -238,15 +263,16 @@ impl Shared {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn start(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
-        if state.thread.is_none() {
-            state.thread = Some((self.spawn)(self.clone())?);
+        if let (Workforce::Thread(spawn), None) = (&self.workforce, &state.thread) {
+            state.thread = Some(spawn(self.clone())?);
         }
         Ok(())
     }
 
     /// Ends a job that is not done.
     fn end(&self, job: Job, error: &Error, count: impl FnOnce(&mut State, Outcome)) {
-        let ended = job.run(Err(error.clone()));
+        // Nothing is waited for: no store is called.
+        let Ok(ended) = async { Ok(job.run(Err(error.clone())).await) }.wait() else { return };
         let mut state = self.lock();
         count(&mut state, ended.outcome);
         let wake = (ended.complete)();
@@ -257,9 +283,14 @@ impl Shared {
     /// What the thread does, until nobody hands jobs in any more and none is left.
     #[cfg(not(target_arch = "wasm32"))]
     fn work(&self) {
-        CURRENT.set(Some(self.id));
+        let _current = Current::enter(self.id);
         loop {
-            self.work_off();
+            while let Some(job) = { self.lock().next() } {
+                let slots = Ok(self.slots.clone());
+                if let Ok(ended) = async { Ok(job.run(slots).await) }.wait() {
+                    self.conclude(ended);
+                }
+            }
             let nothing = |state: &mut State| state.queue.len(WaitsFor::Thread) == 0 && !state.closed;
             let state = self.changed.wait_while(self.lock(), nothing).unwrap_or_else(PoisonError::into_inner);
             if state.queue.len(WaitsFor::Thread) == 0 {
@@ -268,8 +299,8 @@ impl Shared {
         }
     }
 
-    fn perform(&self, job: Job) {
-        let ended = job.run(Ok(&self.slots));
+    /// Makes the outcome of a job known.
+    pub(super) fn conclude(&self, ended: FinishedJob) {
         let mut state = self.lock();
         state.running = None;
         state.count(ended.outcome);
@@ -283,8 +314,13 @@ impl Shared {
     }
 
     pub(super) fn finish(&self, deadline: Duration) -> bool {
-        if cfg!(target_arch = "wasm32") || current() == Some(self.id) {
+        if current() == Some(self.id) {
             return self.is_idle();
+        }
+        if self.turns().is_some() {
+            let done = self.drive(deadline, || self.is_idle());
+            self.lock().gave_up = !done;
+            return done;
         }
         let busy = |state: &mut State| !state.is_idle();
         let waited = self.changed.wait_timeout_while(self.lock(), deadline, busy);
@@ -299,10 +335,14 @@ impl Shared {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
+        let waits = !state.gave_up && current() != Some(self.id);
         #[cfg(not(target_arch = "wasm32"))]
-        let thread = state.thread.take().filter(|_| !state.gave_up && current() != Some(self.id));
+        let thread = state.thread.take().filter(|_| waits);
         drop(state);
         self.changed.notify_all();
+        if waits && self.turns().is_some() {
+            self.drive(Duration::MAX, || self.is_idle());
+        }
         #[cfg(not(target_arch = "wasm32"))]
         if let Some(thread) = thread {
             // It catches the panics of its jobs.

@@ -3,7 +3,6 @@
 use bonfire::Result;
 
 use crate::generation;
-use crate::thread_bounds::{MaybeSend, MaybeSync};
 
 /// A place that remembers how far a save has come and that who changes the saves cannot change: a server, the
 /// platform's account storage, a keystore.
@@ -24,7 +23,7 @@ use crate::thread_bounds::{MaybeSend, MaybeSync};
 ///
 /// A crash between writing and [`advance`](Self::advance) leaves a save with a number that the counter has not reached
 /// yet: it is accepted. Puts of one family at the same time may get the same number, and are then as new as each other.
-pub trait TrustedCounter: MaybeSend + MaybeSync {
+pub trait TrustedCounter: Send + Sync {
     /// The number of the newest save of a family; 0 if there is none.
     fn newest(&self, family: &str) -> Result<u64>;
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::details::order_of_save;
 use super::names::SlotNames;
-use super::write::{SaveContent, payload_of};
+use super::write::SaveContent;
 use super::{Details, Slots, WrittenSave};
 use crate::journal::{
     AppendReport, Base, Chain, Entry, HEAD_BYTES, JournalBase, JournalHead, JournalInfo, JournalReplay,
@@ -397,7 +397,8 @@ impl Slots {
             }
             let Some(replay) = loaded.journal else { return Ok(None) };
             let saved_at = replay.saved_at.or(loaded.info.saved_at);
-            let payload = payload_of(&Details::new().put_on(&loaded.snapshot, saved_at)?, &self.encode)?;
+            let world = Details::new().put_on(&loaded.snapshot, saved_at)?;
+            let payload = self.payload_of(&world, &self.encode).await?;
             let bytes = payload.len();
             let content = SaveContent::Merged(payload, &journal);
             match self.put_after(&names, slot, &content, SaveKind::Free, 0).await {

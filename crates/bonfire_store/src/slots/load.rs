@@ -150,7 +150,7 @@ impl Slots {
         reporter.set(Progress::new(Phase::Reading, 0, 0));
         let (bytes, info) = self.read_within(save, options).await?;
         reporter.set(Progress::new(Phase::Checking, 0, bytes.len() as u64));
-        let snapshot = options.open_shared(bytes.clone())?;
+        let snapshot = options.open_in_slices(bytes.clone(), &mut self.slices()).await?;
         let (snapshot, journal) = self.replay_journal(save, snapshot, &bytes, options).await?;
         Ok((snapshot, info, journal))
     }

@@ -21,8 +21,9 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use bonfire::engine::Slices;
 use bonfire::{EncodeOptions, Error, Limits, OpenOptions, Result, Snapshot};
 
 pub use self::details::{Details, SaveInfo, SlotInfo};
@@ -32,6 +33,7 @@ pub use self::keep::Keep;
 pub use self::load::{LoadedSave, SkippedSave};
 pub(crate) use self::write::EncodedSave;
 pub use self::write::WrittenSave;
+use crate::clock::system_time;
 use crate::journal::Compaction;
 use crate::portable_name::check_slot;
 use crate::save_name::{SaveKind, SaveName};
@@ -77,16 +79,15 @@ pub struct Slots {
     /// The place of the last append of this process among all saves and appends.
     last_order: Arc<AtomicU64>,
     compaction: Compaction,
+    /// The length of the slices in which worlds are encoded and opened. `usize::MAX`: in one go.
+    slice_bytes: usize,
 }
 
 /// Time since the start of 1970, if this machine knows.
 type Clock = fn() -> Option<Duration>;
 
 fn system_clock() -> Option<Duration> {
-    #[cfg(not(target_arch = "wasm32"))]
-    return std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok();
-    #[cfg(target_arch = "wasm32")]
-    None
+    system_time()?.duration_since(UNIX_EPOCH).ok()
 }
 
 /// Where every head ends.
@@ -105,7 +106,17 @@ impl Slots {
             journals: Arc::default(),
             last_order: Arc::default(),
             compaction: Compaction::default(),
+            slice_bytes: usize::MAX,
         }
+    }
+
+    /// Encodes and opens worlds in slices of about so many bytes, between which futures yield.
+    pub(crate) fn in_slices(self, slice_bytes: usize) -> Self {
+        Self { slice_bytes, ..self }
+    }
+
+    pub(crate) fn slices(&self) -> Slices {
+        Slices::of(self.slice_bytes)
     }
 
     /// Which saves are kept when a new one has been written.
@@ -126,7 +137,7 @@ impl Slots {
         self
     }
 
-    /// Where the time comes from. The default is the clock of the system; in a browser there is none.
+    /// Where the time comes from. The default is the clock of the system. In a browser it needs the feature `web`.
     pub fn clock(mut self, clock: fn() -> Option<Duration>) -> Self {
         self.clock = clock;
         self

@@ -75,22 +75,30 @@ impl Slots {
     }
 
     /// A snapshot as the bytes of a save. A thumbnail that does not fit the head is left out.
-    pub(crate) fn encode_save(
+    pub(crate) async fn encode_save(
         &self,
         snapshot: &Snapshot,
         details: &Details,
         options: Option<&EncodeOptions>,
     ) -> Result<EncodedSave> {
         let (time, options) = ((self.clock)(), options.unwrap_or(&self.encode));
-        let encode = |details: &Details| payload_of(&details.put_on(snapshot, time)?, options);
+        let encode =
+            async |details: &Details| self.payload_of(&details.put_on(snapshot, time)?, options).await;
         let dropped_thumbnail = details.get_thumbnail().map(|bytes| bytes.len() as u64);
-        match encode(details) {
+        match encode(details).await {
             Err(error) if error.is_limit() && dropped_thumbnail.is_some() => {
-                let payload = encode(&details.without_thumbnail())?;
+                let payload = encode(&details.without_thumbnail()).await?;
                 Ok(EncodedSave { payload, dropped_thumbnail })
             }
             payload => Ok(EncodedSave { payload: payload?, dropped_thumbnail: None }),
         }
+    }
+
+    /// A snapshot with its details as bytes, of which the head may be read by everybody.
+    pub(super) async fn payload_of(&self, snapshot: &Snapshot, options: &EncodeOptions) -> Result<Payload> {
+        let rope = snapshot.encode_in_slices(options, &mut self.slices()).await?;
+        let head = head_len(&rope)?;
+        Ok(Payload::from(rope).leave_open(head))
     }
 
     /// Puts an encoded world into a slot. It is durable when this returns; what it makes needless is still there.
@@ -130,7 +138,7 @@ impl Slots {
         kind: SaveKind,
     ) -> Result<AddedSave> {
         check_slot(slot)?;
-        let EncodedSave { payload, dropped_thumbnail } = self.encode_save(snapshot, details, None)?;
+        let EncodedSave { payload, dropped_thumbnail } = self.encode_save(snapshot, details, None).await?;
         let bytes = payload.len();
         let placed = self.put_next(slot, SaveContent::Payload(payload), kind).await?;
         Ok(AddedSave { placed, bytes, dropped_thumbnail })
@@ -204,13 +212,6 @@ impl Slots {
         self.store.change(batch).await?;
         Ok(PlacedSave { generation })
     }
-}
-
-/// A snapshot with its details as bytes, of which the head may be read by everybody.
-pub(super) fn payload_of(snapshot: &Snapshot, options: &EncodeOptions) -> Result<Payload> {
-    let rope = snapshot.encode(options)?;
-    let head = head_len(&rope)?;
-    Ok(Payload::from(rope).leave_open(head))
 }
 
 /// How many bytes the head of a save has: what lists of saves may read without a key.

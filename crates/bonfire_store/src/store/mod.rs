@@ -16,14 +16,9 @@ pub use self::batch::{Batch, Change, Expectation};
 pub(crate) use self::batch::{changed, check_expectations, exists};
 pub use self::dir::DirStore;
 pub use self::memory::MemoryStore;
-use crate::thread_bounds::{MaybeSend, MaybeSync};
 
-/// What a call of a store returns. It may leave its thread, except on wasm32.
-#[cfg(not(target_arch = "wasm32"))]
+/// What a call of a store returns. It may be polled on any thread.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-/// What a call of a store returns. It may leave its thread, except on wasm32.
-#[cfg(target_arch = "wasm32")]
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// A place for named blobs.
 ///
@@ -33,7 +28,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 ///
 /// Backends on a local disk do their work on the thread that polls. [`Wait::wait`](crate::Wait::wait) turns any of
 /// these calls into a blocking one.
-pub trait Store: MaybeSend + MaybeSync {
+pub trait Store: Send + Sync {
     /// Makes all changes of a batch, or none if an expectation does not hold or a change is impossible.
     ///
     /// Returns a version for each change: of the blob that it made, or of the one that it removed. An append, and a removal of

@@ -14,3 +14,4 @@ mod order;
 mod progress;
 mod requests;
 mod targets;
+mod turns;
