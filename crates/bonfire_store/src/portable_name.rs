@@ -61,7 +61,7 @@ pub(crate) fn is_device(part: &str) -> bool {
 
 /// Refuses a name that differs from an existing one only in the case of its letters: half of all systems would take them
 /// for the same.
-pub(crate) fn check_case<'n>(name: &str, existing: impl IntoIterator<Item = &'n str>) -> Result<()> {
+pub fn check_case<'n>(name: &str, existing: impl IntoIterator<Item = &'n str>) -> Result<()> {
     match existing.into_iter().find(|other| other.eq_ignore_ascii_case(name) && *other != name) {
         Some(other) => Err(Error::misuse(format!(
             "{name:?} differs from {other:?} only in the case of its letters: some systems cannot tell them apart"

@@ -197,8 +197,9 @@ impl Change {
     }
 }
 
-/// The error of an expectation that does not hold.
-pub(crate) fn check_expectations(
+/// For backends: returns the error of an expectation that does not hold. `names` are those of all blobs, and `version` returns
+/// the version of one, or `None` if there is no such blob.
+pub fn check_expectations(
     expectations: &[Expectation],
     names: &[String],
     version: impl Fn(&str) -> Result<Option<super::Version>>,

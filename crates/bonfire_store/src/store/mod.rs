@@ -12,8 +12,9 @@ use bonfire::engine::Rope;
 use bonfire::{Error, Result, Watch};
 use bytes::Bytes;
 
+pub use self::batch::check_expectations;
 pub use self::batch::{Batch, Change, Expectation};
-pub(crate) use self::batch::{changed, check_expectations, exists};
+pub(crate) use self::batch::{changed, exists};
 pub use self::dir::DirStore;
 pub use self::memory::MemoryStore;
 
