@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of the workspace that a release publishes.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "bevy_bonfire",
     "bonfire",
     "bonfire_chunks",
@@ -21,6 +21,7 @@ const PUBLISHED: [&str; 8] = [
     "bonfire_hecs",
     "bonfire_store",
     "bonfire_sync",
+    "bonfire_web",
 ];
 
 const KEYWORDS_MAX: usize = 5;
