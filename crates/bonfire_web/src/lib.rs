@@ -1,7 +1,7 @@
 //! Saves in browsers, for Bonfire, the save system for games.
 //!
-//! [`IndexedDbStore`] keeps blobs in IndexedDB. It implements [`Store`](bonfire_store::Store), so slots, journals and sealing work
-//! on it. The crate is empty on other targets than `wasm32-unknown-unknown`.
+//! `IndexedDbStore` keeps blobs in IndexedDB. It implements `bonfire_store::Store`, so slots, journals and sealing work on it.
+//! The crate is empty on other targets than `wasm32-unknown-unknown`.
 //!
 //! | file | |
 //! |---|---|
