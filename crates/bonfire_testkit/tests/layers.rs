@@ -19,7 +19,10 @@ fn declared() -> BTreeMap<String, Vec<Vec<String>>> {
     let block = block.split("```").next().unwrap().replace("\n    ", " ");
     let layers = |line: &str| {
         let (name, order) = line.split_once(':').expect("a line is `crate: layer < layer`");
-        let layer = |layer: &str| layer.split(',').map(|module| module.trim().to_owned()).collect();
+        let modules =
+            |layer: &str| layer.split(',').map(|module| module.trim().to_owned()).collect::<Vec<_>>();
+        // A crate may have no modules yet.
+        let layer = |layer: &str| modules(layer).into_iter().filter(|module| !module.is_empty()).collect();
         (name.trim().to_owned(), order.split('<').map(layer).collect())
     };
     block.lines().filter(|line| !line.trim().is_empty()).map(layers).collect()
